@@ -1,0 +1,74 @@
+# Everything runs in a virtual environment of the repository's own.
+#   make test PYTHON=python3.13 VENV=.venv-3.13     another interpreter, beside the first
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+# What `make bench` passes on to the command line.
+BENCH ?= bench
+
+SOURCES := data experiments formulations models solvers tests
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint format types wheel-test bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# A stamp is newer than what it was made from exactly when set-up has nothing to do.
+INSTALL = $(PYTHON) -m venv $(VENV) && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+$(VENV)/.stamp-run: pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.stamp-dev: pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.stamp-run
+
+setup: $(VENV)/.stamp-dev  ## create .venv with everything needed for development
+	@:
+
+demo: $(VENV)/.stamp-run  ## install what is needed and run a short demonstration
+	@$(BIN)/goodalloc demo
+
+test: lint types  ## lint, type-check and run the tests (not those marked slow)
+	$(BIN)/python -P -m pytest -m 'not slow'
+
+test-slow: $(VENV)/.stamp-dev  ## run the tests marked slow
+	$(BIN)/python -P -m pytest -m slow
+
+lint: $(VENV)/.stamp-dev  ## check style and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+format: $(VENV)/.stamp-dev  ## apply the formatter and the safe fixes
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: $(VENV)/.stamp-dev  ## run both type checkers
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# The wheel goes into a fresh environment that borrows only the dependencies of
+# $(VENV), by a path file; `pythonpath=` keeps the tests off the working tree.
+SITE_PACKAGES := -P -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+
+wheel-test: $(VENV)/.stamp-dev  ## build sdist and wheel, test the installed wheel
+	@set -e; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
+	$(BIN)/python -m build --no-isolation --outdir "$$work/dist" . > "$$work/log" 2>&1 \
+		|| { cat "$$work/log"; exit 1; }; \
+	$(BIN)/python -m venv --without-pip "$$work/venv"; python="$$work/venv/bin/python"; \
+	$(BIN)/python $(SITE_PACKAGES) > "$$("$$python" $(SITE_PACKAGES))/dependencies.pth"; \
+	$(BIN)/python -m pip --quiet --disable-pip-version-check --python "$$python" \
+		install --no-deps --no-index "$$work"/dist/*.whl; \
+	"$$python" -P -c 'import goodalloc.models as m; print("wheel under test:", m.__file__)'; \
+	"$$python" -P -m pytest -o pythonpath= -m 'not slow'
+
+bench: $(VENV)/.stamp-run  ## run the benchmark (BENCH='bench --help' for its options)
+	$(BIN)/goodalloc $(BENCH)
+
+clean:  ## remove builds and caches, not the environment
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

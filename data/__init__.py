@@ -1,0 +1,1 @@
+"""Jobs, clusters and workloads as validated data, with readers of the formats in use."""

@@ -1,0 +1,1 @@
+"""Experiments, benchmarks and the command line."""

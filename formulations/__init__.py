@@ -1,0 +1,1 @@
+"""Formulations of goodput-optimal allocation as optimisation problems."""

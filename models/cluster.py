@@ -1,0 +1,101 @@
+"""The cluster: groups of equal nodes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.validation import require_count, require_name
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """A group of equal nodes.
+
+    Parameters
+    ----------
+    name
+        Name of the group; its nodes are called ``name-0``, ``name-1``, …
+    nodes
+        Number of nodes in the group, at least 1.
+    gpus
+        GPUs on each node of the group, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If the name is empty or a count is not a positive integer.
+    """
+
+    name: str
+    nodes: int
+    gpus: int
+
+    def __post_init__(self) -> None:
+        require_name("Node group", self.name)
+        require_count(f"Node group '{self.name}': nodes", self.nodes, minimum=1)
+        require_count(f"Node group '{self.name}': gpus", self.gpus, minimum=1)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Groups of equal nodes; nodes are numbered through, group after group.
+
+    Parameters
+    ----------
+    groups
+        The node groups, at least one, with distinct names.
+
+    Raises
+    ------
+    ValueError
+        If there is no group or two groups share a name.
+    """
+
+    groups: tuple[NodeGroup, ...]
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise ValueError("Cluster: expected at least one node group, got none.")
+        names = [group.name for group in self.groups]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"Cluster: node group '{name}' is named twice; names are unique.")
+        if len(self.node_index) < self.num_nodes:
+            raise ValueError("Cluster: two nodes have the same name; rename one of the groups.")
+
+    @classmethod
+    def uniform(cls, nodes: int, gpus: int) -> "Cluster":
+        """A cluster of equal nodes, called ``node-0``, ``node-1``, …"""
+        return cls((NodeGroup("node", nodes, gpus),))
+
+    @cached_property
+    def node_gpus(self) -> NDArray[np.int64]:
+        """GPUs of every node, shape (nodes,)."""
+        gpus = np.repeat(
+            np.array([group.gpus for group in self.groups], dtype=np.int64),
+            [group.nodes for group in self.groups],
+        )
+        gpus.flags.writeable = False
+        return gpus
+
+    @cached_property
+    def node_names(self) -> tuple[str, ...]:
+        """Name of every node, in node order."""
+        return tuple(f"{group.name}-{i}" for group in self.groups for i in range(group.nodes))
+
+    @cached_property
+    def node_index(self) -> dict[str, int]:
+        """Index of every node by its name."""
+        return {name: index for index, name in enumerate(self.node_names)}
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def num_gpus(self) -> int:
+        """Number of GPUs in the whole cluster."""
+        return sum(group.nodes * group.gpus for group in self.groups)

@@ -1,0 +1,86 @@
+"""The independent checker: what an allocation does wrong, straight from the rules.
+
+It shares no code with the formulations or the solvers: it counts, entry by entry, in exact
+integers, and is what every command asks before it reports a number.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.instance import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule: its name, and a sentence that names the job or node and the amount."""
+
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, ...]:
+    """Every rule of the instance that the allocation breaks; empty when it is feasible.
+
+    The rules (Pollux, OSDI'21, section 4.2 and the artifact): no node holds more replicas than it
+    has GPUs; a job that runs has between min_replicas and max_replicas replicas on at most
+    max_nodes_per_job nodes; with interference avoidance no node is touched by two distributed
+    jobs; a pinned job keeps its placement.
+    """
+    num_jobs, num_nodes = instance.num_jobs, instance.cluster.num_nodes
+    if (allocation.num_jobs, allocation.num_nodes) != (num_jobs, num_nodes):
+        message = (
+            f"The allocation is {allocation.num_jobs} jobs by {allocation.num_nodes} nodes; "
+            f"the instance is {num_jobs} by {num_nodes}."
+        )
+        return (Violation("shape", message),)
+    rows: dict[int, dict[int, int]] = defaultdict(dict)
+    columns: dict[int, dict[int, int]] = defaultdict(dict)
+    entries = (allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist())
+    for job, node, replicas in zip(*entries, strict=True):
+        rows[job][node] = replicas
+        columns[node][job] = replicas
+    return (*_job_violations(instance, rows), *_node_violations(instance, rows, columns))
+
+
+def _job_violations(instance: Instance, rows: dict[int, dict[int, int]]) -> list[Violation]:
+    """What the rows break: replica limits, node limit, pinned placements."""
+    found = []
+    for index, job in enumerate(instance.jobs):
+        row = rows.get(index, {})
+        replicas, most = sum(row.values()), job.max_replicas
+        if replicas > most:
+            text = f"Job '{job.name}' has {replicas} replicas; max_replicas is {most}."
+            found.append(Violation("max_replicas", text))
+        if 0 < replicas < job.min_replicas:
+            text = f"Job '{job.name}' has {replicas} replicas; min_replicas is {job.min_replicas}."
+            found.append(Violation("min_replicas", text))
+        if len(row) > instance.rules.max_nodes_per_job:
+            limit = instance.rules.max_nodes_per_job
+            text = f"Job '{job.name}' spans {len(row)} nodes; max_nodes_per_job is {limit}."
+            found.append(Violation("max_nodes_per_job", text))
+        if job.placement and not job.preemptible and row != dict(job.placement):
+            text = f"Job '{job.name}' is not preemptible and was moved or stopped."
+            found.append(Violation("pinned", text))
+    return found
+
+
+def _node_violations(
+    instance: Instance, rows: dict[int, dict[int, int]], columns: dict[int, dict[int, int]]
+) -> list[Violation]:
+    """What the columns break: GPUs of a node, one distributed job a node."""
+    found = []
+    names, gpus = instance.cluster.node_names, instance.cluster.node_gpus.tolist()
+    for node, column in sorted(columns.items()):
+        used = sum(column.values())
+        if used > gpus[node]:
+            text = f"Node '{names[node]}' holds {used} replicas; it has {gpus[node]} GPUs."
+            found.append(Violation("capacity", text))
+        distributed = [instance.jobs[job].name for job in column if len(rows[job]) > 1]
+        if instance.rules.interference_avoidance and len(distributed) > 1:
+            text = f"Node '{names[node]}' is shared by distributed jobs {', '.join(distributed)}."
+            found.append(Violation("interference", text))
+    return found

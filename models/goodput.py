@@ -1,0 +1,122 @@
+"""Goodput, the product of throughput and statistical efficiency: Pollux (OSDI'21), section 3."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from goodalloc.models.efficiency import GradientStatistics, efficiency
+from goodalloc.models.namespace import Array, namespace
+from goodalloc.models.throughput import ThroughputParameters, throughput
+
+
+class BatchLimits(NamedTuple):
+    """Which batch sizes a job may take, each a whole number (of examples) or an array of them.
+
+    Attributes
+    ----------
+    initial
+        M0, the least total batch size and the one whose learning rate the user tuned.
+    maximum
+        M_max, the largest total batch size.
+    atomic_minimum, atomic_maximum
+        Bounds on m, the examples per replica and pass.
+    accumulation
+        Whether a step may accumulate several passes.
+    """
+
+    initial: Array
+    maximum: Array
+    atomic_minimum: Array
+    atomic_maximum: Array
+    accumulation: Array = True
+
+
+class GoodputModel(NamedTuple):
+    """All that goodput depends on besides the allocation; arrays in it stand for many jobs."""
+
+    throughput: ThroughputParameters
+    gradient: GradientStatistics
+    batch: BatchLimits
+
+
+def goodput(
+    model: GoodputModel,
+    nodes: Array,
+    replicas: Array,
+    atomic_batch_size: Array,
+    accumulation_steps: Array,
+) -> Array:
+    """Return throughput times efficiency, in examples per second worth of M0.
+
+    The batch limits, apart from M0, play no part: see `best_batch_size` for those. Zero where
+    there is no replica or more nodes than replicas.
+
+    Parameters
+    ----------
+    model
+        Goodput model, one or many; every argument broadcasts against the others.
+    nodes, replicas
+        N and K of the allocation.
+    atomic_batch_size, accumulation_steps
+        m (examples) and s.
+    """
+    xp = namespace(model, nodes, replicas, atomic_batch_size, accumulation_steps)
+    present = (xp.asarray(replicas) >= 1) & (xp.asarray(nodes) <= xp.asarray(replicas))
+    count = xp.maximum(xp.asarray(replicas, dtype=float), 1.0)
+    batch = count * atomic_batch_size * (accumulation_steps + 1.0)
+    rate = throughput(model.throughput, nodes, count, atomic_batch_size, accumulation_steps)
+    return xp.where(present, rate * efficiency(model.gradient, model.batch.initial, batch), 0.0)
+
+
+def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
+    """Return the model unchanged if every number in it makes sense (see Raises).
+
+    Parameters
+    ----------
+    model
+        One model or a stack of many.
+    name
+        How to call it in a message, for instance "job 'bert-7'".
+
+    Raises
+    ------
+    ValueError
+        On a NaN or infinite number, a negative time or statistic, a job whose pass takes no time,
+        gamma below 1, or batch limits that are not whole, not positive or out of order.
+    """
+    for group in (model.throughput, model.gradient):
+        for field, value in zip(group._fields, group, strict=True):
+            _require(np.isfinite(value), name, field, value, "a finite number")
+            _require(np.asarray(value) >= 0.0, name, field, value, "0 or more")
+    parameters, batch = model.throughput, model.batch
+    _require(np.asarray(parameters.gamma) >= 1.0, name, "gamma", parameters.gamma, "1 or more")
+    unit = np.add(parameters.alpha_grad, parameters.beta_grad)
+    _require(unit > 0.0, name, "alpha_grad + beta_grad", unit, "a positive time")
+    for field in ("initial", "maximum", "atomic_minimum", "atomic_maximum"):
+        value = np.asarray(getattr(batch, field), dtype=float)
+        whole = np.isfinite(value) & (value >= 1.0) & (np.floor(value) == value)
+        _require(whole, name, field, value, "a whole number of examples, 1 or more")
+    for low, high in (
+        ("initial", "maximum"), ("atomic_minimum", "atomic_maximum"), ("atomic_minimum", "maximum"),
+    ):
+        bound, value = getattr(batch, high), getattr(batch, low)
+        ordered = np.asarray(value) <= np.asarray(bound)
+        _require(ordered, name, low, value, f"at most {high}", bound)
+    return model
+
+
+def _require(
+    holds: Array, name: str, field: str, value: Array, expected: str, bound: Array = None
+) -> None:
+    """Raise on the first entry for which a condition does not hold."""
+    holds = np.asarray(holds)
+    if holds.all():
+        return
+    index = tuple(int(i) for i in np.argwhere(~holds)[0])
+    culprit = np.broadcast_to(np.asarray(value), holds.shape)[index]
+    where = f"{name}{list(index)}" if index else name
+    if bound is not None:
+        expected = f"{expected} ({np.broadcast_to(np.asarray(bound), holds.shape)[index]})"
+    raise ValueError(f"{where}: {field} is {culprit}; expected {expected}.")

@@ -1,0 +1,167 @@
+"""The objective, written once: speedups, utilities and fitness of an allocation.
+
+Notation as in `formulations/NOTATION.md`: job *j* on *K* GPUs of one node or of several has
+``u_j = scale * speedup_j * rho_j + floor`` and ``fitness = (mean_j u_j^p)^(1/p)`` (Pollux,
+OSDI'21, section 4.2; the floor and the scale are the artifact's).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.batch_size import best_batch_size
+from goodalloc.models.fitness import power_mean, restart_factor
+from goodalloc.models.goodput import GoodputModel
+from goodalloc.models.instance import Instance
+from goodalloc.models.job import SpeedupTable
+from goodalloc.models.speedup import Backend, goodput_table, stack_models
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class UtilityTable:
+    """The utility of everything that can happen to every job.
+
+    Parameters
+    ----------
+    moved
+        Utility on *K* GPUs placed anew: shape (jobs, 2, most GPUs + 1); the second axis is
+        0 for one node and 1 for several, the third is *K*. At *K* = 0, the floor.
+    kept
+        Utility with exactly the current placement, shape (jobs,); the floor for idle jobs.
+    """
+
+    moved: Floats
+    kept: Floats
+
+
+def speedup_table(instance: Instance, backend: Backend = "jax") -> Floats:
+    """Speedup of every job against its fair share: shape (jobs, 2, most GPUs + 1).
+
+    ``speedup(N, K) = goodput*(N, K) / goodput*(N_f, K_f)`` (Pollux, section 4.2) with the best
+    batch size on either side; the last two axes as in `UtilityTable.moved`. A job that never ran
+    has speedup *K / K_f*. Where a job cannot run on its fair share at all, the best it can do on
+    fewer GPUs takes the place of the base.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    backend
+        ``"jax"`` compiles once and is fast at any size; ``"numpy"`` needs no compilation.
+    """
+    most = max(int(instance.max_replicas.max()), 1)
+    table = np.zeros((instance.num_jobs, 2, most + 1))
+    rows: dict[GoodputModel, list[int]] = {}
+    for index, job in enumerate(instance.jobs):
+        if job.model is None:
+            table[index] = np.arange(most + 1) / instance.fair_share
+            table[index, 1, :2] = 0.0
+        elif isinstance(job.model, SpeedupTable):
+            for spread, speedups in enumerate(job.model):
+                known = np.asarray(speedups[:most], dtype=float)
+                table[index, spread, 1 : known.size + 1] = known
+            table[index, 1, 1] = 0.0
+        else:
+            rows.setdefault(job.model, []).append(index)
+    if rows:
+        _fill_modelled(instance, table, rows, backend)
+    return table
+
+
+def _fill_modelled(
+    instance: Instance, table: Floats, rows: dict[GoodputModel, list[int]], backend: Backend
+) -> None:
+    """Fill the rows of jobs with a goodput model; jobs of one model share the computation."""
+    rules, fair = instance.rules, instance.fair_share
+    stacked = stack_models(tuple(rows))
+    goodput = goodput_table(
+        stacked, table.shape[-1] - 1, search=rules.batch_search,
+        grid_points=rules.grid_points, backend=backend,
+    )  # fmt: skip
+    several = rules.fair_share == "packed" and fair > int(instance.cluster.node_gpus.max())
+    if fair < table.shape[-1]:
+        base = goodput[:, int(several), fair]
+    else:
+        base = best_batch_size(
+            stacked, np.full(len(rows), 1 + int(several)), np.full(len(rows), fair),
+            search=rules.batch_search, grid_points=rules.grid_points,
+        ).goodput  # fmt: skip
+    attainable = goodput[:, :, : fair + 1].max(axis=(1, 2))
+    base = np.where(base > 0, base, np.where(attainable > 0, attainable, 1.0))
+    speedups = goodput / base[:, None, None]
+    group = np.concatenate([np.full(len(jobs), g) for g, jobs in enumerate(rows.values())])
+    table[np.concatenate(list(rows.values()))] = speedups[group]
+
+
+@lru_cache(maxsize=8)
+def _cached_utility_table(key: "_Identity") -> UtilityTable:
+    instance = key.instance
+    rules = instance.rules
+    speedups = speedup_table(instance, key.backend)
+    scale = 1.0
+    if rules.speedup_scale == "node":
+        scale = instance.cluster.num_nodes / instance.cluster.num_gpus
+    rho = restart_factor(instance.age, instance.restarts, rules.restart_delay)
+    moved = scale * speedups * np.asarray(rho)[:, None, None] + rules.floor
+    current = instance.current
+    held = np.minimum(current.job_replicas, speedups.shape[-1] - 1)
+    several = (current.job_nodes > 1).astype(int)
+    kept = scale * speedups[np.arange(instance.num_jobs), several, held] + rules.floor
+    moved.flags.writeable = False
+    kept.flags.writeable = False
+    return UtilityTable(moved, kept)
+
+
+class _Identity:
+    """Hashes an instance by identity, so that looking one up never compares 10,000 jobs."""
+
+    def __init__(self, instance: Instance, backend: Backend) -> None:
+        self.instance = instance
+        self.backend = backend
+
+    def __hash__(self) -> int:
+        return id(self.instance)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.instance is self.instance
+
+
+def utility_table(instance: Instance, backend: Backend = "jax") -> UtilityTable:
+    """The utility of every choice of every job, computed once per instance (by the first backend asked).
+
+    ``u = scale * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement and
+    ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux, section 4.2.1).
+    """
+    return _cached_utility_table(_Identity(instance, backend))
+
+
+def utilities(instance: Instance, allocation: Allocation) -> Floats:
+    """The utility of every job under an allocation, shape (jobs,).
+
+    Raises
+    ------
+    ValueError
+        If the allocation has another shape than the instance.
+    """
+    shape = (instance.num_jobs, instance.cluster.num_nodes)
+    if (allocation.num_jobs, allocation.num_nodes) != shape:
+        raise ValueError(
+            f"Allocation has {allocation.num_jobs} jobs and {allocation.num_nodes} nodes; "
+            f"the instance has {shape[0]} and {shape[1]}."
+        )
+    table = utility_table(instance)
+    most = table.moved.shape[-1] - 1
+    several = (allocation.job_nodes > 1).astype(int)
+    replicas = np.minimum(allocation.job_replicas, most)
+    moved = table.moved[np.arange(instance.num_jobs), several, replicas]
+    return np.where(allocation.unchanged(instance.current), table.kept, moved)
+
+
+def fitness(instance: Instance, allocation: Allocation) -> float:
+    """The objective: the power mean of the jobs' utilities, the larger the better."""
+    return float(power_mean(utilities(instance, allocation), instance.rules.power))

@@ -1,0 +1,90 @@
+"""The rules of a scheduling round: objective, restart penalty, placement constraints."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from goodalloc.models.validation import (
+    require_choice,
+    require_count,
+    require_flag,
+    require_number,
+)
+
+FairShare = Literal["one_node", "packed"]
+SpeedupScale = Literal["node", "job"]
+BatchSearch = Literal["integer", "grid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an allocation is worth and what it must obey; the defaults are Pollux's published values.
+
+    The utility of job *j* is ``u_j = scale * speedup_j * rho_j + floor`` and the objective is the
+    power mean of the utilities, ``(mean_j u_j^p)^(1/p)`` (Pollux, OSDI'21, section 4.2).
+
+    Parameters
+    ----------
+    power
+        The power *p* of the mean: any real, 0 (geometric mean), ``-inf`` (minimum) or ``inf``.
+    floor
+        Added to every job's speedup so that a job without GPUs stays finite; above 0.
+    restart_delay
+        Seconds without progress after a change of allocation.
+    max_nodes_per_job
+        Most nodes that one job may span.
+    interference_avoidance
+        Whether at most one distributed job (one on several nodes) may touch a node.
+    fair_share
+        How the fair share of ``K_f = ceil(GPUs / jobs)`` GPUs is priced: as if all sat on one node
+        (``"one_node"``, as the artifact does) or on as many as it needs (``"packed"``, the paper).
+    speedup_scale
+        ``"node"``: ``scale = nodes / GPUs``, so that a node-sized share at linear speed counts 1 (the
+        artifact); ``"job"``: ``scale = 1``, so that the fair share counts 1 (the paper).
+    batch_search
+        How the best batch size is found: ``"integer"``, the true optimum over integers, or
+        ``"grid"``, the published geometric grid.
+    grid_points
+        Points of that grid.
+
+    Raises
+    ------
+    ValueError
+        If a value is NaN, out of range or not one of the choices.
+    """
+
+    power: float = -1.0
+    floor: float = 1e-3
+    restart_delay: float = 30.0
+    max_nodes_per_job: int = 16
+    interference_avoidance: bool = True
+    fair_share: FairShare = "one_node"
+    speedup_scale: SpeedupScale = "node"
+    batch_search: BatchSearch = "integer"
+    grid_points: int = 50
+
+    def __post_init__(self) -> None:
+        require_number("Rules: power", self.power, finite=False)
+        require_number("Rules: floor", self.floor, minimum=0.0, strict=True)
+        require_number("Rules: restart_delay", self.restart_delay, minimum=0.0)
+        require_count("Rules: max_nodes_per_job", self.max_nodes_per_job, minimum=1)
+        require_flag("Rules: interference_avoidance", self.interference_avoidance)
+        require_choice("Rules: fair_share", self.fair_share, get_args(FairShare))
+        require_choice("Rules: speedup_scale", self.speedup_scale, get_args(SpeedupScale))
+        require_choice("Rules: batch_search", self.batch_search, get_args(BatchSearch))
+        require_count("Rules: grid_points", self.grid_points, minimum=2)
+
+    def replace(self, **changes: Any) -> "Rules":
+        """A copy with some values changed."""
+        return replace(self, **changes)
+
+    @property
+    def maximises_largest(self) -> bool:
+        """Whether the objective is the largest utility alone (p = +inf)."""
+        return self.power == math.inf
+
+
+#: The objective of the OSDI'21 artifact, to the last digit.
+OSDI21 = Rules(batch_search="grid")
+
+PRESETS = {"default": Rules(), "osdi21": OSDI21}

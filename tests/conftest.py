@@ -1,0 +1,63 @@
+"""Fixtures shared by all tests; no global state is set here.
+
+JAX's x64 flag in particular stays off: the library must give float64 by itself.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import goodalloc.models
+
+ROOT = Path(__file__).resolve().parent.parent
+
+RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked `gpu` where JAX sees no accelerator."""
+    if item.get_closest_marker("gpu") is None:
+        return
+    import jax
+
+    if jax.default_backend() == "cpu":
+        pytest.skip("JAX sees no accelerator")
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Root of the repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """Folder of the published reference data; skips the test where there is none."""
+    folder = Path(os.environ.get("GOODALLOC_REFERENCE", ROOT / "../shared/reference")).resolve()
+    if not folder.is_dir():
+        pytest.skip(f"no reference data at {folder}; GOODALLOC_REFERENCE names its folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run_python() -> RunPython:
+    """Run Python in a new process that imports the same goodalloc as the tests do."""
+    importable = str(Path(goodalloc.models.__path__[0]).parent.parent)
+    environment = os.environ | {"PYTHONPATH": importable, "MPLBACKEND": "Agg"}
+
+    def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run

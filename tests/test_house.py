@@ -1,0 +1,155 @@
+"""The rules of the house: who may import whom, what is shipped, what an import may do."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# A folder may import itself and those before it.
+FOLDERS = ("models", "data", "formulations", "solvers", "experiments")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+IMPORT_EVERYTHING = """
+import logging, pkgutil
+import jax
+
+before = dict(jax.config.values)
+
+import goodalloc.models, goodalloc.data, goodalloc.formulations
+import goodalloc.solvers, goodalloc.experiments
+
+for package in (goodalloc.models, goodalloc.data, goodalloc.formulations,
+                goodalloc.solvers, goodalloc.experiments):
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if not module.name.endswith(".__main__"):
+            __import__(module.name)
+
+after = dict(jax.config.values)
+changed = sorted(name for name in before if after[name] != before[name])
+assert not changed, f"import changed the JAX settings {changed}"
+
+loggers = [logging.root] + [
+    logging.getLogger(name) for name in logging.root.manager.loggerDict
+    if name.split(".")[0] == "goodalloc"
+]
+handled = [logger.name for logger in loggers if logger.handlers]
+assert not handled, f"import gave handlers to the loggers {handled}"
+"""
+
+
+def imported_folders(source: Path) -> set[str]:
+    """Folders of goodalloc that a module imports, wherever in it the import stands."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name.split(".")[1] for name in names if name.startswith("goodalloc.")}
+
+
+def shipped_files(folder: str) -> set[str]:
+    """Files of a folder that a wheel must hold, relative to the repository."""
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+        and path.suffix != ".pyc"
+        and not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    }
+
+
+@pytest.fixture(scope="module")
+def setuptools_table() -> dict[str, Any]:
+    """The table `tool.setuptools` of pyproject.toml."""
+    with (ROOT / "pyproject.toml").open("rb") as stream:
+        table: dict[str, Any] = tomllib.load(stream)["tool"]["setuptools"]
+    return table
+
+
+@pytest.fixture(scope="module")
+def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Names inside a wheel built from a copy of the working tree."""
+    copy, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+    files = {"pyproject.toml", "README.md", "LICENSE"}
+    for name in files.union(*map(shipped_files, FOLDERS)):
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((ROOT / name).read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, copy],
+        cwd=out,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = out.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_imports_only_itself_and_those_before_it(folder: str) -> None:
+    """Imports follow models <- data <- formulations <- solvers <- experiments."""
+    allowed = set(FOLDERS[: FOLDERS.index(folder) + 1])
+    culprits = {
+        f"{source.relative_to(ROOT)} imports goodalloc.{name}"
+        for source in (ROOT / folder).rglob("*.py")
+        for name in imported_folders(source) - allowed
+    }
+    assert not culprits
+
+
+def test_every_package_is_listed(setuptools_table: dict[str, Any]) -> None:
+    """A folder with an `__init__.py` that is not listed would be missing from the wheel."""
+    found = {
+        "goodalloc." + ".".join(source.parent.relative_to(ROOT).parts)
+        for folder in FOLDERS
+        for source in (ROOT / folder).rglob("__init__.py")
+    }
+    assert found == set(setuptools_table["packages"])
+    assert found == set(setuptools_table["package-dir"])
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_folder_is_marked_as_typed(folder: str) -> None:
+    """A namespace has no `py.typed` of its own, so each folder carries one."""
+    assert (ROOT / folder / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_data_file_matches_a_package_data_pattern(
+    folder: str, setuptools_table: dict[str, Any]
+) -> None:
+    """A file that is not Python is shipped only if a pattern of `package-data` matches it."""
+    patterns = setuptools_table["package-data"]
+    matched = {
+        path.relative_to(ROOT).as_posix()
+        for pattern in (*patterns["*"], *patterns.get(f"goodalloc.{folder}", ()))
+        for path in (ROOT / folder).glob(pattern)
+    }
+    data_files = {name for name in shipped_files(folder) if not name.endswith(".py")}
+    assert data_files <= matched
+
+
+def test_the_wheel_holds_every_file_of_every_folder(wheel_names: set[str]) -> None:
+    """Code, data files and markers of the working tree are in the wheel, and nothing else is."""
+    expected = {f"goodalloc/{name}" for folder in FOLDERS for name in shipped_files(folder)}
+    assert {name for name in wheel_names if name.startswith("goodalloc/")} == expected
+
+
+def test_importing_the_library_has_no_side_effects(
+    run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """No module changes a JAX setting, installs a log handler or prints when imported."""
+    done = run_python("-c", IMPORT_EVERYTHING, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout + done.stderr, done.stdout + done.stderr

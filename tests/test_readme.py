@@ -1,0 +1,44 @@
+"""The README is run: its Python blocks as programs, its command lines through the parser."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from goodalloc.experiments.cli import build_parser
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+
+def blocks(*languages: str) -> list[str]:
+    """Code blocks of the README in any of the languages."""
+    return [body for language, body in FENCE.findall(README) if language in languages]
+
+
+def command_lines() -> list[list[str]]:
+    """Arguments of every call of `goodalloc` in a shell block, continuation lines joined."""
+    text = "\n".join(blocks("sh", "bash", "shell", "console")).replace("\\\n", " ")
+    words = (shlex.split(line.removeprefix("$ "), comments=True) for line in text.splitlines())
+    return [line[1:] for line in words if line[:1] == ["goodalloc"]]
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_a_python_block_runs_by_itself(
+    block: str,
+    run_python: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+) -> None:
+    """Each block is a whole program that runs in an empty folder."""
+    done = run_python("-c", block, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", command_lines(), ids=" ".join)
+def test_a_command_line_is_understood(arguments: list[str]) -> None:
+    """The command line's own parser accepts each call as it is written."""
+    build_parser().parse_args(arguments)
