@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from goodalloc.models.lanes import BatchSize, Lanes, repeat
+from goodalloc.models.lanes import BatchSize, Lanes
+from goodalloc.models.loops import repeat
 from goodalloc.models.namespace import Array, namespace
 from goodalloc.models.throughput import overlap
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from goodalloc.models.chunked import Backend, Search, search_chunked, search_fields
+import numpy as np
+
+from goodalloc.models.chunked import Search, search_chunked, search_fields
 from goodalloc.models.lanes import BatchSize as BatchSize
 from goodalloc.models.namespace import Array, leaves, namespace
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from goodalloc.models.goodput import GoodputModel
 
 GRID_POINTS = 50
@@ -39,13 +43,13 @@ def best_batch_size(
     Raises
     ------
     ValueError
-        If the search is unknown or the grid is empty.
+        If the search is unknown, the grid is empty or the caller traces in float32.
 
     Notes
     -----
     Arrays of numpy are searched by numpy, without compiling anything; jax arrays by jax, in
     float64 and in chunks of one shape. Inside a jitted function of the caller's the search
-    becomes part of it, in the caller's precision.
+    becomes part of it; float64 must then be on.
     """
     if search not in ("integer", "grid"):
         raise ValueError(f"search is {search!r}; expected 'integer' or 'grid'.")
@@ -57,8 +61,22 @@ def best_batch_size(
     jax = sys.modules["jax"]
     fields = tuple(leaves((*model, nodes, replicas)))
     if any(isinstance(field, jax.core.Tracer) for field in fields):
-        wide = xp.broadcast_arrays(*(xp.asarray(field, dtype=float) for field in fields))
-        return search_fields(tuple(wide), search, grid_points)
+        return _traced(xp, fields, search, grid_points)
     found = search_chunked(model, nodes, replicas, search, grid_points, "jax")
     with jax.enable_x64(True):
         return BatchSize(*(xp.asarray(part) for part in found))
+
+
+def _traced(
+    xp: ModuleType, fields: tuple[Array, ...], search: Search, grid_points: int
+) -> BatchSize:
+    """Search as part of a function that jax is tracing."""
+    wide = xp.broadcast_arrays(*(xp.asarray(field, dtype=float) for field in fields))
+    if wide[0].dtype != np.float64:
+        raise ValueError(
+            f"best_batch_size is traced in {wide[0].dtype}; expected float64, "
+            "that is `with jax.enable_x64(True)` around the compiled function."
+        )
+    found = search_fields(tuple(field.reshape(-1) for field in wide), search, grid_points)
+    goodput, *sizes = (part.reshape(wide[0].shape) for part in found)
+    return BatchSize(goodput, *(size.astype(np.int64) for size in sizes))

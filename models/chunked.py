@@ -1,4 +1,4 @@
-"""Run a search over any number of allocations in chunks of one size: bounded memory, one compile."""
+"""Search any number of allocations in chunks of one size: little memory, one compilation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ FIELDS = 16
 def search_fields(fields: tuple[Array, ...], search: Search, grid_points: int) -> BatchSize:
     """Search the batch sizes of allocations given as flat fields, on the library they live in."""
     model = GoodputModel(
-        ThroughputParameters(*fields[:7]), GradientStatistics(*fields[7:9]), BatchLimits(*fields[9:14])
+        ThroughputParameters(*fields[:7]),
+        GradientStatistics(*fields[7:9]),
+        BatchLimits(*fields[9:14]),
     )
     lanes = prepare_lanes(model, fields[14], fields[15])
     return search_integer(lanes) if search == "integer" else search_grid(lanes, grid_points)

@@ -34,7 +34,7 @@ class NodeGroup:
 
     def __post_init__(self) -> None:
         require_name("Node group", self.name)
-        require_count(f"Node group '{self.name}': nodes", self.nodes, minimum=1)
+        require_count(f"Node group '{self.name}': nodes", self.nodes, minimum=1, maximum=1_000_000)
         require_count(f"Node group '{self.name}': gpus", self.gpus, minimum=1)
 
 

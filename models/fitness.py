@@ -10,6 +10,9 @@ from goodalloc.models.namespace import Array, namespace
 if TYPE_CHECKING:
     from types import ModuleType
 
+GEOMETRIC = 1e-100
+"""Size of a power below which the power mean is the geometric mean to double precision."""
+
 
 def power_mean(values: Array, power: float, axis: int = -1) -> Array:
     r"""Return the generalised mean :math:`(\frac1n \sum_i x_i^p)^{1/p}`: Pollux, section 4.2.
@@ -30,34 +33,34 @@ def power_mean(values: Array, power: float, axis: int = -1) -> Array:
     Raises
     ------
     ValueError
-        If the power is not a number.
+        If the power is not a number or there are no values.
     """
     if math.isnan(power):
         raise ValueError("power is nan; expected a real number or an infinity.")
     xp = namespace(values)
     values = xp.asarray(values, dtype=float)
+    if values.shape[axis] == 0:
+        raise ValueError(f"values has no entries along axis {axis}; expected at least one.")
     least, greatest = values.min(axis=axis), values.max(axis=axis)
     if math.isinf(power):
         return greatest if power > 0 else least
     scale = greatest if power > 0 else least
-    safe = xp.where(scale > 0.0, scale, 1.0)
-    logarithms = _log_ratio(xp, values, xp.expand_dims(safe, axis))
-    if power == 0:
-        mean = xp.exp(logarithms.mean(axis=axis))
+    positive = scale > 0.0
+    safe = xp.where(positive, scale, 1.0)
+    logarithms = _logarithm(xp, xp.where(xp.expand_dims(positive, axis), values, 1.0))
+    ratios = logarithms - xp.expand_dims(xp.log(safe), axis)
+    if abs(power) < GEOMETRIC:
+        mean = xp.exp(ratios.mean(axis=axis))
     else:
-        # log-mean-exp: the terms are at most 1 and one of them is 1
-        mean = xp.exp(_log_mean_power(xp, logarithms * power, axis) / power)
-    return xp.where(scale > 0.0, safe * mean, 0.0)
+        # each power is at most 1 and one of them is 1; log1p(mean(expm1)) keeps small p accurate
+        mean = xp.exp(xp.log1p(xp.expm1(ratios * power).mean(axis=axis)) / power)
+    return xp.where(positive, safe * mean, 0.0)
 
 
-def _log_ratio(xp: ModuleType, values: Array, scale: Array) -> Array:
-    """Logarithm of values / scale, a large negative number for a zero."""
-    return xp.where(values > 0.0, xp.log(xp.where(values > 0.0, values, 1.0) / scale), -1e300)
-
-
-def _log_mean_power(xp: ModuleType, exponents: Array, axis: int) -> Array:
-    """log(mean(exp(exponents))) for exponents at most 0, accurate for a mean near 1."""
-    return xp.log1p(xp.expm1(exponents).mean(axis=axis))
+def _logarithm(xp: ModuleType, values: Array) -> Array:
+    """Natural logarithm, minus infinity for 0, without a warning."""
+    positive = values > 0.0
+    return xp.where(positive, xp.log(xp.where(positive, values, 1.0)), -xp.inf)
 
 
 def restart_factor(age: Array, restarts: Array, delay: Array) -> Array:

@@ -86,9 +86,11 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
         On a NaN or infinite number, a negative time or statistic, a job whose pass takes no time,
         gamma below 1, or batch limits that are not whole, not positive or out of order.
     """
-    for group in (model.throughput, model.gradient):
+    for group in model:
         for field, value in zip(group._fields, group, strict=True):
-            _require(np.isfinite(value), name, field, value, "a finite number")
+            _require(
+                np.isfinite(_numbers(name, field, value)), name, field, value, "a finite number"
+            )
             _require(np.asarray(value) >= 0.0, name, field, value, "0 or more")
     parameters, batch = model.throughput, model.batch
     _require(np.asarray(parameters.gamma) >= 1.0, name, "gamma", parameters.gamma, "1 or more")
@@ -97,14 +99,27 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
     for field in ("initial", "maximum", "atomic_minimum", "atomic_maximum"):
         value = np.asarray(getattr(batch, field), dtype=float)
         whole = np.isfinite(value) & (value >= 1.0) & (np.floor(value) == value)
-        _require(whole, name, field, value, "a whole number of examples, 1 or more")
+        given = getattr(batch, field)
+        _require(whole, name, field, given, "a whole number of examples, 1 or more")
+    flag = np.isin(batch.accumulation, (0, 1))
+    _require(flag, name, "accumulation", batch.accumulation, "true or false")
     for low, high in (
-        ("initial", "maximum"), ("atomic_minimum", "atomic_maximum"), ("atomic_minimum", "maximum"),
+        ("initial", "maximum"),
+        ("atomic_minimum", "atomic_maximum"),
+        ("atomic_minimum", "maximum"),
     ):
         bound, value = getattr(batch, high), getattr(batch, low)
         ordered = np.asarray(value) <= np.asarray(bound)
         _require(ordered, name, low, value, f"at most {high}", bound)
     return model
+
+
+def _numbers(name: str, field: str, value: Array) -> Array:
+    """Return a value as an array of numbers, or refuse it."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {field} is {value!r}; expected a finite number.") from None
 
 
 def _require(

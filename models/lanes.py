@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.models.namespace import Array, namespace
 from goodalloc.models.throughput import TINY_SECONDS, synchronisation_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
     from goodalloc.models.goodput import GoodputModel
-
-State = TypeVar("State")
 
 
 class BatchSize(NamedTuple):
@@ -84,17 +79,3 @@ def prepare_lanes(model: GoodputModel, nodes: Array, replicas: Array) -> Lanes:
         accumulation=batch.accumulation > 0.0,
         allowed=allowed,
     )
-
-
-def repeat(
-    xp: ModuleType, count: int, body: Callable[[Array, State], State], state: State
-) -> State:
-    """Apply `body` for the indices 0 to count - 1, as one compiled loop in jax."""
-    if xp.__name__ == "numpy":
-        for index in range(count):
-            state = body(index, state)
-        return state
-    from jax import lax
-
-    result: State = lax.fori_loop(0, count, body, state)
-    return result

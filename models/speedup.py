@@ -1,4 +1,4 @@
-"""Goodput and speedup of every allocation of every job, in one call: Pollux (OSDI'21), section 4.2."""
+"""Goodput and speedup of all allocations of all jobs: Pollux (OSDI'21), section 4.2."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stack_models(models: Sequence[GoodputModel]) -> GoodputModel:
     return GoodputModel(
         ThroughputParameters(*columns[:7]),
         GradientStatistics(*columns[7:9]),
-        BatchLimits(*columns[9:13], columns[13] > 0.0),
+        BatchLimits(*columns[9:13])._replace(accumulation=columns[13] > 0.0),
     )
 
 

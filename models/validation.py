@@ -5,23 +5,39 @@ from numbers import Integral, Real
 
 
 def require_name(item: str, value: object) -> None:
-    """Refuse anything but a non-empty string."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{item}: name is {value!r}; expected a non-empty string.")
+    """Refuse anything but a non-empty string of printable characters."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ValueError(
+            f"{item}: name is {value!r}; expected a non-empty string of printable characters."
+        )
+
+
+#: Counts beyond this are refused: they fit no array and no memory.
+LARGEST_COUNT = 2**31 - 1
 
 
 def require_count(item: str, value: object, minimum: int, maximum: int | None = None) -> None:
     """Refuse anything but an integer of at least `minimum` (and at most `maximum`)."""
     expected = f"an integer of at least {minimum}"
-    if maximum is not None:
-        expected += f" and at most {maximum}"
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or int(value) < minimum or (maximum is not None and int(value) > maximum):  # type: ignore[call-overload]
-        raise ValueError(f"{item} is {value!r}; expected {expected}.")
+    number = (
+        int(value) if isinstance(value, Integral) and not isinstance(value, bool) else minimum - 1
+    )
+    if maximum is not None or number > LARGEST_COUNT:
+        expected += f" and at most {LARGEST_COUNT if maximum is None else maximum}"
+    if not minimum <= number <= (LARGEST_COUNT if maximum is None else maximum):
+        shown = (
+            f"an integer of {number.bit_length()} bits" if number.bit_length() > 99 else repr(value)
+        )
+        raise ValueError(f"{item} is {shown}; expected {expected}.")
 
 
 def require_number(
-    item: str, value: object, minimum: float = -math.inf, *, finite: bool = True, strict: bool = False
+    item: str,
+    value: object,
+    minimum: float = -math.inf,
+    *,
+    finite: bool = True,
+    strict: bool = False,
 ) -> None:
     """Refuse NaN, infinities (if `finite`) and numbers below `minimum` (or at it, if `strict`)."""
     relation = "above" if strict else "of at least"
@@ -29,7 +45,10 @@ def require_number(
     expected = f"a {'finite ' if finite else ''}number{bound}"
     if not isinstance(value, Real) or isinstance(value, bool):
         raise ValueError(f"{item} is {value!r}; expected {expected}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     bad = math.isnan(number) or (finite and math.isinf(number))
     if bad or number < minimum or (strict and number == minimum):
         raise ValueError(f"{item} is {value!r}; expected {expected}.")

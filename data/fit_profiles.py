@@ -1,0 +1,265 @@
+"""Derive the shipped application profiles from the measurements of the Pollux artifact (OSDI'21).
+
+Run as `python -m goodalloc.data.fit_profiles --reference DIR [--out FILE]`; DIR holds the folder
+`pollux` with its `traces` and `workloads`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.profiles import FORMAT, VERSION
+from goodalloc.models.fitting import FitOptions, fit_throughput, pad_observations
+from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+DIGITS = 12
+"""Significant digits of what is shipped."""
+
+CATEGORIES = ("small", "medium", "large", "extra large")
+
+OPTIONS = FitOptions(smoothing=1e-10, tolerance=1e-13, iterations=2000)
+"""Fitted once and shipped, hence further than a scheduler would."""
+
+SHIPPED = Path(__file__).with_name("profiles") / "applications.json"
+
+SOURCE = {
+    "artifact": "github.com/petuum/adaptdl, branch osdi21-artifact, commit c793c70",
+    "licence": "Apache-2.0",
+    "note": "Parameters derived from the measurements of the Pollux artifact (OSDI'21).",
+}
+
+
+class Application(NamedTuple):
+    """What the artifact states about an application rather than measures.
+
+    Batch sizes in examples; `restriction` is (total batch size, replicas) where Pollux fixes them.
+    """
+
+    title: str
+    category: str
+    initial: int
+    maximum: int
+    atomic_minimum: int
+    atomic_maximum: int
+    restriction: tuple[int, int] | None = None
+
+
+APPLICATIONS = {
+    "bert": Application("BERT / SQuAD", "medium", 12, 384, 4, 12),
+    "cifar10": Application("ResNet-18 / CIFAR-10", "small", 128, 4096, 32, 1024),
+    "deepspeech2": Application("DeepSpeech2 / CMU-ARCTIC", "medium", 20, 640, 10, 80),
+    "imagenet": Application("ResNet-50 / ImageNet", "extra large", 200, 12800, 20, 200),
+    "ncf": Application("NeuMF / MovieLens", "small", 256, 32768, 32, 32768, (32768, 1)),
+    "yolov3": Application("YOLOv3 / VOC", "large", 8, 512, 4, 8),
+}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    """Read a CSV file with a header."""
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def read_observations(folder: Path, application: Application) -> Floats:
+    """Read the measured steps of one application within its limits on the atomic batch size.
+
+    Parameters
+    ----------
+    folder
+        Its folder of the artifact's traces.
+    application
+        What is known of it.
+
+    Returns
+    -------
+    ndarray
+        Of shape (measurements, 5): nodes, replicas, atomic batch size, gradient time, step time.
+    """
+    table = []
+    for row in _rows(folder / "placements.csv"):
+        nodes = [int(digit) for digit in row["placement"]]
+        table.append((len(nodes), sum(nodes), row))
+    for row in _rows(folder / "scalability.csv"):
+        table.append((int(row["num_nodes"]), int(row["num_replicas"]), row))
+    observations = np.array(
+        [
+            (nodes, replicas, *(float(row[key]) for key in ("local_bsz", "sync_time", "step_time")))
+            for nodes, replicas, row in table
+        ]
+    )
+    observations[:, 3] = observations[:, 4] - observations[:, 3]
+    within = (observations[:, 2] >= application.atomic_minimum) & (
+        observations[:, 2] <= application.atomic_maximum
+    )
+    return observations[within]
+
+
+def read_gradient(folder: Path) -> tuple[dict[str, Any], float]:
+    """Read the gradient statistics of one application, and the length of its training.
+
+    An epoch ends when its least cumulative progress over the measured batch sizes is reached.
+
+    Parameters
+    ----------
+    folder
+        Its folder of the artifact's traces.
+
+    Returns
+    -------
+    dict, float
+        The field `gradient` of the profile, and the progress at the end of the last epoch.
+    """
+    files = {int(path.stem.rpartition("-")[2]): path for path in folder.glob("validation-*.csv")}
+    sizes = sorted(files)
+    columns = ("progress", "grad_sqr", "grad_var")
+    table = np.array(
+        [[[float(row[key]) for key in columns] for row in _rows(files[size])] for size in sizes]
+    )
+    ends = table[:, :, 0].min(axis=0)
+    gradient = {
+        "batch_sizes": sizes,
+        "progress": (ends / ends[-1]).tolist(),
+        "square": table[:, :, 1].tolist(),
+        "variance": table[:, :, 2].tolist(),
+    }
+    return gradient, float(ends[-1])
+
+
+def _errors(predicted: Floats, measured: Floats) -> dict[str, float]:
+    """Summarise relative errors."""
+    error = np.abs(predicted / measured - 1.0)
+    return {
+        "median": float(np.median(error)),
+        "percentile_90": float(np.percentile(error, 90)),
+        "maximum": float(error.max()),
+    }
+
+
+def derive_profiles(reference: Path) -> dict[str, Any]:
+    """Fit all applications and return the document that is shipped.
+
+    Parameters
+    ----------
+    reference
+        Folder that holds `pollux/traces` and `pollux/workloads`.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    """
+    folder = reference / "pollux"
+    if not ((folder / "traces").is_dir() and (folder / "workloads").is_dir()):
+        raise ValueError(
+            f"reference is '{reference}'; expected a folder that holds pollux/traces and "
+            "pollux/workloads."
+        )
+    workloads = sorted((folder / "workloads").glob("workload-*.csv"))
+    jobs = Counter(row["application"] for path in workloads for row in _rows(path))
+    tables = [
+        read_observations(folder / "traces" / name, application)
+        for name, application in APPLICATIONS.items()
+    ]
+    fit = fit_throughput(pad_observations(tables), OPTIONS)
+    applications = {}
+    for index, (name, application) in enumerate(APPLICATIONS.items()):
+        parameters = ThroughputParameters(*(float(values[index]) for values in fit.parameters))
+        gradient, total_progress = read_gradient(folder / "traces" / name)
+        applications[name] = {
+            **_stated(application),
+            "throughput": parameters._asdict(),
+            "gradient": gradient,
+            "total_progress": total_progress,
+            "epochs": len(gradient["progress"]),
+            "share": jobs[name] / jobs.total(),
+            "fit_errors": {
+                "loss": float(fit.loss[index]),
+                **_fit_errors(parameters, tables[index]),
+            },
+        }
+    return {"format": FORMAT, "version": VERSION, "source": SOURCE, "applications": applications}
+
+
+def _stated(application: Application) -> dict[str, Any]:
+    """Return the fields of a profile that the artifact states."""
+    fixed = application.restriction
+    limits = {name: getattr(application, name) for name in Application._fields[2:6]}
+    return {
+        "title": application.title,
+        "category": application.category,
+        "batch": {**limits, "accumulation": True},
+        "restriction": fixed and {"batch_size": fixed[0], "replicas": fixed[1]},
+    }
+
+
+def _fit_errors(parameters: ThroughputParameters, table: Floats) -> dict[str, Any]:
+    """Compare the fitted with the measured times."""
+    nodes, replicas, atomic, gradient, step = table.T
+    return {
+        "observations": len(table),
+        "gradient_time": _errors(gradient_time(parameters, atomic), gradient),
+        "step_time": _errors(step_time(parameters, nodes, replicas, atomic, 0.0), step),
+    }
+
+
+def write_document(value: object, indent: str = "") -> str:
+    """Return JSON with sorted keys, a line per list of numbers and numbers of 12 digits.
+
+    Parameters
+    ----------
+    value
+        Nested dictionaries, lists and scalars.
+    indent
+        White space in front of the closing bracket.
+    """
+    inner = indent + "  "
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {write_document(value[key], inner)}" for key in sorted(value)]
+        return _block("{", items, "}", indent)
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return _block("[", [write_document(item, inner) for item in value], "]", indent)
+    if isinstance(value, list):
+        return "[" + ", ".join(write_document(item) for item in value) + "]"
+    if isinstance(value, float):
+        value = float(f"{value:.{DIGITS}g}")
+    return json.dumps(value)
+
+
+def _block(opening: str, items: Sequence[str], closing: str, indent: str) -> str:
+    """Put each item on a line of its own."""
+    lines = ",\n".join(f"{indent}  {item}" for item in items)
+    return f"{opening}\n{lines}\n{indent}{closing}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Derive the profiles and write them.
+
+    Parameters
+    ----------
+    arguments
+        Of the command line; those of the process if None.
+    """
+    parser = argparse.ArgumentParser(description="Derive the shipped application profiles.")
+    parser.add_argument("--reference", type=Path, required=True, help="folder that holds pollux/")
+    parser.add_argument("--out", type=Path, default=SHIPPED, help="file to write")
+    options = parser.parse_args(arguments)
+    document: Mapping[str, Any] = derive_profiles(options.reference)
+    options.out.write_text(write_document(document) + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Instances as files: versioned JSON, documented in `FORMAT.md`."""
+
+import math
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from goodalloc.data.json_file import (
+    Document,
+    as_float,
+    check_format,
+    check_keys,
+    check_list,
+    check_text,
+    in_file,
+    read_document,
+    rows_text,
+    shown,
+    write_atomically,
+)
+from goodalloc.data.model_table import ModelTable, model_from_dict
+from goodalloc.models.cluster import Cluster, NodeGroup
+from goodalloc.models.instance import Instance
+from goodalloc.models.job import Job
+from goodalloc.models.rules import PRESETS, Rules
+from goodalloc.models.validation import require_name
+
+INSTANCE_FORMAT = "goodalloc-instance"
+VERSION = 1
+
+_RULE_NAMES = tuple(field.name for field in fields(Rules))
+_JOB_DEFAULTS = {
+    field.name: field.default for field in fields(Job) if field.name not in {"name", "model"}
+}
+_FLOAT_FIELDS = ("age", "attained_service")
+
+
+def read_instance(path: str | os.PathLike[str]) -> Instance:
+    """The instance in a file.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or anything in it makes no sense; one sentence that names the
+        file, the item, its value and what was expected.
+    """
+    document = read_document(path, (INSTANCE_FORMAT,))
+    try:
+        return instance_from_dict(document, default_name=Path(path).stem)
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error
+
+
+def write_instance(instance: Instance, path: str | os.PathLike[str]) -> None:
+    """Write an instance to a file, atomically; reading it back gives an equal instance.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+    """
+    write_atomically(path, instance_text(instance))
+
+
+def instance_text(instance: Instance) -> str:
+    """An instance as the text of its file: one line for every model and every job."""
+    document = instance_to_dict(instance)
+    models, jobs = document.pop("models"), document.pop("jobs")
+    return rows_text(document, {"models": models, "jobs": jobs})
+
+
+def instance_to_dict(instance: Instance) -> Document:
+    """An instance as JSON has it; see `FORMAT.md`."""
+    table = ModelTable()
+    node_names = instance.cluster.node_names
+    jobs = [_job_to_dict(job, table, node_names) for job in instance.jobs]
+    rules = {name: getattr(instance.rules, name) for name in _RULE_NAMES}
+    if math.isinf(rules["power"]):
+        rules["power"] = "inf" if rules["power"] > 0 else "-inf"
+    return {
+        "format": INSTANCE_FORMAT,
+        "version": VERSION,
+        "name": instance.name,
+        "cluster": [
+            {"name": group.name, "nodes": int(group.nodes), "gpus": int(group.gpus)}
+            for group in instance.cluster.groups
+        ],
+        "rules": {name: _plain(value) for name, value in rules.items()},
+        "models": table.entries,
+        "jobs": jobs,
+    }
+
+
+def instance_from_dict(document: object, default_name: str = "instance") -> Instance:
+    """The reverse of `instance_to_dict`.
+
+    Raises
+    ------
+    ValueError
+        If anything makes no sense; one sentence that names the item, its value and what was
+        expected.
+    """
+    checked = check_format(document, (INSTANCE_FORMAT,), VERSION)
+    required = ("format", "version", "cluster", "jobs")
+    check_keys("Instance", checked, required, ("name", "rules", "models"))
+    name = checked.get("name", default_name)
+    require_name("Instance", name)
+    cluster = _cluster(checked["cluster"])
+    rules = _rules(checked.get("rules", "default"))
+    entries = checked.get("models", {})
+    if not isinstance(entries, dict):
+        raise ValueError(f"Instance: models is {shown(entries)}; expected an object.")
+    models = {key: model_from_dict(f"Model {key!r}", entry) for key, entry in entries.items()}
+    listed = check_list("Instance: jobs", checked["jobs"])
+    jobs = tuple(_job(i, entry, models, cluster) for i, entry in enumerate(listed))
+    return Instance(cluster, jobs, rules, name)
+
+
+def _plain(value: Any) -> Any:
+    """A value without numpy types."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _cluster(value: object) -> Cluster:
+    groups = []
+    for index, entry in enumerate(check_list("Cluster", value)):
+        keys = ("name", "nodes", "gpus")
+        groups.append(NodeGroup(**check_keys(f"Cluster: group {index}", entry, keys)))
+    return Cluster(tuple(groups))
+
+
+def _rules(value: object) -> Rules:
+    if isinstance(value, str):
+        if value not in PRESETS:
+            known = ", ".join(PRESETS)
+            raise ValueError(f"Rules: preset is {value!r}; expected one of {known}, or an object.")
+        return PRESETS[value]
+    given = dict(check_keys("Rules", value, (), _RULE_NAMES))
+    for name in ("power", "floor", "restart_delay"):
+        if name in given:
+            given[name] = as_float(given[name])
+    power = given.get("power")
+    if power in ("inf", "-inf"):
+        given["power"] = float(str(power))
+    elif isinstance(power, float) and math.isinf(power):
+        raise ValueError(f"Rules: power is {power!r}; expected a number, 'inf' or '-inf'.")
+    return Rules(**given)
+
+
+def _job_to_dict(job: Job, table: ModelTable, node_names: tuple[str, ...]) -> Document:
+    """A job as JSON has it; what has its default value is left out."""
+    document: Document = {"name": job.name, "model": table.name(job.model, job.application)}
+    for name, default in _JOB_DEFAULTS.items():
+        value = getattr(job, name)
+        if value == default:
+            continue
+        if name == "placement":
+            document[name] = {node_names[node]: int(gpus) for node, gpus in value}
+        else:
+            document[name] = float(value) if name in _FLOAT_FIELDS else _plain(value)
+    return document
+
+
+def _job(index: int, value: object, models: dict[str, Any], cluster: Cluster) -> Job:
+    if not isinstance(value, dict) or "name" not in value:
+        raise ValueError(f"Job number {index} is {shown(value)}; expected an object with a name.")
+    require_name("Job", value["name"])
+    item = f"Job '{value['name']}'"
+    given = dict(check_keys(item, value, ("name", "model"), _JOB_DEFAULTS))
+    model = given["model"]
+    if model is not None:
+        if not isinstance(model, str) or model not in models:
+            raise ValueError(
+                f"{item}: model is {shown(model)}; expected null or a name in the table of models."
+            )
+        given["model"] = models[model]
+    for name in _FLOAT_FIELDS:
+        if name in given:
+            given[name] = as_float(given[name])
+    if "placement" in given:
+        given["placement"] = placement_from_dict(item, given["placement"], cluster)
+    if "application" in given:
+        check_text(f"{item}: application", given["application"])
+    return Job(**given)
+
+
+def placement_from_dict(item: str, value: object, cluster: Cluster) -> tuple[tuple[int, int], ...]:
+    """A placement by node names, ``{"node-3": 2}``, as (node index, GPUs) pairs in node order.
+
+    Raises
+    ------
+    ValueError
+        If a node is unknown or a number of GPUs is not a whole number of at least 1.
+    """
+    if not isinstance(value, dict):
+        raise ValueError(f"{item}: placement is {shown(value)}; expected an object of node names.")
+    pairs = []
+    for name, gpus in value.items():
+        node = cluster.node_index.get(name)
+        if node is None:
+            raise ValueError(
+                f"{item}: placement names node {shown(name)}; "
+                f"expected one of {_few(cluster.node_names)}."
+            )
+        if type(gpus) is not int or gpus < 1:
+            raise ValueError(
+                f"{item}: GPUs on node '{name}' is {shown(gpus)}; "
+                "expected an integer of at least 1."
+            )
+        pairs.append((node, gpus))
+    return tuple(sorted(pairs))
+
+
+def _few(names: tuple[str, ...]) -> str:
+    """Some names, for a message."""
+    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])}, … {names[-1]}"

@@ -1,0 +1,248 @@
+"""JSON documents: read strictly, written atomically, every refusal one sentence."""
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from goodalloc.models.validation import require_name
+
+Document = dict[str, Any]
+
+
+class Literal:
+    """A literal that JSON does not know (NaN, Infinity): every check of a value refuses it."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def parse(text: str) -> Any:
+    """The value that a JSON text stands for.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, is nested beyond reason, or an object names a key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=Literal)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"line {error.lineno}, column {error.colno} is not JSON ({error.msg})."
+        ) from error
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply.") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Document:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                name = document.get("name")
+                where = f" of '{name}'" if isinstance(name, str) else ""
+                raise ValueError(f"key {key!r}{where} is given twice; expected each key once.")
+            seen.add(key)
+    return document
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read, is empty, or is not UTF-8 text.
+    """
+    try:
+        raw = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise ValueError(f"File '{path}' does not exist.") from error
+    except IsADirectoryError as error:
+        raise ValueError(f"File '{path}' is a directory; expected a file.") from error
+    except (OSError, ValueError) as error:
+        raise ValueError(f"File '{path}' cannot be read ({_reason(error)}).") from error
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"File '{path}' is not UTF-8 text (byte {error.start}); expected a JSON file."
+        ) from error
+    if not text.strip():
+        raise ValueError(f"File '{path}' is empty; expected a JSON file.")
+    return text
+
+
+def read_document(path: str | os.PathLike[str], formats: Iterable[str]) -> Document:
+    """The object in a file of one of our formats, version 1.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or is of another format or version; the sentence names the file.
+    """
+    text = read_text(path)
+    try:
+        return check_format(parse(text), formats)
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error
+
+
+def in_file(path: str | os.PathLike[str], error: ValueError) -> str:
+    """The sentence of an error, with the file it happened in put before it."""
+    return f"File '{path}': {error}"
+
+
+def check_format(document: object, formats: Iterable[str], version: int = 1) -> Document:
+    """The document itself, if it is an object of one of the formats and of that version."""
+    expected = " or ".join(f"'{name}'" for name in formats)
+    if not isinstance(document, dict):
+        raise ValueError(f"the document is {shown(document)}; expected an object of {expected}.")
+    for key, wanted in (("format", expected), ("version", str(version))):
+        if key not in document:
+            raise ValueError(f"key '{key}' is missing; expected {wanted}.")
+    if document["format"] not in formats:
+        raise ValueError(f"format is {shown(document['format'])}; expected {expected}.")
+    found = document["version"]
+    if type(found) is not int or found != version:
+        raise ValueError(f"version is {shown(found)}; expected {version}.")
+    return document
+
+
+def check_keys(
+    item: str, value: object, required: Iterable[str], optional: Iterable[str] = ()
+) -> Document:
+    """The value itself, if it is an object with all the required keys and no unknown ones."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{item} is {shown(value)}; expected an object.")
+    required, optional = tuple(required), tuple(optional)
+    for key in required:
+        if key not in value:
+            raise ValueError(f"{item}: key '{key}' is missing.")
+    for key in value:
+        if key not in required and key not in optional:
+            known = ", ".join((*required, *optional))
+            raise ValueError(f"{item}: key {key!r} is unknown; expected one of {known}.")
+    return value
+
+
+def check_list(item: str, value: object) -> list[Any]:
+    """The value itself, if it is a list."""
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{item} is {shown(value)}; expected a list.")
+    return list(value)
+
+
+def check_text(item: str, value: object) -> str:
+    """The value itself, if it is a string of printable characters, maybe empty."""
+    if value == "":
+        return ""
+    require_name(item, value)
+    return str(value)
+
+
+def as_float(value: object) -> Any:
+    """An integer as the float it stands for; anything else, and what is too large, as it is."""
+    if type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            return value
+    return value
+
+
+def pack_number(value: float) -> float | str | None:
+    """A number as JSON has it: infinities as ``"inf"`` and ``"-inf"``, NaN as null."""
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return float(value)
+
+
+def unpack_number(item: str, value: object) -> float:
+    """The reverse of `pack_number`."""
+    if value is None:
+        return math.nan
+    if value in ("inf", "-inf"):
+        return float(str(value))
+    number = as_float(value)
+    if type(number) is not float or math.isinf(number):
+        raise ValueError(f"{item} is {shown(value)}; expected a number, 'inf', '-inf' or null.")
+    return number
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as a message shows it, cut short."""
+    if isinstance(value, (dict, list)) and len(value) > 4:
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"a huge {type(value).__name__}"
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def rows_text(head: Mapping[str, Any], tables: Mapping[str, Any]) -> str:
+    """A JSON object, indented, with each entry of its tables (objects or lists) on one line."""
+    parts = [f" {json.dumps(key)}: {dump(value)}" for key, value in head.items()]
+    for key, table in tables.items():
+        if isinstance(table, Mapping):
+            lines = [f"  {json.dumps(k, ensure_ascii=False)}: {dump(v)}" for k, v in table.items()]
+            opening, closing = "{", "}"
+        else:
+            lines = [f"  {dump(value)}" for value in table]
+            opening, closing = "[", "]"
+        body = "\n" + ",\n".join(lines) + "\n " if lines else ""
+        parts.append(f" {json.dumps(key)}: {opening}{body}{closing}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def dump(value: object) -> str:
+    """One line of JSON; floats by their shortest exact decimal."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file so that nobody ever sees half of it: a temporary file, then a rename.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be written.
+    """
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """As `write_atomically`, for bytes."""
+    try:
+        target = Path(path).resolve()
+        if target.is_dir():
+            raise ValueError(f"File '{path}' is a directory; expected a file.")
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)
+            return
+        temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(content)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ValueError(f"File '{path}' cannot be written ({_reason(error)}).") from error
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()

@@ -1,0 +1,83 @@
+"""The command line `goodalloc`: the only place that prints."""
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.experiments.cli_arguments import build_parser as build_parser
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.cli_output import Output
+
+#: Exit codes.
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+#: Environment variable that shows where an unexpected error came from.
+TRACEBACK = "GOODALLOC_TRACEBACK"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    0: done; 1: nothing found, an infeasible allocation, or a solver that failed; 2: bad input,
+    said in one sentence; 130: interrupted before anything was found.
+    """
+    try:
+        return _run(argv)
+    except ValueError as error:
+        return _complain(" ".join(str(error).split()), BAD_INPUT)
+    except KeyboardInterrupt:
+        return _complain("interrupted before anything was found.", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return _complain(f"{text} ({TRACEBACK}=1 shows where).", FAILED)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    parser = build_parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as done:  # --help was printed
+        return int(done.code or 0)
+    if arguments.version:
+        from goodalloc.experiments.version import library_version
+
+        print(f"goodalloc {library_version()}")
+        return 0
+    if arguments.command is None:
+        parser.print_help()
+        return BAD_INPUT
+    _cache_compilations()
+    module, _, function = arguments.run.partition(":")
+    output: Output = getattr(importlib.import_module(module), function)(arguments)
+    print(json.dumps(output.data, allow_nan=False) if arguments.json else output.text, flush=True)
+    return output.code
+
+
+def _cache_compilations() -> None:
+    """Let JAX, where it is used, keep what it compiles; a user's own setting comes first."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
+    with contextlib.suppress(OSError):
+        folder = Path(cache) / "goodalloc" / "jax"
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+def _complain(sentence: str, code: int) -> int:
+    print(f"goodalloc: error: {sentence}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

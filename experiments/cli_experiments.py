@@ -1,0 +1,174 @@
+"""The commands that run many solvers: compare, gap, demo."""
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from goodalloc.data.benchmark_set import benchmark_names, find_instance
+from goodalloc.data.json_file import write_atomically
+from goodalloc.experiments.cli_output import Output, flat, make_folder
+from goodalloc.experiments.compare import check_solvers, compare
+from goodalloc.experiments.gap import (
+    GapPlan,
+    check_seeds,
+    read_rows,
+    run_gap,
+    typed_rows,
+    unpack_history,
+)
+from goodalloc.experiments.report import (
+    SUMMARY_COLUMNS,
+    for_machines,
+    result_summary,
+    solver_averages,
+    text_table,
+)
+from goodalloc.solvers.result import Result
+from goodalloc.solvers.result_file import csv_text, result_row, write_result
+from goodalloc.solvers.stop import Stop
+
+
+def progress_bar(total: int, *, quiet: bool) -> Any:
+    """A bar on standard error; silent where that is no terminal."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, disable=True if quiet else None, file=sys.stderr, leave=False)
+
+
+def compare_command(arguments: argparse.Namespace) -> Output:
+    """Decide an instance with several solvers and seeds."""
+    instance = find_instance(arguments.file)
+    solvers, seeds = flat(arguments.solvers), flat(arguments.seeds)
+    check_seeds(seeds)
+    check_solvers(solvers)
+    folder = None if arguments.out is None else make_folder(arguments.out)
+    stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
+    with progress_bar(len(solvers) * len(seeds), quiet=arguments.json) as bar:
+        results = compare(instance, solvers, seeds, stop=stop, report=lambda _: bar.update())
+    rows = [result_summary(instance, result) for result in results]
+    text = f"{instance.name}\n\n{text_table(rows, SUMMARY_COLUMNS)}"
+    text += "".join(
+        f"\n{result.solver} (seed {result.seed}): {result.message}"
+        for result in results
+        if result.message and result.allocation is None
+    )
+    if folder is not None:
+        write_atomically(folder / "compare.csv", csv_text([result_row(r) for r in results]))
+        _draw_comparison(results, folder / "compare.png")
+        for result in results:
+            name = "".join(c if c.isalnum() else "-" for c in result.solver)
+            write_result(result, instance, folder / f"{name}-seed-{result.seed}.json")
+        text += f"\n\nwritten to {folder}: compare.csv, compare.png and a file for every result"
+    found = any(result.allocation is not None for result in results)
+    return Output(text, for_machines(rows), 0 if found else 1)
+
+
+def _draw_comparison(results: Sequence[Result], path: Path) -> None:
+    """Gaps at the end beside gaps over time."""
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.plots import (
+        plot_gap_over_time,
+        plot_gaps,
+        save,
+        solver_colours,
+    )
+
+    figure = Figure(figsize=(11.0, 2.5 + 0.3 * max(len(results), 4)), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    plot_gaps(results, left)
+    repeated = len({result.seed for result in results}) > 1
+    labels = [f"{r.solver} (seed {r.seed})" if repeated else r.solver for r in results]
+    histories = {
+        label: [(point.seconds, point.fitness) for point in result.history]
+        or [(result.solve_seconds, result.fitness)]
+        for label, result in zip(labels, results, strict=True)
+        if result.allocation is not None
+    }
+    bound = min(result.bound for result in results)
+    if math.isfinite(bound) and histories:
+        end = max(result.solve_seconds for result in results)
+        plot_gap_over_time(histories, bound, right, end, solver_colours(labels))
+    save(left, path)
+
+
+def gap_command(arguments: argparse.Namespace) -> Output:
+    """Run the gap benchmark, or what is left of it, and sum it up."""
+    instances = benchmark_names() if arguments.instances is None else flat(arguments.instances)
+    plan = GapPlan(
+        instances, flat(arguments.solvers), flat(arguments.seeds), arguments.seconds, arguments.gap
+    )
+    for source in plan.instances:
+        find_instance(source)
+    folder = make_folder(arguments.out)
+    table = folder / "gap.csv"
+    with progress_bar(len(plan.tasks()), quiet=arguments.json) as bar:
+        try:
+            rows = run_gap(plan, table, report=lambda _: bar.update())
+        except KeyboardInterrupt:
+            rows = read_rows(table)
+            if not rows:
+                raise
+    averages = solver_averages(rows)
+    write_atomically(folder / "averages.csv", csv_text(averages, tuple(averages[0])))
+    draw_gap_benchmark(rows, folder)
+    text = (
+        f"{text_table(averages, tuple(averages[0]))}\n\nwritten to {folder}: gap.csv, averages.csv"
+    )
+    return Output(f"{text} and pictures", for_machines(averages))
+
+
+def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:
+    """Draw the profiles of all runs, and the gap over time on every instance."""
+    from goodalloc.experiments import plots
+
+    typed: list[dict[str, Any]] = typed_rows(rows)
+    solvers = list(dict.fromkeys(row["solver"] for row in typed))
+    gaps = {s: [row["gap"] for row in typed if row["solver"] == s] for s in solvers}
+    plots.save(plots.plot_gap_profile(gaps), folder / "gap_profile.png")
+    runs = list(dict.fromkeys((row["instance"], row["seed"]) for row in typed))
+    seconds: dict[str, list[float]] = {solver: [math.nan] * len(runs) for solver in solvers}
+    for row in typed:
+        if math.isfinite(row["fitness"]):
+            at = runs.index((row["instance"], row["seed"]))
+            seconds[row["solver"]][at] = row["solve_seconds"]
+    plots.save(plots.plot_performance_profile(seconds), folder / "performance_profile.png")
+    for instance in dict.fromkeys(row["instance"] for row in typed):
+        _draw_over_time([row for row in typed if row["instance"] == instance], folder)
+
+
+def _draw_over_time(rows: Sequence[dict[str, Any]], folder: Path) -> None:
+    """The gap over time on one instance, each solver with its first seed."""
+    from goodalloc.experiments import plots
+
+    histories: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if math.isfinite(row["fitness"]) and row["solver"] not in histories:
+            last = (row["solve_seconds"], row["fitness"])
+            histories[row["solver"]] = unpack_history(row["history"]) or [last]
+    bound = min((row["bound"] for row in rows if math.isfinite(row["bound"])), default=math.inf)
+    if histories and math.isfinite(bound):
+        axes = plots.plot_gap_over_time(histories, bound)
+        name = Path(rows[0]["instance"]).stem
+        axes.set_title(name, fontsize="medium")
+        plots.save(axes, folder / f"gap_over_time-{name}.png")
+
+
+def demo_command(arguments: argparse.Namespace) -> Output:
+    """Decide two of Pollux's rounds with every solver; print, write a table and a picture."""
+    from goodalloc.experiments.demo import DEMO_INSTANCES, DEMO_SOLVERS, run_demo, write_demo
+
+    solvers = DEMO_SOLVERS if arguments.solvers is None else flat(arguments.solvers)
+    folder = make_folder(arguments.out)
+    with progress_bar(len(DEMO_INSTANCES) * len(solvers), quiet=arguments.json) as bar:
+        rounds = run_demo(
+            solvers=solvers, seconds=arguments.seconds, seed=arguments.seed,
+            report=lambda _: bar.update(),
+        )  # fmt: skip
+    table, picture = write_demo(rounds, folder)
+    text = "\n\n".join([*(r.text() for r in rounds), f"written: {table}, {picture}"])
+    rows = [row for demo_round in rounds for row in demo_round.rows()]
+    return Output(text, for_machines(rows), 0 if all(r.best for r in rounds) else 1)

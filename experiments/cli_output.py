@@ -1,0 +1,59 @@
+"""What a command hands back to be printed, and what all commands need around files."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Output:
+    """Text for people, data for machines, and the exit code."""
+
+    text: str
+    data: Any
+    code: int = 0
+
+
+def check_target(path: str | None) -> None:
+    """Refuse a file that could not be written later, before any time is spent.
+
+    Raises
+    ------
+    ValueError
+        If it is a directory, or its directory does not exist or cannot be written.
+    """
+    if path is None:
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(f"File '{path}' is a directory; expected a file.")
+    if not target.parent.is_dir():
+        raise ValueError(f"File '{path}' cannot be written (no directory '{target.parent}').")
+    if not os.access(target.parent, os.W_OK):
+        raise ValueError(f"File '{path}' cannot be written (no permission).")
+
+
+def make_folder(path: str) -> Path:
+    """The folder of that name, created if need be.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be created or is a file.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"Folder '{path}' cannot be created ({reason.lower()}).") from error
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"Folder '{path}' cannot be written (no permission).")
+    return folder
+
+
+def flat(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
+    """One tuple of many."""
+    return tuple(item for items in lists for item in items)

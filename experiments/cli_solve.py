@@ -1,0 +1,183 @@
+"""The commands about one instance: solve, check, export, generate."""
+
+import argparse
+import os
+import secrets
+from pathlib import Path
+
+from goodalloc.data.benchmark_set import find_instance
+from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
+from goodalloc.data.json_file import pack_number
+from goodalloc.experiments.cli_output import Output, check_target
+from goodalloc.experiments.compare import check_solvers, prepare
+from goodalloc.experiments.report import percent
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.feasibility import violations
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import fitness
+from goodalloc.solvers.result import Limit, Result
+from goodalloc.solvers.result_file import result_to_dict, write_result
+
+#: Jobs up to which the allocation is printed.
+MOST_PRINTED_JOBS = 40
+
+#: Exit codes: nothing found, and interrupted with nothing found.
+NOTHING, INTERRUPTED = 1, 130
+
+
+def solve_command(arguments: argparse.Namespace) -> Output:
+    """Decide an instance."""
+    from goodalloc.solvers.solve import solve
+    from goodalloc.solvers.stop import Stop
+
+    instance = find_instance(arguments.file)
+    check_solvers([arguments.solver])
+    check_target(arguments.out)
+    start = _start(arguments.start, instance)
+    prepare(instance)
+    stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
+    result = solve(instance, arguments.solver, stop=stop, seed=arguments.seed, start=start)
+    text = solve_text(instance, result)
+    if arguments.out is not None:
+        write_result(result, instance, arguments.out)
+        text += f"\nwritten      {arguments.out}"
+    code = 0
+    if result.allocation is None:
+        code = INTERRUPTED if result.limit is Limit.INTERRUPTED else NOTHING
+    return Output(text, result_to_dict(result, instance), code)
+
+
+def _start(path: str | None, instance: Instance) -> Allocation | None:
+    """The allocation to start from, which must be feasible."""
+    if path is None:
+        return None
+    from goodalloc.data.allocation_file import read_allocation
+
+    start = read_allocation(path, instance)
+    broken = violations(instance, start)
+    if broken:
+        raise ValueError(f"File '{path}' is no feasible start: {broken[0]}")
+    return start
+
+
+def solve_text(instance: Instance, result: Result) -> str:
+    """A result for people."""
+    cluster = instance.cluster
+    limit = "" if result.limit is None else f" (stopped by {str(result.limit).replace('_', ' ')})"
+    lines = [
+        ("instance", f"{instance.name}: {instance.num_jobs} jobs, {cluster.num_nodes} nodes, "
+                     f"{cluster.num_gpus} GPUs"),
+        ("solver", result.solver),
+        ("status", f"{result.status}{limit}"),
+        ("fitness", f"{result.fitness:.12g}"),
+        ("bound", f"{result.bound:.12g} (proved by {result.bound_source})"),
+        ("gap", percent(result.gap)),
+        ("seconds", f"{result.solve_seconds:.3f}"),
+    ]  # fmt: skip
+    if result.message:
+        lines.append(("message", result.message))
+    allocation = result.allocation
+    if allocation is not None:
+        served = int((allocation.job_replicas > 0).sum())
+        used = int(allocation.replicas.sum())
+        lines.append(("served", f"{served} of {instance.num_jobs} jobs"))
+        lines.append(("used", f"{used} of {cluster.num_gpus} GPUs"))
+    text = "\n".join(f"{name:<12} {value}" for name, value in lines)
+    if allocation is not None and instance.num_jobs <= MOST_PRINTED_JOBS:
+        text += "\n\n" + placement_text(instance, allocation) + "\n"
+    return text
+
+
+def placement_text(instance: Instance, allocation: Allocation) -> str:
+    """Who gets which GPUs, one line a job."""
+    names = instance.cluster.node_names
+    width = max(len(job.name) for job in instance.jobs)
+    lines = []
+    for job, pairs in zip(instance.jobs, allocation.placements(), strict=True):
+        placed = ", ".join(f"{names[node]}: {gpus}" for node, gpus in pairs) or "-"
+        lines.append(f"{job.name:<{width}}  {placed}")
+    return "\n".join(lines)
+
+
+def check_command(arguments: argparse.Namespace) -> Output:
+    """Check an allocation; exit code 1 if it breaks a rule."""
+    from goodalloc.data.allocation_file import read_allocation
+
+    instance = find_instance(arguments.file)
+    allocation = read_allocation(arguments.allocation, instance)
+    broken = violations(instance, allocation)
+    if broken:
+        count = "1 rule is" if len(broken) == 1 else f"{len(broken)} rules are"
+        text = "\n".join([f"infeasible: {count} broken", *(f"  {item}" for item in broken)])
+        found = [{"rule": item.rule, "message": item.message} for item in broken]
+        return Output(text, {"feasible": False, "violations": found, "fitness": None}, NOTHING)
+    prepare(instance)
+    value = fitness(instance, allocation)
+    served = int((allocation.job_replicas > 0).sum())
+    text = f"feasible: fitness {value:.12g}, {served} of {instance.num_jobs} jobs served"
+    return Output(text, {"feasible": True, "violations": [], "fitness": pack_number(value)})
+
+
+def export_command(arguments: argparse.Namespace) -> Output:
+    """Write an instance as a mathematical program."""
+    from goodalloc.formulations.choices import enumerate_choices
+    from goodalloc.formulations.node_program import build_node_program
+    from goodalloc.formulations.patterns import build_patterns
+    from goodalloc.formulations.power_cost import power_cost, require_finite_power
+
+    target = Path(arguments.to)
+    if target.suffix not in {".mps", ".lp"}:
+        raise ValueError(f"File '{target}': expected a name that ends in .mps or .lp.")
+    check_target(arguments.to)
+    instance = find_instance(arguments.file)
+    require_finite_power(instance.rules.power)
+    prepare(instance)
+    choices = enumerate_choices(instance)
+    cost = power_cost(choices.utility, instance.rules.power)
+    if arguments.formulation == "node":
+        program = build_node_program(instance, choices, cost).program
+    else:
+        program = build_patterns(instance, choices, cost).program
+    temporary = target.with_name(f".{secrets.token_hex(4)}{target.suffix}")
+    try:
+        program.write(temporary)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise ValueError(f"File '{target}' cannot be written ({error.strerror}).") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    columns, rows = program.num_columns, program.num_rows
+    text = f"{target}: {columns} columns, {rows} rows, {program.value.size} entries"
+    data = {
+        "file": str(target), "columns": columns, "rows": rows, "entries": int(program.value.size),
+    }  # fmt: skip
+    return Output(text, data)
+
+
+def generate_command(arguments: argparse.Namespace) -> Output:
+    """Draw an instance and write or print it."""
+    from goodalloc.data.generator import generate
+    from goodalloc.models.cluster import Cluster, NodeGroup
+    from goodalloc.models.rules import PRESETS
+
+    check_target(arguments.out)
+    if arguments.rules not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise ValueError(f"argument --rules: got {arguments.rules!r}; expected one of {known}.")
+    cluster = None
+    if arguments.group is not None:
+        cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
+    instance = generate(
+        arguments.seed, arguments.jobs, arguments.nodes, arguments.gpus_per_node,
+        cluster=cluster, load=arguments.load, state=arguments.state,
+        rules=PRESETS[arguments.rules], name=arguments.name,
+    )  # fmt: skip
+    if arguments.out is None:
+        return Output(instance_text(instance).rstrip(), instance_to_dict(instance))
+    write_instance(instance, arguments.out)
+    size = f"{instance.num_jobs} jobs, {instance.cluster.num_nodes} nodes"
+    data = {
+        "file": arguments.out, "name": instance.name, "jobs": instance.num_jobs,
+        "nodes": instance.cluster.num_nodes, "gpus": instance.cluster.num_gpus,
+    }  # fmt: skip
+    return Output(f"{arguments.out}: {instance.name}, {size}", data)

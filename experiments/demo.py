@@ -1,0 +1,133 @@
+"""The demonstration: two of Pollux's rounds decided exactly and by every heuristic, with proof."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.benchmark_set import load_benchmark
+from goodalloc.data.json_file import write_atomically
+from goodalloc.experiments.compare import compare
+from goodalloc.experiments.report import SUMMARY_COLUMNS, result_summary, text_table
+from goodalloc.models.instance import Instance
+from goodalloc.solvers.result import Result
+from goodalloc.solvers.result_file import csv_text
+from goodalloc.solvers.stop import Stop
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: 160 of Pollux's jobs right after a fifth of the nodes failed: on its cluster of 16 nodes with 4
+#: GPUs, where most jobs must wait, and on 64 such nodes, where each can be served.
+DEMO_INSTANCES = ("over-disturbed", "medium-disturbed")
+
+DEMO_SOLVERS = ("highs", "local_search", "greedy", "genetic", "knapsack")
+
+#: Seconds that each solver gets for each round.
+DEMO_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class DemoRound:
+    """What the demonstration found on one instance."""
+
+    instance: Instance
+    results: list[Result]
+
+    @property
+    def best(self) -> Result | None:
+        """The result with the best allocation."""
+        return max(self.served(), key=lambda result: result.fitness, default=None)
+
+    def served(self) -> list[Result]:
+        """The results that hold an allocation."""
+        return [result for result in self.results if result.allocation is not None]
+
+    def title(self) -> str:
+        """Its size in words."""
+        cluster = self.instance.cluster
+        return (
+            f"{self.instance.num_jobs} jobs on {cluster.num_nodes} nodes, {cluster.num_gpus} GPUs"
+        )
+
+    def rows(self) -> list[dict[str, object]]:
+        """One row a solver."""
+        name = {"instance": self.instance.name}
+        return [name | result_summary(self.instance, result) for result in self.results]
+
+    def text(self) -> str:
+        """The table that is printed."""
+        columns = [column for column in SUMMARY_COLUMNS if column != "seed"]
+        return f"{self.instance.name}: {self.title()}\n\n{text_table(self.rows(), columns)}"
+
+
+def run_demo(
+    instances: Sequence[Instance] = (),
+    solvers: Sequence[str] = DEMO_SOLVERS,
+    *,
+    seconds: float = DEMO_SECONDS,
+    seed: int = 0,
+    report: Callable[[Result], None] = lambda result: None,
+) -> list[DemoRound]:
+    """Decide every round, by default those of `DEMO_INSTANCES`, with every solver.
+
+    Raises
+    ------
+    ValueError
+        If a solver is unknown or `seconds` is not above 0.
+    """
+    chosen = instances or [load_benchmark(name) for name in DEMO_INSTANCES]
+    stop = Stop(seconds=seconds)
+    return [
+        DemoRound(instance, compare(instance, solvers, (seed,), stop=stop, report=report))
+        for instance in chosen
+    ]
+
+
+def write_demo(rounds: Sequence[DemoRound], folder: Path) -> tuple[Path, Path]:
+    """Write the table and the picture; returns their paths.
+
+    Raises
+    ------
+    ValueError
+        If they cannot be written.
+    """
+    from goodalloc.experiments.plots import save
+
+    table, picture = folder / "demo.csv", folder / "demo.png"
+    rows = [row for demo_round in rounds for row in demo_round.rows()]
+    write_atomically(table, csv_text(rows, tuple(rows[0])))
+    save(demo_figure(rounds), picture)
+    return table, picture
+
+
+def demo_figure(rounds: Sequence[DemoRound]) -> "Figure":
+    """The best allocation of the first round; gaps of all solvers, and over time in the last."""
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.allocation_plot import plot_allocation
+    from goodalloc.experiments.plots import plot_gap_over_time, plot_gaps
+
+    first, last = rounds[0], rounds[-1]
+    figure = Figure(figsize=(12.0, 7.0), layout="constrained")
+    gaps = [f"gaps {index}" for index in range(len(rounds))]
+    rows: list[Any] = [["who", name] for name in (*gaps, "time")]
+    axes = figure.subplot_mosaic(
+        rows, width_ratios=[1, 1.15], height_ratios=[*(1 for _ in rounds), 1.7]
+    )
+    if first.best is not None and first.best.allocation is not None:
+        plot_allocation(first.instance, first.best.allocation, axes["who"])
+        axes["who"].set_title(f"Who gets which GPUs: {first.title()}", fontsize="medium")
+    for name, demo_round in zip(gaps, rounds, strict=True):
+        plot_gaps(demo_round.served(), axes[name])
+        axes[name].set_title(f"At the end: {demo_round.title()}", fontsize="medium")
+    histories = {
+        result.solver: [(point.seconds, point.fitness) for point in result.history]
+        or [(result.solve_seconds, result.fitness)]
+        for result in last.served()
+    }
+    bound = min((result.bound for result in last.results), default=float("inf"))
+    end = max((result.solve_seconds for result in last.served()), default=1.0)
+    plot_gap_over_time(histories, bound, axes["time"], end)
+    axes["time"].set_title(f"Over time: {last.title()}", fontsize="medium")
+    return figure

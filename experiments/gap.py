@@ -1,0 +1,220 @@
+"""The gap benchmark: instances × solvers × seeds into one table that survives any interruption."""
+
+import csv
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from goodalloc.data.benchmark_set import best_known_values
+from goodalloc.experiments.compare import check_solvers
+from goodalloc.experiments.version import library_version
+from goodalloc.experiments.worker import Failure, Task, Worker
+from goodalloc.models.validation import require_count, require_number
+from goodalloc.solvers.result import Incumbent, Result
+from goodalloc.solvers.result_file import COLUMNS, csv_text, result_row
+from goodalloc.solvers.stop import Stop
+
+#: Columns of the table: those of a result, the limits it ran under, and its history.
+GAP_COLUMNS = (*COLUMNS, "seconds_limit", "gap_limit", "version", "history")
+
+#: Columns that say which run a row is; a run whose row exists is not repeated.
+KEY = ("instance", "solver", "seed", "seconds_limit", "gap_limit")
+
+#: A solver is killed after its time limit times this, plus `GRACE_SECONDS`.
+GRACE_FACTOR = 2.0
+GRACE_SECONDS = 60.0
+
+#: Most points of a history that a row keeps.
+HISTORY_POINTS = 60
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class GapPlan:
+    """Which runs to make.
+
+    Parameters
+    ----------
+    instances
+        Paths, or names of instances that ship.
+    solvers, seeds
+        Each instance is decided by each solver with each seed.
+    seconds, gap
+        Limits of every run.
+
+    Raises
+    ------
+    ValueError
+        If something is empty, given twice, or makes no sense.
+    """
+
+    instances: tuple[str, ...]
+    solvers: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+    seconds: float = 60.0
+    gap: float = 1e-9
+
+    def __post_init__(self) -> None:
+        if not self.instances:
+            raise ValueError("Instances: got none; expected at least one.")
+        check_seeds(self.seeds)
+        require_number("Seconds", self.seconds, minimum=0.0, strict=True)
+        Stop(gap=self.gap)
+        check_solvers(self.solvers)
+
+    def tasks(self) -> list[Task]:
+        """All runs, instance by instance."""
+        known = best_known_values()
+        stop = Stop(seconds=self.seconds, gap=self.gap)
+        return [
+            Task(instance, solver, seed, stop, known[instance].bound if instance in known else None)
+            for instance in dict.fromkeys(self.instances)
+            for solver in self.solvers
+            for seed in self.seeds
+        ]
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Refuse no seeds, a seed given twice, and what is not a whole number of at least 0."""
+    if not seeds:
+        raise ValueError("Seeds: got none; expected at least one.")
+    for seed in seeds:
+        require_count("Seed", seed, minimum=0)
+        if list(seeds).count(seed) > 1:
+            raise ValueError(f"Seeds: {seed} is given twice; expected each once.")
+
+
+def run_gap(
+    plan: GapPlan, table: Path, report: Callable[[Row], None] = lambda row: None
+) -> list[dict[str, str]]:
+    """Make the runs that the table does not hold yet, and return its rows of this plan.
+
+    Every row is written as soon as its run ends; a crash, an exception or a timeout is a row too.
+    """
+    repair(table)
+    tasks = plan.tasks()
+    wanted = [_key(_settings(task)) for task in tasks]
+    done = {_key(row) for row in read_rows(table)}
+    with Worker() as worker:
+        for task, key in zip(tasks, wanted, strict=True):
+            if key in done:
+                report({})
+                continue
+            outcome = worker.run(task, GRACE_FACTOR * plan.seconds + GRACE_SECONDS)
+            row = gap_row(task, outcome)
+            append_row(table, row)
+            report(row)
+    chosen = set(wanted)
+    return [row for row in read_rows(table) if _key(row) in chosen]
+
+
+def _settings(task: Task) -> dict[str, object]:
+    return {
+        "instance": task.instance, "solver": task.solver, "seed": task.seed,
+        "seconds_limit": task.stop.seconds, "gap_limit": task.stop.gap,
+    }  # fmt: skip
+
+
+def _key(row: Row) -> tuple[str, ...]:
+    return tuple(str(row.get(name, "")) for name in KEY)
+
+
+def gap_row(task: Task, outcome: Result | Failure) -> dict[str, object]:
+    """The outcome of a run as a row of the table."""
+    settings = _settings(task) | {"version": library_version()}
+    if isinstance(outcome, Failure):
+        status = outcome.message.partition(":")[0]
+        return settings | {
+            "status": status, "message": outcome.message, "solve_seconds": outcome.seconds,
+        }  # fmt: skip
+    row = result_row(outcome)
+    if outcome.allocation is None and outcome.message.startswith("failed"):
+        row["status"] = "failed"
+    row["message"] = " ".join(outcome.message.split())
+    return row | settings | {"history": pack_history(outcome.history)}
+
+
+def pack_history(history: Sequence[Incumbent]) -> str:
+    """Seconds and fitness of the incumbents, thinned out, as ``0.1:0.2 0.5:0.3``."""
+    step = max(-(-len(history) // HISTORY_POINTS), 1)
+    kept = list(history[::step])
+    if history and kept[-1] is not history[-1]:
+        kept.append(history[-1])
+    return " ".join(f"{point.seconds:.6g}:{point.fitness!r}" for point in kept)
+
+
+def unpack_history(text: str) -> list[tuple[float, float]]:
+    """The reverse of `pack_history`: (seconds, fitness) pairs."""
+    pairs = (point.split(":") for point in text.split())
+    return [(float(seconds), float(fitness)) for seconds, fitness in pairs]
+
+
+def read_rows(table: Path) -> list[dict[str, str]]:
+    """The rows of a table; none if it does not exist.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read.
+    """
+    try:
+        with table.open(encoding="utf-8", newline="") as stream:
+            reader = csv.DictReader(stream)
+            rows = list(reader)
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"File '{table}' cannot be read as a table of results.") from error
+    return rows
+
+
+def append_row(table: Path, row: Row) -> None:
+    """Append a row in one write that is on disk when this returns; the header comes first."""
+    header, line = csv_text([dict(row)], GAP_COLUMNS).split("\n", 1)
+    try:
+        handle = os.open(table, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            text = line if os.fstat(handle).st_size else f"{header}\n{line}"
+            os.write(handle, text.encode("utf-8"))
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise ValueError(f"File '{table}' cannot be written ({error.strerror}).") from error
+
+
+def repair(table: Path) -> None:
+    """Cut off a last line that was never finished, as a power cut may leave it.
+
+    Raises
+    ------
+    ValueError
+        If the file is no table of this benchmark: it is left alone.
+    """
+    try:
+        content = table.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ValueError(f"File '{table}' cannot be read ({error.strerror}).") from error
+    header = csv_text([], GAP_COLUMNS).encode()
+    if content[: len(header)] != header[: len(content)]:
+        raise ValueError(f"File '{table}' is not a table of the gap benchmark; choose another.")
+    if content and not content.endswith(b"\n"):
+        with table.open("r+b") as stream:
+            stream.truncate(content.rfind(b"\n") + 1)
+
+
+def typed_rows(rows: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
+    """Rows with numbers as numbers; what is empty is NaN."""
+    numbers = {"fitness", "bound", "gap", "solve_seconds"}
+    return [
+        {
+            name: (float(value) if value else math.nan) if name in numbers else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]

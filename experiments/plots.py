@@ -1,0 +1,242 @@
+"""Pictures of benchmarks: functions that draw into an axes and return it.
+
+Nothing here shows, saves or touches matplotlib's global state; colours are those of Okabe and Ito,
+which colour-blind readers tell apart.
+"""
+
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.json_file import write_bytes_atomically
+from goodalloc.experiments.statistics import Profile, performance_profile, share_within
+from goodalloc.solvers.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Okabe and Ito's colours, the faintest last.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
+MARKERS = "osD^vPX*"
+STYLES = ("-", "--", "-.", ":")
+
+#: A gap below this counts as none on a logarithmic axis.
+SMALLEST_GAP = 1e-10
+
+#: Distance of a legend from the axis above it.
+LEGEND_INCHES = 0.5
+
+
+def new_axes(width: float = 7.0, height: float = 4.5) -> "Axes":
+    """An axes on a figure of its own, in inches."""
+    from matplotlib.figure import Figure
+
+    axes: Axes = Figure(figsize=(width, height), layout="constrained").subplots()
+    return axes
+
+
+def solver_colours(names: Iterable[str]) -> dict[str, str]:
+    """A colour for every name; names that differ in their seed only, as "(seed 1)", share one."""
+    order: dict[str, int] = {}
+    return {
+        name: COLOURS[order.setdefault(name.partition(" (seed ")[0], len(order)) % len(COLOURS)]
+        for name in names
+    }
+
+
+def plot_gaps(results: Sequence[Result], ax: "Axes | None" = None) -> "Axes":
+    """Optimality gap of every result as a bar, in per cent on a logarithmic axis."""
+    ax = ax or new_axes()
+    repeated = len({result.solver for result in results}) < len(results)
+    names = [f"{r.solver} (seed {r.seed})" if repeated else r.solver for r in results]
+    colours = solver_colours([result.solver for result in results])
+    for row, result in enumerate(results):
+        gap = result.gap
+        colour = colours[result.solver]
+        if math.isnan(gap):
+            text, length = " no allocation" if result.allocation is None else " no bound", 0.0
+        elif gap <= SMALLEST_GAP:
+            text, length = " 0 (proven optimal)", 100 * SMALLEST_GAP
+        else:
+            text, length = f" {100 * gap:.2g} %", 100 * gap
+        ax.barh(row, length, color=colour, height=0.65)
+        ax.text(max(length, 100 * SMALLEST_GAP), row, text, va="center", fontsize="small")
+    known = [100 * r.gap for r in results if r.gap > SMALLEST_GAP]
+    ax.set_xscale("log")
+    ax.set_xlim(min([1e-3, *(gap / 5 for gap in known)]), max([1e-2, *known]) * 30)
+    _place_zero_labels(ax)
+    left = ax.get_xlim()[0]
+    ax.set_xticks([tick for tick in ax.get_xticks() if left <= tick <= 100])
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_xlabel("optimality gap (%)")
+    ax.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+    ax.set_axisbelow(True)
+    _open(ax)
+    return ax
+
+
+def _place_zero_labels(ax: "Axes") -> None:
+    """Labels of bars that end left of the axis begin at the axis."""
+    left = ax.get_xlim()[0]
+    for text in ax.texts:
+        x, y = text.get_position()
+        text.set_position((max(x, left), y))
+
+
+def plot_gap_over_time(
+    histories: Mapping[str, Sequence[tuple[float, float]]],
+    bound: float,
+    ax: "Axes | None" = None,
+    end: float | None = None,
+    colours: Mapping[str, str] | None = None,
+) -> "Axes":
+    """Gap of the best allocation so far against time, one line a solver.
+
+    Parameters
+    ----------
+    histories
+        (seconds, fitness) of the incumbents of every solver, in time order.
+    bound
+        A proven upper bound on the fitness.
+    ax
+        Where to draw; a new figure if None.
+    end
+        Seconds to which lines are drawn; a little past the last incumbent if None.
+    colours
+        Colour of every line, where it has to agree with other pictures.
+    """
+    ax = ax or new_axes()
+    last = max((point[0] for history in histories.values() for point in history), default=1.0)
+    end = max(end or 0.0, last * 1.5, 0.01)
+    first, colours = end, colours or solver_colours(histories)
+    gaps = {
+        name: [100 * max(bound - point[1], 0.0) / bound for point in history]
+        for name, history in histories.items()
+    }
+    none = _place_of_zero([gap for values in gaps.values() for gap in values])
+    for index, (name, history) in enumerate(histories.items()):
+        if not history:
+            continue
+        seconds = [max(point[0], 1e-4) for point in history]
+        heights = [max(gap, none) for gap in gaps[name]]
+        first = min(first, seconds[0])
+        ax.step(
+            [*seconds, end], [*heights, heights[-1]], where="post", label=name,
+            color=colours[name], linestyle=STYLES[index % len(STYLES)],
+            marker=MARKERS[index % len(MARKERS)], markevery=[0, len(seconds) - 1], markersize=5,
+        )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(first / 1.5, end)
+    ax.set_xlabel("time (s)")
+    ax.set_ylabel("optimality gap (%)")
+    _finish(ax)
+    decades = [10.0**k for k in range(round(math.log10(none)) + 1, 3)]
+    kept = decades[:: max(-(-len(decades) // 7), 1)]
+    ax.set_yticks([none, *kept], ["0", *(f"{tick:g}" for tick in kept)])
+    ax.set_ylim(none / 2, 200.0)
+    return ax
+
+
+def _place_of_zero(gaps: Sequence[float]) -> float:
+    """Where a logarithmic axis shows no gap: one decade below the smallest there is."""
+    smallest = min((gap for gap in gaps if gap > 100 * SMALLEST_GAP), default=1.0)
+    return float(10.0 ** (math.floor(math.log10(smallest)) - 1))
+
+
+def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: "Axes | None" = None) -> "Axes":
+    """Share of runs that end within a gap, one line a solver; NaN is a failed run."""
+    ax = ax or new_axes()
+    floored = {n: [max(g, SMALLEST_GAP) * 100 for g in v] for n, v in gaps.items()}
+    _draw_profiles(ax, {name: share_within(values) for name, values in floored.items()})
+    ax.set_xlabel("optimality gap (%)")
+    ax.set_ylabel("share of runs within the gap")
+    return ax
+
+
+def plot_performance_profile(
+    seconds: Mapping[str, Sequence[float]], ax: "Axes | None" = None
+) -> "Axes":
+    """Share of runs within a factor of the fastest solver, one line a solver; NaN is a failure."""
+    ax = ax or new_axes()
+    costs = np.maximum(np.array(list(seconds.values()), dtype=float).T, 1e-4)
+    profiles = dict(zip(seconds, performance_profile(costs), strict=True))
+    _draw_profiles(ax, profiles)
+    ax.set_xlabel("time over that of the fastest solver (factor)")
+    ax.set_ylabel("share of runs within the factor")
+    return ax
+
+
+def _draw_profiles(ax: "Axes", profiles: Mapping[str, Profile]) -> None:
+    points = [p.value for p in profiles.values() if p.value.size]
+    low, high = (min(p[0] for p in points), max(p[-1] for p in points)) if points else (1.0, 1.0)
+    colours = solver_colours(profiles)
+    for index, (name, profile) in enumerate(profiles.items()):
+        value = np.concatenate([[low / 2], profile.value, [high * 2]])
+        share = np.concatenate([[0.0], profile.share, [profile.share.max(initial=0.0)]])
+        ax.step(
+            value, share, where="post", label=name, color=colours[name],
+            linestyle=STYLES[index % len(STYLES)],
+        )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_xlim(low / 2, high * 2)
+    ax.set_ylim(-0.02, 1.04)
+    _finish(ax)
+
+
+def _finish(ax: "Axes") -> None:
+    ax.grid(color="#DDDDDD", linewidth=0.6)
+    ax.set_axisbelow(True)
+    _open(ax)
+    if ax.get_legend_handles_labels()[0]:
+        legend_below(ax)
+
+
+def legend_below(ax: "Axes", columns: int = 3, **arguments: Any) -> None:
+    """A legend under the label of the horizontal axis, where it hides nothing."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    below = ax.transAxes + ScaledTranslation(0.0, -LEGEND_INCHES, figure.dpi_scale_trans)
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=columns,
+        frameon=False, fontsize="small", **arguments,
+    )  # fmt: skip
+
+
+def _open(ax: "Axes") -> None:
+    """Plain numbers on logarithmic axes, and no box."""
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "log":
+            axis.set_major_formatter(lambda value, _: f"{value:g}")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def save(drawn: "Axes | Figure", path: Path) -> None:
+    """Write a figure, or that of an axes, to a file, atomically, as its name ends.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written or its name ends in no known format.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
+    assert figure is not None
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise ValueError(f"File '{path}': expected a name that ends in .png, .pdf or .svg.")
+    FigureCanvasAgg(figure)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=150)
+    write_bytes_atomically(path, buffer.getvalue())

@@ -1,0 +1,108 @@
+"""A process that runs solvers on demand, so that a hang or a crash is an outcome, not the end."""
+
+import multiprocessing
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from goodalloc.data.benchmark_set import find_instance
+from goodalloc.solvers.result import Result
+from goodalloc.solvers.stop import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run: an instance (a path or the name of one that ships), a solver, a seed, limits."""
+
+    instance: str
+    solver: str
+    seed: int
+    stop: Stop
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a task has no result."""
+
+    message: str
+    seconds: float
+
+
+class Worker:
+    """Runs tasks in a process of its own, which is replaced when it dies or has to be killed."""
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def run(self, task: Task, timeout: float | None) -> Result | Failure:
+        """Run a task; after `timeout` seconds the process is killed."""
+        if self._process is None:
+            self._start()
+        begin = time.perf_counter()
+        try:
+            self._pipe.send(task)
+            if self._pipe.poll(timeout):
+                outcome: Result | Failure = self._pipe.recv()
+                return outcome
+        except (EOFError, OSError):
+            self._process.join()
+            code = self._process.exitcode
+            self.close()
+            return Failure(f"failed: process died with exit code {code}", _since(begin))
+        self.close()
+        return Failure(f"timeout: killed after {timeout:g} seconds", _since(begin))
+
+    def _start(self) -> None:
+        self._pipe, theirs = self._context.Pipe()
+        self._process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+        self._process = self._pipe = None
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _since(begin: float) -> float:
+    return time.perf_counter() - begin
+
+
+def _serve(pipe: Connection) -> None:
+    """Answer tasks until the other end is closed; instances are kept while they repeat."""
+    from goodalloc.experiments.compare import attempt, prepare
+
+    source, instance = "", None
+    while True:
+        try:
+            task: Task = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        begin = time.perf_counter()
+        try:
+            if instance is None or source != task.instance:
+                source, instance = task.instance, find_instance(task.instance)
+                prepare(instance)
+            pipe.send(
+                attempt(
+                    instance, task.solver, stop=task.stop, seed=task.seed, bound=task.bound
+                )
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            return
+        except Exception as error:  # whatever happens here is the outcome of the task
+            text = " ".join(str(error).split())
+            pipe.send(Failure(f"failed: {type(error).__name__}: {text}", _since(begin)))

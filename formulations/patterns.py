@@ -1,0 +1,283 @@
+"""The pattern program: one round as a small mixed-integer program without node symmetry.
+
+Speed depends on (one node | several, GPUs), so what couples the jobs is only how nodes are cut into
+pieces. Equal free nodes are *counted*, not indexed; only nodes whose jobs may keep their placement
+have rows of their own. Notation (see NOTATION.md), equations as in `build_patterns`:
+
+    minimise  sum_c cost_c x_c                                                              (P1)
+    sum_{c of j} x_c = 1                                       for every job j              (P2)
+    sum_r r t_vr + sum_{j on v} a_jv y_j <= C_v                for every resident node v    (P3)
+    sum_r t_vr <= 1                                            for every resident node v    (P4)
+    y_j + sum_{r > C_v - a_jv} t_vr <= 1                       for every j that may stay    (P5)
+    sum_{j distributed on v} y_j + sum_r t_vr1 <= 1            interference avoidance       (P6)
+    sum_q D_rq <= N_r1                                         for every free size r        (P7)
+    slots_s + cuts into s - cuts of s >= sum_j x_{j,one,s}     for every size s             (P8)
+    sum_r D_rq >= sum_K n_Kq                                   for every piece size q       (P9)
+    sum_q q n_Kq >= K m_K,  2 m_K <= sum_q n_Kq <= N_max m_K   for every K on several nodes (P10)
+
+with ``m_K`` the number of jobs placed on several nodes with K GPUs, ``y_j`` the choice to keep,
+``t_vrd`` whether node v offers r free GPUs (d = 1: a distributed piece may go there), ``D_rq`` how
+many free nodes of r GPUs give a piece of q to a distributed job, ``X_sa`` how many slots of s GPUs
+are cut into a and s - a, ``n_Kq`` how many pieces of q the distributed jobs of K GPUs take. (P5) is
+implied for integers and tightens the relaxation. Without interference avoidance (P6), (P7) and (P9)
+fall away: pieces are slots like any other, n_Kq stands in (P8).
+
+The program is a *relaxation*: the pieces of equal distributed jobs are counted together, so that a
+solution may (rarely) not split into jobs. `packing.pack` tells, and `build_patterns` with
+``exact=True`` counts the pieces of every distributed job by itself, which makes (P1)-(P10) exact
+under interference avoidance. Without it two slots of one job may still share a node, and a job on
+"several" nodes end up on one; `node_program` settles what is left.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.program import Program, ProgramBuilder
+from goodalloc.models.instance import Instance
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Limit = tuple[Floats, float]
+
+
+@dataclass(frozen=True)
+class FreeNodes:
+    """What is free on every node once the pinned jobs have theirs, and who else may stay there.
+
+    Parameters
+    ----------
+    gpus
+        GPUs not held by pinned jobs, shape (nodes,).
+    blocked
+        Whether a pinned distributed job keeps other distributed jobs away, shape (nodes,).
+    resident
+        Whether some job may keep its placement there, shape (nodes,).
+    stay_choice, stay_node, stay_gpus, stay_spread
+        One entry for every (keep choice, node): which choice, which node, its GPUs there, and
+        whether the job is distributed.
+    """
+
+    gpus: Indices
+    blocked: NDArray[np.bool_]
+    resident: NDArray[np.bool_]
+    stay_choice: Indices
+    stay_node: Indices
+    stay_gpus: Indices
+    stay_spread: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PatternProgram:
+    """The program with the column indices that decoding needs.
+
+    The first columns are the choices. The columns ``t`` are listed with their node, size and d;
+    ``dist[r, q]`` are the columns ``D``, ``cut[s, a]`` the columns ``X`` and ``piece[owner, q]`` the
+    columns ``n`` (owner: K, or the job when exact).
+    """
+
+    program: Program
+    choices: Choices
+    free: FreeNodes
+    offer_columns: Indices
+    offer_node: Indices
+    offer_size: Indices
+    offer_distributable: NDArray[np.bool_]
+    dist: dict[tuple[int, int], int] = field(default_factory=dict)
+    cut: dict[tuple[int, int], int] = field(default_factory=dict)
+    piece: dict[tuple[int, int], int] = field(default_factory=dict)
+    exact: bool = False
+
+
+def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
+    """What the pinned jobs leave, and which placements may be kept."""
+    current, pinned = instance.current, instance.pinned
+    gpus = instance.cluster.node_gpus.copy()
+    held_by_pinned = pinned[current.job]
+    np.subtract.at(gpus, current.node[held_by_pinned], current.replicas[held_by_pinned])
+    spread = current.job_nodes[current.job] > 1
+    blocked = np.zeros(gpus.size, dtype=bool)
+    if instance.rules.interference_avoidance:
+        blocked[current.node[held_by_pinned & spread]] = True
+    choice_of_job = np.full(instance.num_jobs, -1)
+    keep = choices.of(Kind.KEEP)
+    choice_of_job[choices.job[keep]] = keep
+    stays = (choice_of_job[current.job] >= 0) & ~held_by_pinned
+    resident = np.zeros(gpus.size, dtype=bool)
+    resident[current.node[stays]] = True
+    return FreeNodes(
+        gpus, blocked, resident, choice_of_job[current.job[stays]],
+        current.node[stays], current.replicas[stays], spread[stays],
+    )  # fmt: skip
+
+
+def build_patterns(
+    instance: Instance,
+    choices: Choices,
+    cost: Floats,
+    *,
+    limits: Sequence[Limit] = (),
+    exact: bool = False,
+) -> PatternProgram:
+    """Build the pattern program over some choices.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    choices
+        The choices to decide among; every job has at least one.
+    cost
+        What each choice costs, to be minimised; shape (choices,).
+    limits
+        Further rows: pairs of weights of the choices, shape (choices,), and the most they may sum to.
+    exact
+        Count the pieces of every distributed job by itself (exact under interference avoidance).
+    """
+    builder = ProgramBuilder()
+    x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0)
+    jobs = builder.add_rows("one_choice", instance.num_jobs, lower=1.0, upper=1.0)  # (P2)
+    builder.add_entries(jobs[choices.job], x, 1.0)
+    free = free_nodes(instance, choices)
+    offers = _add_residents(builder, instance, free)
+    slots = _Slots.start(builder, free, offers, choices, x)
+    several = choices.of(Kind.SEVERAL_NODES)
+    if several.size:
+        _add_pieces(builder, instance, slots, choices, several, exact=exact)
+    for weights, most in limits:
+        (row,) = builder.add_rows("limit", 1, upper=most)
+        weighed = np.flatnonzero(weights)
+        builder.add_entries(row, x[weighed], weights[weighed])
+    return PatternProgram(
+        builder.build(), choices, free, *offers, slots.dist, slots.cut, slots.piece, exact,
+    )  # fmt: skip
+
+
+Offers = tuple[Indices, Indices, Indices, NDArray[np.bool_]]
+
+
+def _add_residents(builder: ProgramBuilder, instance: Instance, free: FreeNodes) -> Offers:
+    """Columns ``t`` and rows (P3)-(P6) of the nodes where jobs may stay."""
+    nodes = np.flatnonzero(free.resident)
+    has_spread = np.zeros(free.gpus.size, dtype=bool)
+    if instance.rules.interference_avoidance:
+        has_spread[free.stay_node[free.stay_spread]] = True
+    sizes = free.gpus[nodes]
+    open_nodes, closed_nodes = ~free.blocked[nodes], free.blocked[nodes] | has_spread[nodes]
+    parts = []
+    for distributable, wanted in ((True, open_nodes), (False, closed_nodes)):
+        node = np.repeat(nodes[wanted], sizes[wanted])
+        ends = np.cumsum(sizes[wanted])
+        size = np.arange(1, node.size + 1) - np.repeat(ends - sizes[wanted], sizes[wanted])
+        parts.append((node, size, np.full(node.size, distributable)))
+    node, size, distributable = (np.concatenate(part) for part in zip(*parts, strict=True))
+    t = builder.add_columns("offer", node.size, upper=1.0)
+    row_of = np.full(free.gpus.size, -1)
+    row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes)  # (P3)
+    builder.add_entries(row_of[node], t, size)
+    builder.add_entries(row_of[free.stay_node], free.stay_choice, free.stay_gpus)
+    row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0)  # (P4)
+    builder.add_entries(row_of[node], t, 1.0)
+    stay_rows = builder.add_rows("stay", free.stay_node.size, upper=1.0)  # (P5)
+    builder.add_entries(stay_rows, free.stay_choice, 1.0)
+    by_node = np.argsort(node, kind="stable")
+    first = np.searchsorted(node[by_node], free.stay_node, side="left")
+    count = np.searchsorted(node[by_node], free.stay_node, side="right") - first
+    which = np.repeat(np.arange(count.size), count)
+    offset = np.arange(which.size) - np.repeat(np.cumsum(count) - count, count)
+    offer = by_node[first[which] + offset]
+    large = size[offer] > free.gpus[free.stay_node[which]] - free.stay_gpus[which]
+    builder.add_entries(stay_rows[which[large]], t[offer[large]], 1.0)
+    mixed = np.flatnonzero(has_spread)
+    row_of[mixed] = builder.add_rows("interference", mixed.size, upper=1.0)  # (P6)
+    touching = free.stay_spread & has_spread[free.stay_node]
+    builder.add_entries(row_of[free.stay_node[touching]], free.stay_choice[touching], 1.0)
+    spreadable = distributable & has_spread[node]
+    builder.add_entries(row_of[node[spreadable]], t[spreadable], 1.0)
+    return t, node, size, distributable
+
+
+@dataclass
+class _Slots:
+    """The rows that count free nodes and slots by size, while the program is being built."""
+
+    most: int
+    node_rows: Indices
+    slot_rows: Indices
+    dist: dict[tuple[int, int], int] = field(default_factory=dict)
+    cut: dict[tuple[int, int], int] = field(default_factory=dict)
+    piece: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    @classmethod
+    def start(
+        cls, builder: ProgramBuilder, free: FreeNodes, offers: Offers, choices: Choices, x: Indices
+    ) -> "_Slots":
+        """Rows (P7) and (P8) with the free nodes, the offers, the cuts and the demand on one node."""
+        most = int(max(free.gpus.max(), choices.replicas[choices.of(Kind.ONE_NODE)].max(initial=1)))
+        empty = ~free.resident
+        open_count = np.bincount(free.gpus[empty & ~free.blocked], minlength=most + 1)
+        all_count = np.bincount(free.gpus[empty], minlength=most + 1)
+        node_rows = builder.add_rows("free_node", most + 1, upper=open_count)  # (P7)
+        slot_rows = builder.add_rows("slot", most + 1, lower=-all_count.astype(float))  # (P8)
+        t, _, size, distributable = offers
+        builder.add_entries(node_rows[size[distributable]], t[distributable], -1.0)
+        builder.add_entries(slot_rows[size], t, 1.0)
+        slots = cls(most, node_rows, slot_rows)
+        for s in range(2, most + 1):
+            for a in range(1, s // 2 + 1):
+                (column,) = builder.add_columns("cut", 1, upper=float(free.gpus.sum()))
+                builder.add_entries(slot_rows[[s, a, s - a]], column, [-1.0, 1.0, 1.0])
+                slots.cut[s, a] = int(column)
+        one = choices.of(Kind.ONE_NODE)
+        builder.add_entries(slot_rows[choices.replicas[one]], x[one], -1.0)
+        return slots
+
+
+def _add_pieces(
+    builder: ProgramBuilder, instance: Instance, slots: _Slots, choices: Choices,
+    several: Indices, *, exact: bool,
+) -> None:  # fmt: skip
+    """Distributed jobs: the pieces they take and where these come from, (P9) and (P10)."""
+    most, num_nodes = slots.most, float(instance.cluster.num_nodes)
+    piece_rows = slots.slot_rows
+    if instance.rules.interference_avoidance:
+        piece_rows = builder.add_rows("piece", most + 1, lower=0.0)  # (P9)
+        _add_distributed(builder, slots, piece_rows, num_nodes)
+    key = choices.job[several] if exact else choices.replicas[several]
+    owners, owner_of = np.unique(key, return_inverse=True)
+    gpu_rows = builder.add_rows("pieces_gpus", owners.size, lower=0.0)  # (P10)
+    few_rows = builder.add_rows("pieces_least", owners.size, lower=0.0)
+    many_rows = builder.add_rows("pieces_most", owners.size, upper=0.0)
+    builder.add_entries(gpu_rows[owner_of], several, -choices.replicas[several])
+    builder.add_entries(few_rows[owner_of], several, -2.0)
+    builder.add_entries(many_rows[owner_of], several, -instance.rules.max_nodes_per_job)
+    largest = np.zeros(owners.size, dtype=np.int64)
+    np.maximum.at(largest, owner_of, choices.replicas[several])
+    sizes = np.minimum(most, largest - 1)
+    owner = np.repeat(np.arange(owners.size), sizes)
+    size = np.arange(1, owner.size + 1) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    columns = builder.add_columns("pieces", owner.size, upper=float(instance.cluster.num_gpus))
+    builder.add_entries(piece_rows[size], columns, -1.0)
+    builder.add_entries(gpu_rows[owner], columns, size)
+    builder.add_entries(few_rows[owner], columns, 1.0)
+    builder.add_entries(many_rows[owner], columns, 1.0)
+    keys = zip(owners[owner].tolist(), size.tolist(), strict=True)
+    slots.piece.update(zip(keys, columns.tolist(), strict=True))
+
+
+def _add_distributed(
+    builder: ProgramBuilder, slots: _Slots, piece_rows: Indices, num_nodes: float
+) -> None:
+    """Columns ``D``: a free node gives one piece to a distributed job, the rest is a slot."""
+    for r in range(1, slots.most + 1):
+        for q in range(1, r + 1):
+            (column,) = builder.add_columns("distributed", 1, upper=num_nodes)
+            builder.add_entries(slots.node_rows[r], column, 1.0)
+            builder.add_entries(slots.slot_rows[r], column, -1.0)
+            if q < r:
+                builder.add_entries(slots.slot_rows[r - q], column, 1.0)
+            builder.add_entries(piece_rows[q], column, 1.0)
+            slots.dist[r, q] = int(column)

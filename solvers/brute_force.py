@@ -1,0 +1,155 @@
+"""The oracle of the tests: every allocation matrix of a tiny instance, one by one.
+
+Nothing is assumed about what is worth trying: rows are all ways to put replicas on nodes, and the
+rules are applied to the matrices as they are written in Pollux (OSDI'21, section 4.2).
+"""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.fitness import power_mean
+from goodalloc.models.instance import Instance
+from goodalloc.models.job import Job
+from goodalloc.models.objective import utility_table
+from goodalloc.solvers.result import Answer
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+#: Most matrices (within the nodes' GPUs, before any other rule) that are enumerated.
+MOST_MATRICES = 5_000_000
+
+
+class Enumeration(NamedTuple):
+    """All feasible allocations.
+
+    Parameters
+    ----------
+    rows
+        For every job its possible rows, shape (rows, nodes).
+    row
+        Which row every job has in every allocation, shape (allocations, jobs).
+    utility
+        The jobs' utilities in every allocation, shape (allocations, jobs).
+    """
+
+    rows: tuple[Counts, ...]
+    row: Counts
+    utility: Floats
+
+    def allocation(self, index: int) -> Allocation:
+        """One of the allocations."""
+        return Allocation.from_matrix(
+            np.array([rows[at] for rows, at in zip(self.rows, self.row[index], strict=True)])
+        )
+
+
+def count_matrices(instance: Instance) -> int:
+    """Matrices that fit into the nodes' GPUs: each node shares its GPUs among jobs and nobody."""
+    jobs = instance.num_jobs
+    return math.prod(math.comb(gpus + jobs, jobs) for gpus in instance.cluster.node_gpus.tolist())
+
+
+def enumerate_allocations(instance: Instance) -> Enumeration:
+    """Every feasible allocation of a tiny instance.
+
+    Raises
+    ------
+    ValueError
+        If there are too many.
+    """
+    number = count_matrices(instance)
+    if number > MOST_MATRICES:
+        raise ValueError(
+            f"Instance '{instance.name}' has {number:.3g} allocation matrices; brute force expects "
+            f"at most {MOST_MATRICES:.3g}, as 4 jobs on 3 nodes of 4 GPUs have."
+        )
+    gpus = instance.cluster.node_gpus
+    rows = tuple(_rows(instance, job) for job in instance.jobs)
+    used = np.zeros((1, gpus.size), dtype=np.int64)
+    blocked = np.zeros((1, gpus.size), dtype=bool)
+    chosen = np.zeros((1, 0), dtype=np.int64)
+    for candidates in rows:
+        states = []
+        for index, row in enumerate(candidates):
+            touched = (row > 0) & (np.count_nonzero(row) > 1)
+            fits = np.all(used + row <= gpus, axis=1)
+            if instance.rules.interference_avoidance:
+                fits &= ~np.any(blocked & touched, axis=1)
+            new = np.full((np.count_nonzero(fits), 1), index)
+            states.append(
+                (used[fits] + row, blocked[fits] | touched, np.hstack([chosen[fits], new]))
+            )
+        used, blocked, chosen = (np.concatenate(part) for part in zip(*states, strict=True))
+    utility = np.column_stack(
+        [_row_utilities(instance, j, rows[j])[chosen[:, j]] for j in range(instance.num_jobs)]
+    )
+    return Enumeration(rows, chosen, utility)
+
+
+def _rows(instance: Instance, job: Job) -> Counts:
+    """Every way to put one job on the nodes that its own rules allow."""
+    gpus = instance.cluster.node_gpus.tolist()
+    current = [0] * len(gpus)
+    for node, held in job.placement:
+        current[node] = held
+    if job.placement and not job.preemptible:
+        return np.array([current])
+    allowed = []
+    for row in itertools.product(*(range(count + 1) for count in gpus)):
+        replicas, nodes = sum(row), sum(1 for held in row if held > 0)
+        runs = job.min_replicas <= replicas <= job.max_replicas
+        if replicas == 0 or (runs and nodes <= instance.rules.max_nodes_per_job):
+            allowed.append(row)
+    return np.array(allowed)
+
+
+def _row_utilities(instance: Instance, index: int, rows: Counts) -> Floats:
+    """The utility of every row of one job."""
+    table, job = utility_table(instance), instance.jobs[index]
+    utility = np.empty(len(rows))
+    for at, row in enumerate(rows.tolist()):
+        placement = tuple((node, held) for node, held in enumerate(row) if held > 0)
+        several = int(len(placement) > 1)
+        moved = table.moved[index, several, sum(row)]
+        utility[at] = table.kept[index] if placement == job.placement else moved
+    return utility
+
+
+def optimal_allocations(instance: Instance, tolerance: float = 1e-12) -> list[Allocation]:
+    """Every allocation whose fitness is the best, to a relative tolerance.
+
+    Raises
+    ------
+    ValueError
+        If the instance is too large to enumerate.
+    """
+    found = enumerate_allocations(instance)
+    fitness = np.asarray(power_mean(found.utility, instance.rules.power))
+    best = np.flatnonzero(fitness >= fitness.max() * (1.0 - tolerance))
+    return [found.allocation(int(index)) for index in best]
+
+
+def solve_brute_force(instance: Instance) -> Answer:
+    """Decide a tiny round by trying every allocation; the first of the best is returned.
+
+    Raises
+    ------
+    ValueError
+        If the instance is too large to enumerate.
+    """
+    found = enumerate_allocations(instance)
+    fitness = np.asarray(power_mean(found.utility, instance.rules.power))
+    best = int(np.argmax(fitness))
+    return Answer(
+        found.allocation(best),
+        float(fitness[best]),
+        "enumeration",
+        proven=True,
+        iterations=len(fitness),
+    )

@@ -1,0 +1,223 @@
+"""Pollux's genetic algorithm (OSDI'21, section 4.2.1), seeded and compiled.
+
+NSGA-II with the operators and the repair of the artifact. It differs from the original in what a
+compiled program of fixed shapes asks for: rounds of mating are bounded
+(`GeneticOptions.mating_rounds`), duplicates are found by a 64-bit hash, and the random numbers are
+others.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.instance import Instance
+from goodalloc.solvers.genetic_operators import Problem
+from goodalloc.solvers.genetic_options import GeneticOptions
+from goodalloc.solvers.genetic_problem import (
+    Members,
+    build_problem,
+    initial_members,
+    pad_members,
+    repair_order,
+)
+from goodalloc.solvers.genetic_program import BLOCK, CompiledBlock, Progress, compile_block, unborn
+from goodalloc.solvers.result import Answer, Incumbent, Limit
+from goodalloc.solvers.stop import Stop
+
+#: Wall-clock seconds of work between two looks at the clock, roughly.
+BLOCK_SECONDS = 0.1
+
+#: Generations that no run reaches.
+UNLIMITED = 2**30
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """What a run of the genetic algorithm leaves behind.
+
+    Parameters
+    ----------
+    population
+        Replicas of every member, shape (members, jobs, nodes), the fittest first.
+    fitness, cluster_utility
+        The two objectives of every member, shape (members,).
+    generations
+        Generations done, the initial population counted as the first.
+    history
+        Improvements of the best fitness; seconds do not count compilation.
+    limit
+        What ended the run.
+    compile_seconds
+        Time spent on compiling, 0 if the programs were there.
+    """
+
+    population: NDArray[np.int64]
+    fitness: NDArray[np.float64]
+    cluster_utility: NDArray[np.float64]
+    generations: int
+    history: tuple[Incumbent, ...]
+    limit: Limit
+    compile_seconds: float
+
+    @property
+    def best(self) -> Allocation:
+        """The fittest member."""
+        return Allocation.from_matrix(self.population[0])
+
+    def non_dominated(self) -> NDArray[np.int64]:
+        """The members that no other dominates: what Pollux starts its next round from."""
+        better = (self.fitness[:, None] >= self.fitness) & (
+            self.cluster_utility[:, None] >= self.cluster_utility
+        )
+        strictly = (self.fitness[:, None] > self.fitness) | (
+            self.cluster_utility[:, None] > self.cluster_utility
+        )
+        dominated = np.any(better & strictly, axis=0)
+        return np.asarray(self.population[~dominated])
+
+
+def solve_genetic(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    seed: int = 0,
+    start: Allocation | None = None,
+    population: int = 100,
+    generations: int | None = 100,
+    warm_population: Members | None = None,
+    **parameters: Any,
+) -> Answer:
+    """Decide a round by Pollux's genetic algorithm.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    stop
+        Limits on the search; `Stop.iterations`, where given, takes the place of `generations`.
+    seed
+        Seed of all random numbers: equal seeds give equal allocations.
+    start
+        An allocation to have among the first generation.
+    population
+        Members of the population.
+    generations
+        Generations, the initial population counted as the first; None for no limit.
+    warm_population
+        Members to start from, Allocations or an array (members, jobs, nodes); without it,
+        the current placements alone, as the artifact does in its first round.
+    parameters
+        Other fields of `GeneticOptions`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or nothing would ever end the run.
+    """
+    options = GeneticOptions(population=population, **parameters)
+    evolution = evolve(
+        instance, stop=stop, seed=seed, start=start, generations=generations,
+        warm_population=warm_population, options=options,
+    )  # fmt: skip
+    return Answer(
+        allocation=evolution.best,
+        limit=evolution.limit,
+        history=evolution.history,
+        iterations=evolution.generations,
+        build_seconds=evolution.compile_seconds,
+    )
+
+
+def evolve(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    seed: int = 0,
+    start: Allocation | None = None,
+    generations: int | None = 100,
+    warm_population: Members | None = None,
+    options: GeneticOptions | None = None,
+) -> Evolution:
+    """Run the genetic algorithm and keep its last population; parameters as in `solve_genetic`.
+
+    Raises
+    ------
+    ValueError
+        As `solve_genetic`.
+    """
+    stop, options = stop or Stop(), options or GeneticOptions()
+    limit = stop.iterations or generations
+    if limit is None and stop.seconds is None and stop.no_improvement is None:
+        raise ValueError(
+            "Genetic algorithm: generations is None and stop sets no limit; expected one of them."
+        )
+    order = repair_order(instance)
+    members = initial_members(instance, start, warm_population, options.population)
+    with jax.enable_x64(True):
+        problem = build_problem(instance, order)
+        key = jax.random.key(seed, impl="threefry2x32")
+        block = compile_block(problem, options, instance.rules.power)
+        begin = time.perf_counter()
+        progress = unborn(*pad_members(members[:, order], problem, options.population))
+        progress, history, reached = _run(
+            block, problem, progress, key, stop.replace(iterations=limit or UNLIMITED), begin
+        )
+    return _evolution(progress, order, history, reached, block.seconds)
+
+
+def _run(
+    block: CompiledBlock, problem: Problem, progress: Progress, key: Any, stop: Stop, begin: float
+) -> tuple[Progress, tuple[Incumbent, ...], Limit]:
+    """Run blocks of generations until a limit is reached; the first block is generation 1 alone."""
+    patience = np.int32(stop.no_improvement or UNLIMITED)
+    history: list[Incumbent] = []
+    done, best, size, reached = 0, -np.inf, 1, None
+    progress = block.run(problem, progress, key, np.int32(1), patience)
+    try:
+        while reached is None:
+            now, curve = int(progress.generation), np.asarray(progress.curve)
+            seconds = time.perf_counter() - begin
+            for generation, fitness in enumerate(curve[: now - done].tolist(), start=done + 1):
+                if fitness > best:
+                    best = fitness
+                    history.append(Incumbent(seconds, generation, fitness))
+            stale = now - int(progress.improved)
+            reached = stop.reached(seconds=seconds, iterations=now, stale=stale)
+            if reached is None:
+                until = np.int32(min(now + size, stop.iterations or UNLIMITED))
+                progress = block.run(problem, progress, key, until, patience)
+                progress.best.block_until_ready()
+                took = time.perf_counter() - begin - seconds
+                done, size = now, _next_block(size, took, stop.seconds, seconds)
+    except KeyboardInterrupt:
+        reached = Limit.INTERRUPTED
+    return progress, tuple(history), reached
+
+
+def _next_block(size: int, took: float, limit: float | None, seconds: float) -> int:
+    """Generations of the next block: about `BLOCK_SECONDS` of work, less when time is short."""
+    left = BLOCK_SECONDS if limit is None else min(BLOCK_SECONDS, limit - seconds - took)
+    return int(min(max(left * size / max(took, 1e-6), 1), 4 * size, BLOCK))
+
+
+def _evolution(
+    progress: Progress, order: NDArray[np.int64], history: tuple[Incumbent, ...],
+    limit: Limit, compile_seconds: float,
+) -> Evolution:  # fmt: skip
+    """Bring the members back to the order of the instance, the fittest first."""
+    population = progress.population
+    objectives = np.asarray(population.objectives)
+    chosen = np.flatnonzero(np.asarray(population.valid))
+    chosen = chosen[np.lexsort((-objectives[chosen, 1], -objectives[chosen, 0]))]
+    rows = np.asarray(population.replicas)[: order.size, chosen].transpose(1, 0, 2)
+    matrices = np.zeros(rows.shape, dtype=np.int64)
+    matrices[:, order] = rows
+    return Evolution(
+        matrices, objectives[chosen, 0], objectives[chosen, 1],
+        int(progress.generation), history, limit, compile_seconds,
+    )  # fmt: skip

@@ -1,0 +1,222 @@
+"""Crossover, mutation and repair of the genetic algorithm, on whole populations at once.
+
+Arrays are laid out (jobs, members, nodes): a scan over the jobs, in repair order, then meets one
+contiguous slice a step, and everything that a job needs stays in cache.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from goodalloc.solvers.genetic_options import GeneticOptions
+
+
+class Problem(NamedTuple):
+    """An instance as arrays, its jobs in repair order and padded with jobs that may hold nothing.
+
+    `gpus` (nodes,); `current` (jobs, nodes); `pinned`, `real` (jobs,) bool; `fewest`, `most`
+    (jobs,) replicas; `num_jobs`, `max_nodes` numbers; `sharing` how many distributed jobs a node
+    may hold, 2 standing for any number; `log_moved` (jobs, 2, most GPUs + 1) and `log_kept` (jobs,)
+    logarithms of the utilities; `speedups` shaped as `log_moved`; `node_factor` (nodes,) and
+    `job_factor` (jobs,) random odd numbers for hashing matrices.
+    """
+
+    gpus: Array
+    current: Array
+    pinned: Array
+    real: Array
+    fewest: Array
+    most: Array
+    num_jobs: Array
+    max_nodes: Array
+    sharing: Array
+    log_moved: Array
+    log_kept: Array
+    speedups: Array
+    node_factor: Array
+    job_factor: Array
+
+
+class Repaired(NamedTuple):
+    """What the repair finds out about every row on its way.
+
+    `replicas` (jobs, members, nodes); `held`, `several`, `unchanged` (jobs, members): replicas of
+    each row, whether it spans several nodes, whether it is the current one; `occupied` (members,
+    nodes): whether the node holds anything; `digest` (members,): a 64-bit hash of the matrix.
+    """
+
+    replicas: Array
+    held: Array
+    several: Array
+    unchanged: Array
+    occupied: Array
+    digest: Array
+
+
+def noise(counter: Array, key: Array) -> Array:
+    """32 random bits for every counter (uint32), from two words of key.
+
+    Two rounds of multiply and xor-shift, with a word of key before each. A cryptographic generator
+    for every cell of every generation would cost more than all the rest of the algorithm; the keys
+    come from `jax.random`, fresh for every job and generation.
+    """
+    bits: Array = counter * jnp.uint32(0x9E3779B9) + key[0]
+    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x7FEB352D)
+    bits = bits ^ key[1]
+    bits = (bits ^ (bits >> 15)) * jnp.uint32(0x846CA68B)
+    return bits ^ (bits >> 16)
+
+
+def uniform(counter: Array, key: Array) -> Array:
+    """A uniform number in [0, 1) for every counter, in steps of 2**-24."""
+    drawn: Array = (noise(counter, key) >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
+    return drawn
+
+
+def below(probability: float) -> Array:
+    """The threshold that a uniform 32-bit number stays below with a given probability."""
+    return jnp.asarray(min(round(probability * 2**32), 2**32 - 1), jnp.uint32)
+
+
+def _cells(members: int, nodes: int) -> Array:
+    """A counter for every (member, node)."""
+    return lax.iota(jnp.uint32, members * nodes).reshape(members, nodes)
+
+
+def recombine(
+    problem: Problem, replicas: Array, own: Array, other: Array, cut: Array, mutate: Array,
+    words: Array, options: GeneticOptions,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Crossover, then the mutations that take away: Pollux, OSDI'21, section 4.2.1.
+
+    Child *c* has the rows before `cut[c]` of parent `other[c]`, the rest of parent `own[c]`. Each
+    row goes back to the current allocation with probability `reset_rate`, and in a share
+    `drop_row_rate` of the rows each entry goes to 0 with probability `drop_rate`; neither if
+    `mutate` is false. `words` (jobs, 3, 2) are random.
+
+    Returns
+    -------
+    tuple
+        The children, and the replicas and the number of jobs on every node, (members, nodes) each.
+    """
+    num_jobs, _, nodes = replicas.shape
+    members = own.size
+    cells, rows = _cells(members, nodes), lax.iota(jnp.uint32, members)
+
+    def one_job(
+        carry: tuple[Array, Array], job: tuple[Array, Array, Array, Array]
+    ) -> tuple[tuple[Array, Array], Array]:
+        used, jobs_on = carry
+        index, parents, current, words = job
+        row = parents[jnp.where(index < cut, other, own)]
+        reset = noise(rows, words[0]) < below(options.reset_rate)
+        row = jnp.where((reset & mutate)[:, None], current, row)
+        struck = noise(rows, words[1]) < below(options.drop_row_rate)
+        drop = (struck & mutate)[:, None] & (noise(cells, words[2]) < below(options.drop_rate))
+        row = jnp.where(drop, 0, row)
+        return (used + row, jobs_on + (row > 0).astype(jobs_on.dtype)), row
+
+    empty = jnp.zeros((members, nodes), jnp.int16)
+    inputs = (jnp.arange(num_jobs), replicas, problem.current, words)
+    (used, jobs_on), children = lax.scan(one_job, (empty, empty), inputs)
+    return children, used, jobs_on
+
+
+def growth_thresholds(problem: Problem, used: Array, jobs_on: Array) -> tuple[Array, Array]:
+    """How likely the mutation that adds strikes an entry that is 0, and one that is not.
+
+    At each node with a free GPU one job of all strikes on average, and one of those already there.
+    Thresholds for `noise`, (members, nodes) each.
+    """
+    free = (problem.gpus > used).astype(jnp.float32)
+    anyone = free / problem.num_jobs.astype(jnp.float32)
+    resident = free / jnp.maximum(jobs_on, 1).astype(jnp.float32)
+    either = anyone + resident - anyone * resident
+    # the largest float32 below 2**32, so that the conversion cannot wrap around
+    scale, top = jnp.float32(2.0**32), jnp.float32(2.0**32 - 256.0)
+    return (
+        jnp.minimum(anyone * scale, top).astype(jnp.uint32),
+        jnp.minimum(either * scale, top).astype(jnp.uint32),
+    )
+
+
+def grow_and_repair(
+    problem: Problem, replicas: Array, thresholds: tuple[Array, Array], words: Array
+) -> Repaired:
+    """The mutation that adds, then the repair, in the order of Pollux's artifact.
+
+    An entry that is struck is redrawn uniformly between its value and the GPUs of its node. Then,
+    job after job: a pinned row is restored; where a second distributed job meets a node, its entry
+    and those of all later jobs go to 0; replicas beyond `most` and nodes beyond `max_nodes` go,
+    nodes in random order; replicas beyond the node's GPUs go, earlier jobs first; a row under
+    `fewest` goes to 0. Every rule but the last only gets easier by taking away, so that the result
+    obeys them all. `words` (jobs, 3, 2) are random.
+    """
+    _, members, nodes = replicas.shape
+    cells = _cells(members, nodes)
+    per_job = (
+        replicas, problem.current, problem.pinned, problem.real, problem.fewest, problem.most,
+        words,
+    )  # fmt: skip
+
+    def one_job(
+        carry: tuple[Array, Array, Array], job: tuple[Array, ...]
+    ) -> tuple[tuple[Array, Array, Array], tuple[Array, ...]]:
+        distributed_on, free, occupied = carry
+        row, current, pinned, real, fewest, most, words = job
+        struck = noise(cells, words[0]) < jnp.where(row > 0, thresholds[1], thresholds[0])
+        room = (problem.gpus - row + 1).astype(jnp.uint32)
+        drawn = ((noise(cells, words[1]) >> 16) * room >> 16).astype(row.dtype)
+        row = jnp.where(struck & real, row + drawn, row)
+        row = jnp.where(pinned, current, row)
+        distributed = _count(row)[1] > 1
+        distributed_on = jnp.minimum(
+            distributed_on + (distributed[:, None] & (row > 0)).astype(row.dtype), 2
+        )
+        row = jnp.where(distributed_on > problem.sharing, 0, row)
+        row = _limit_row(row, most, problem.max_nodes, cells, words[2])
+        row = jnp.minimum(row, free)
+        free = free - row
+        row = jnp.where((_count(row)[0] < fewest)[:, None], 0, row)
+        held, spanned = _count(row)
+        unchanged = ~jnp.any(row != current, axis=1)
+        digest = (row.astype(jnp.uint32) * problem.node_factor).sum(1, dtype=jnp.uint32)
+        occupied = occupied | (row > 0)
+        return (distributed_on, free, occupied), (row, held, spanned > 1, unchanged, digest)
+
+    start = (
+        jnp.zeros((members, nodes), replicas.dtype),
+        jnp.broadcast_to(problem.gpus, (members, nodes)),
+        jnp.zeros((members, nodes), bool),
+    )
+    (_, _, occupied), (rows, held, several, unchanged, digests) = lax.scan(one_job, start, per_job)
+    digest = (digests.astype(jnp.uint64) * problem.job_factor[:, None]).sum(0)
+    return Repaired(rows, held, several, unchanged, occupied, digest)
+
+
+def _count(row: Array) -> tuple[Array, Array]:
+    """Replicas and nodes of every member's row, in one reduction of packed numbers."""
+    packed = row.astype(jnp.int32) + ((row > 0).astype(jnp.int32) << 16)
+    total = packed.sum(1, dtype=jnp.int32)
+    return total & 0xFFFF, total >> 16
+
+
+def _limit_row(row: Array, most: Array, max_nodes: Array, cells: Array, words: Array) -> Array:
+    """Take away replicas beyond `most` and nodes beyond `max_nodes`, nodes in random order."""
+
+    def too_much(state: tuple[Array, Array, Array]) -> Array:
+        _, held, spanned = state
+        return jnp.any((held > most) | (spanned > max_nodes))
+
+    def drop_last(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        row, held, spanned = state
+        # the same order every time round; seldom needed, so not worth keeping ready
+        keys = jnp.where(row > 0, noise(cells, words) | 1, 0)
+        last = (keys == keys.max(1)[:, None]) & (row > 0)
+        excess = jnp.where(spanned > max_nodes, jnp.int32(0x7FFF), jnp.maximum(held - most, 0))
+        row = jnp.where(last, row - jnp.minimum(row, excess[:, None]).astype(row.dtype), row)
+        return (row, *_count(row))
+
+    limited: Array = lax.while_loop(too_much, drop_last, (row, *_count(row)))[0]
+    return limited

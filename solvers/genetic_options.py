@@ -1,0 +1,54 @@
+"""Parameters of the genetic algorithm."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from goodalloc.models.validation import require_count, require_number
+
+
+@dataclass(frozen=True, slots=True)
+class GeneticOptions:
+    """Parameters of the genetic algorithm; the defaults are those of Pollux's artifact (OSDI'21).
+
+    Parameters
+    ----------
+    population
+        Members of the population, and children a generation.
+    crossover_probability
+        Probability that two parents are crossed rather than copied.
+    reset_rate
+        Probability that a child's row goes back to the current allocation.
+    drop_row_rate
+        Probability that entries of a child's row may be set to 0.
+    drop_rate
+        Probability that an entry of such a row is set to 0.
+    mating_rounds
+        Rounds of mating a generation at most. Duplicates are not let in; another round replaces
+        them. The artifact makes up to 100 attempts, each for the missing children alone; here every
+        round makes a full set of children and stops counting when there are enough.
+
+    Raises
+    ------
+    ValueError
+        If a count is not a positive integer or a probability is not between 0 and 1.
+    """
+
+    population: int = 100
+    crossover_probability: float = 0.9
+    reset_rate: float = 0.1
+    drop_row_rate: float = 0.1
+    drop_rate: float = 0.1
+    mating_rounds: int = 4
+
+    def __post_init__(self) -> None:
+        require_count("GeneticOptions: population", self.population, minimum=2)
+        require_count("GeneticOptions: mating_rounds", self.mating_rounds, minimum=1)
+        for name in ("crossover_probability", "reset_rate", "drop_row_rate", "drop_rate"):
+            value = getattr(self, name)
+            require_number(f"GeneticOptions: {name}", value, minimum=0.0)
+            if value > 1.0:
+                raise ValueError(f"GeneticOptions: {name} is {value!r}; expected at most 1.")
+
+    def replace(self, **changes: Any) -> "GeneticOptions":
+        """A copy with some values changed."""
+        return replace(self, **changes)

@@ -1,0 +1,171 @@
+"""Maximise a power mean by a solver that can only minimise a sum of costs.
+
+The solver sits behind a callback, the *oracle* (`solvers/oracle.py`). Every finite power becomes a
+short sequence of calls, each with numbers that a floating-point solver can be trusted with; the
+facts cited are proved in `formulations/power_cost.py`. Infinite powers: `solvers/bottleneck.py`.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.power_cost import (
+    fitness_from_cost,
+    greatest_possible,
+    least_useful,
+    safe_reference,
+    settled_level,
+    settled_rows,
+)
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.fitness import power_mean
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import utilities
+from goodalloc.solvers.bottleneck import raise_greatest, raise_least
+from goodalloc.solvers.oracle import (
+    MOST_CALLS,
+    Flags,
+    Floats,
+    Oracle,
+    Outcome,
+    Search,
+    scaled,
+    within,
+)
+
+#: Cost per job below which a solver's bound is not trusted: far from the reference (2) magnifies it.
+TRUSTED = 1e-11
+
+#: Relative gap at which the jobs that others outweigh count as solved.
+POLISHED = 1e-6
+
+#: Share of the reference's term below which an answer's own term calls for another scale.
+RESCALE_BELOW = 1e-2
+
+#: What is taken off an oracle's bound for rounding: as a share of the gap at a scale that fits, …
+SLACK = 0.02
+#: … and in cost per job at one that does not, where small errors would turn into large ones.
+SLACK_OFF_SCALE = 1e-6
+
+
+def maximise_power_mean(
+    oracle: Oracle,
+    instance: Instance,
+    job: NDArray[np.int64],
+    utility: Floats,
+    *,
+    power: float | None = None,
+    start: Allocation | None = None,
+    gap: float = 1e-9,
+    leximin: bool = False,
+) -> Outcome:
+    """Maximise the power mean of the jobs' utilities, for any power.
+
+    Parameters
+    ----------
+    oracle
+        Minimises linear costs; it looks after time itself, and may return None when that runs out.
+    instance
+        The round.
+    job, utility
+        All choices the oracle knows: whose each is and its utility, shape (choices,).
+    power
+        The power *p*; by default that of the rules.
+    start
+        A feasible allocation to start from.
+    gap
+        Relative gap in fitness at which to stop.
+    leximin
+        At p = -inf only: maximise the second-least utility among the allocations with the best
+        least one, then the third, and so on. Without it ties are broken by the harmonic mean.
+
+    Raises
+    ------
+    ValueError
+        If `leximin` is asked for at another power than minus infinity.
+    """
+    power = instance.rules.power if power is None else power
+    if leximin and power != -math.inf:
+        raise ValueError(f"Option leximin is true at power {power:g}; expected power -inf with it.")
+    best = np.full(instance.num_jobs, -np.inf)
+    np.maximum.at(best, job, utility)
+    search = Search(oracle, instance, np.unique(utility), best, gap)
+    if start is not None:
+        search.adopt(start, utilities(instance, start))
+    if math.isfinite(power):
+        bound = _finite(search, power)
+    else:
+        if search.incumbent is None:
+            _finite(search, math.copysign(1.0, power))
+        bound = raise_least(search, leximin) if power < 0 else raise_greatest(search)
+    if search.incumbent is not None:
+        bound = max(bound, float(power_mean(search.reached, power)))
+    return Outcome(search.incumbent, bound, search.calls)
+
+
+def _finite(search: Search, power: float) -> float:
+    """Solve, rescale until the scale fits (fact 2), polish what is outweighed (fact 3)."""
+    bound, fits, previous = float(power_mean(search.best, power)), False, 0.0
+    while not fits and search.calls < MOST_CALLS:
+        mean = search.mean(search.reached, power, default=bound)
+        least = float(search.levels[0])
+        if search.incumbent is not None:
+            least = max(least, least_useful(mean, search.num_jobs, power))
+        greatest = min(float(search.levels[-1]), greatest_possible(bound, search.num_jobs, power))
+        reference = safe_reference(mean, least, greatest, power)
+        if reference == previous:
+            break
+        previous = reference
+        request = scaled(power, reference, least, greatest, search.num_jobs * search.gap)
+        found, reached, cost = search.ask(request)
+        if search.mean(reached, power) >= search.mean(search.reached, power):
+            search.adopt(found, reached)
+        fits = _fits(search, power, reference)
+        slack = search.num_jobs * (SLACK * search.gap if fits else SLACK_OFF_SCALE)
+        bound = min(bound, fitness_from_cost(cost - slack, search.num_jobs, power, reference))
+        if found is None:
+            return bound
+    _polish(search, power)
+    return bound
+
+
+def _fits(search: Search, power: float, reference: float) -> bool:
+    """Whether the incumbent's mean term is not negligible at the scale of a reference."""
+    mean = search.mean(search.reached, power)
+    return mean > 0 and (mean / reference) ** power >= RESCALE_BELOW
+
+
+def _polish(search: Search, power: float) -> None:
+    """Improve the jobs whose terms the settled jobs' outweigh, never at those' expense (fact 3).
+
+    At p = -10 one starved job makes the sum blind to all others: first the starved, then the rest.
+    """
+    if search.incumbent is None:
+        return
+    settled = settled_level(search.reached, power)
+    if settled is None:
+        return
+    rows = settled_rows(search.reached, settled)
+    worst = float(search.reached.min())
+    while search.calls < MOST_CALLS:
+        others = search.reached[search.reached > settled]
+        mean = float(power_mean(others, power))
+        least = max(least_useful(mean, others.size, power), math.nextafter(settled, math.inf))
+        inner = scaled(power, mean, least, math.inf, others.size * POLISHED)
+
+        def forbidden(utility: Floats, least: float = least) -> Flags:
+            return (utility < worst) | ((utility > settled) & (utility < least))
+
+        found, reached, _ = search.ask(replace(inner, forbidden=forbidden, limits=rows))
+        if found is None or not within(reached, rows):
+            return
+        improved = reached[reached > settled]
+        better = float(power_mean(improved, power))
+        fewer_settled = improved.size > others.size
+        if not fewer_settled and better <= mean:
+            return
+        search.adopt(found, reached)
+        if not fewer_settled and (better / mean) ** power >= RESCALE_BELOW:
+            return

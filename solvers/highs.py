@@ -1,0 +1,72 @@
+"""The exact solver: the pattern program, decided by HiGHS through prices and a core."""
+
+from goodalloc.formulations.choices import enumerate_choices
+from goodalloc.formulations.knapsack import knapsack_bound
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.feasibility import violations
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import fitness
+from goodalloc.solvers.greedy import solve_greedy
+from goodalloc.solvers.hierarchy import maximise_power_mean
+from goodalloc.solvers.highs_program import Watch
+from goodalloc.solvers.pattern_oracle import PatternOracle
+from goodalloc.solvers.result import Answer, Incumbent
+from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.ties import canonical
+
+
+def solve_highs(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    start: Allocation | None = None,
+    leximin: bool = False,
+    break_ties: bool = True,
+) -> Answer:
+    """Decide a round to proven optimality, for every power.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    stop
+        Limits; on time or Ctrl-C the best allocation so far is returned, with its bound.
+    start
+        An allocation to fall back on.
+    leximin
+        At p = -inf: also maximise the second-least utility, then the third, …
+    break_ties
+        Among equally good allocations return the one that the stated rule prefers (see `ties`).
+    """
+    stop = stop or Stop()
+    watch = Watch(stop)
+    choices = enumerate_choices(instance)
+    oracle = PatternOracle(instance, choices, watch)
+    oracle.build_seconds = watch.seconds
+    usable = start if start is not None and not violations(instance, start) else None
+    outcome = maximise_power_mean(
+        oracle, instance, choices.job, choices.utility, start=usable, gap=stop.gap, leximin=leximin
+    )
+    allocation, bound, source = outcome.allocation, outcome.bound, "pattern program"
+    if watch.limit is not None:
+        allocation = _fall_back(instance, allocation)
+        knapsack = knapsack_bound(instance)
+        if knapsack < bound:
+            bound, source = knapsack, "knapsack"
+    value = fitness(instance, allocation) if allocation is not None else 0.0
+    proven = allocation is not None and bound - value <= stop.gap * abs(bound)
+    if allocation is not None and proven and break_ties:
+        allocation = canonical(instance, allocation, watch, leximin=leximin)
+        value = fitness(instance, allocation)
+    history = () if allocation is None else (Incumbent(watch.seconds, oracle.nodes, value, bound),)
+    return Answer(
+        allocation, bound, source, proven, None if proven else watch.limit, history, oracle.nodes,
+        oracle.build_seconds,
+    )  # fmt: skip
+
+
+def _fall_back(instance: Instance, allocation: Allocation | None) -> Allocation | None:
+    """The better of what was found in time and the greedy allocation."""
+    greedy = solve_greedy(instance).allocation
+    candidates = [a for a in (allocation, greedy) if a is not None]
+    return max(candidates, key=lambda a: fitness(instance, a), default=None)

@@ -1,0 +1,76 @@
+"""Find nodes for chosen shapes: which allocation gives every job exactly the choice it was given."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.node_program import build_node_program, decode_nodes
+from goodalloc.formulations.packing import pack
+from goodalloc.formulations.patterns import build_patterns
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.instance import Instance
+from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.stop import Stop
+
+#: Largest node-indexed program, in columns, that is tried when counting pieces was not enough.
+MOST_NODE_COLUMNS = 200_000
+
+
+def place(instance: Instance, taken: Choices, watch: Watch | None = None) -> Allocation | None:
+    """An allocation with these choices, one a job, or None if no nodes can hold them.
+
+    First the pieces of equal distributed jobs are counted together, then those of each job by
+    itself, then every node is indexed. A function of the choices alone (time permitting), so that
+    whoever chose the same gets the same nodes.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    taken
+        One choice for every job.
+    watch
+        A clock; without one there is no limit.
+    """
+    watch = watch or Watch(Stop())
+    nothing = np.zeros(len(taken))
+    distributed = taken.of(Kind.SEVERAL_NODES).size
+    for exact in (False, True) if distributed else (False,):
+        patterns = build_patterns(instance, taken, nothing, exact=exact)
+        outcome = run_mixed_integer(patterns.program, watch, gap=0.5)
+        if outcome.values is None:
+            return None
+        allocation = pack(instance, patterns, outcome.values)
+        if allocation is not None:
+            return allocation
+    return place_by_node(instance, taken, watch)
+
+
+def place_by_node(instance: Instance, taken: Choices, watch: Watch) -> Allocation | None:
+    """As `place`, with every node indexed; None also where that program would be too large."""
+    jobs = taken.of(Kind.SEVERAL_NODES).size + taken.of(Kind.ONE_NODE).size
+    if jobs * instance.cluster.num_nodes > MOST_NODE_COLUMNS:
+        return None
+    program = build_node_program(instance, taken, np.zeros(len(taken)))
+    outcome = run_mixed_integer(program.program, watch, gap=0.5)
+    return None if outcome.values is None else decode_nodes(instance, program, outcome.values)
+
+
+def choices_of(instance: Instance, choices: Choices, allocation: Allocation) -> NDArray[np.int64]:
+    """Index, among all choices, of what each job has under an allocation; -1 where it is not there."""
+    unchanged = allocation.unchanged(instance.current) & (allocation.job_replicas > 0)
+    kind = np.where(
+        allocation.job_replicas == 0,
+        Kind.IDLE,
+        np.where(
+            unchanged,
+            Kind.KEEP,
+            np.where(allocation.job_nodes > 1, Kind.SEVERAL_NODES, Kind.ONE_NODE),
+        ),
+    )
+    width = int(max(choices.replicas.max(), allocation.job_replicas.max())) + 1
+    known = (choices.job * 4 + choices.kind) * width + choices.replicas
+    wanted = (np.arange(instance.num_jobs) * 4 + kind) * width + allocation.job_replicas
+    order = np.argsort(known)
+    at = np.minimum(np.searchsorted(known[order], wanted), known.size - 1)
+    return np.where(known[order][at] == wanted, order[at], -1)

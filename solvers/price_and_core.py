@@ -1,0 +1,132 @@
+"""Prices, then a core: the fast exact road through a pattern program.
+
+The relaxation prices everything the jobs compete for, and each choice's reduced cost says how much
+worse than the relaxation's bound any solution with it must be. So solve only the *core*, the
+choices whose reduced cost is at most ``delta``; the core's optimum is *the* optimum, proved, once
+``optimum - bound <= delta``, because every dropped choice would cost more. If not, widen the core
+to that difference. Often the relaxation is integral already and nothing is left to solve.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.program import Program
+from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+
+Floats = NDArray[np.float64]
+
+#: The first core holds what costs at most this many gaps.
+FIRST_CORE = 10.0
+INTEGRAL = 1e-6
+#: Shares of the guide's cost that are mixed in, one after the other.
+GUIDE_WEIGHTS = (1e-3, 1e-5, 1e-7)
+#: Absolute gap of such a mixture, a fraction of the weight, so that its core stays small.
+GUIDED_GAP = 1e-2
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Values of all columns (or None), their objective and a proven lower bound on it.
+
+    Parameters
+    ----------
+    values, objective, bound
+        The best solution and what is proved.
+    reduced
+        Reduced costs of all columns in the relaxation, and its objective: what any solution with a
+        column costs at least beyond that.
+    relaxed
+        The relaxation's objective.
+    nodes, core
+        Simplex iterations and nodes, and the columns of the last core.
+    """
+
+    values: Floats | None
+    objective: float
+    bound: float
+    reduced: Floats | None = None
+    relaxed: float = -math.inf
+    nodes: int = 0
+    core: int = 0
+
+
+def decide(
+    program: Program,
+    priced: NDArray[np.bool_],
+    watch: Watch,
+    *,
+    gap: float,
+    guide: Floats | None = None,
+) -> Decision:
+    """Minimise a program exactly.
+
+    Parameters
+    ----------
+    program
+        The program.
+    priced
+        The columns that the relaxation starts with; the others join when their prices are right.
+    watch
+        The clock of the solve; the best so far is returned when it runs out.
+    gap
+        Absolute gap at which to stop.
+    guide
+        A second cost that tells good from bad where the first hardly does; shape (columns,).
+    """
+    relaxation = run_relaxation(program, priced, watch)
+    if relaxation.values is None or relaxation.duals is None:
+        bound = math.inf if relaxation.finished else -math.inf
+        return Decision(None, math.inf, bound)
+    bound, nodes = relaxation.objective, relaxation.nodes
+    reduced = program.reduced_costs(relaxation.duals)
+    fractional = np.abs(relaxation.values - np.rint(relaxation.values)) > INTEGRAL
+    if not fractional[program.integer].any():
+        return Decision(np.rint(relaxation.values), bound, bound, reduced, bound, nodes)
+    best = Decision(None, math.inf, bound, reduced, bound, nodes)
+    delta = FIRST_CORE * gap
+    if guide is not None and np.count_nonzero(reduced <= delta) > program.num_columns / 2:
+        best = _guided(program, priced, watch, best, gap, guide)
+        if best.objective - bound <= gap:
+            return best
+    while watch.limit is None:
+        core = reduced <= delta
+        outcome = run_mixed_integer(program.columns(core), watch, gap=gap)
+        nodes += outcome.nodes
+        if outcome.values is not None and outcome.objective < best.objective:
+            values = np.zeros(program.num_columns)
+            values[core] = outcome.values
+            best = replace(best, values=values, objective=outcome.objective)
+        # Whatever is not in the core costs more than bound + delta; the core itself at least its bound.
+        proven = max(bound, min(outcome.bound, bound + delta))
+        best = replace(best, bound=max(best.bound, proven), nodes=nodes, core=int(core.sum()))
+        if best.objective - best.bound <= gap or core.all() or not outcome.finished:
+            break
+        missing = best.objective - bound
+        delta = missing * (1 + 1e-9) + gap if math.isfinite(missing) else 100 * delta
+    return best
+
+
+def _guided(
+    program: Program, priced: NDArray[np.bool_], watch: Watch, best: Decision, gap: float,
+    guide: Floats,
+) -> Decision:  # fmt: skip
+    """Candidates for a program whose cost hardly tells one choice from another.
+
+    At p = -10 all but the worst jobs cost the same to five digits, so the relaxation ends at any
+    vertex of a large face and its core is everything. A hint of the guide's cost picks a vertex
+    that means something; whether it is optimal is still judged by the program's own bound.
+    """
+    for weight in GUIDE_WEIGHTS:
+        blended = replace(program, cost=program.cost + weight * guide)
+        found = decide(blended, priced, watch, gap=min(gap, GUIDED_GAP * weight))
+        if found.values is None:
+            break
+        objective = float(program.cost @ found.values)
+        if objective < best.objective:
+            best = replace(best, values=found.values, objective=objective)
+        if best.objective - best.bound <= gap:
+            break
+    return best

@@ -1,0 +1,201 @@
+"""The readable road to the optimum: the node-indexed program through any solver Pyomo finds."""
+
+import logging
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+
+from goodalloc.formulations.node_milp import build_node_milp, decode, node_choices
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.feasibility import violations
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import fitness
+from goodalloc.solvers.hierarchy import maximise_power_mean
+from goodalloc.solvers.oracle import Reply, Request
+from goodalloc.solvers.result import Answer, Limit
+from goodalloc.solvers.stop import Stop
+
+#: Costs are scaled so that the gap to close is this, well above the solvers' tolerances …
+GAP_IN_PROGRAM = 1e-5
+#: … unless that makes the largest cost larger than this.
+LARGEST_COST = 1e7
+
+#: What each solver calls the relative and the absolute gap.
+GAP_OPTIONS = {
+    "highs": ("mip_rel_gap", "mip_abs_gap"),
+    "appsi_highs": ("mip_rel_gap", "mip_abs_gap"),
+    "gurobi": ("MIPGap", "MIPGapAbs"),
+    "scip": ("limits/gap", "limits/absgap"),
+    "cbc": ("ratioGap", "allowableGap"),
+    "cplex": ("mip_tolerances_mipgap", "mip_tolerances_absmipgap"),
+}
+
+
+def find_pyomo_solver(name: str) -> Any:
+    """A solver by the name that Pyomo has for it.
+
+    Raises
+    ------
+    ValueError
+        If Pyomo knows no such solver, or it is not installed or not licensed here.
+    """
+    logger = logging.getLogger("pyomo")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # an unknown name is reported below, in one sentence
+    try:
+        solver = pyo.SolverFactory(name)
+        usable = bool(solver.available(exception_flag=False))
+    finally:
+        logger.setLevel(level)
+    if not usable:
+        raise ValueError(
+            f"Solver '{name}' is not available to Pyomo; expected the name of an installed one, "
+            "such as highs."
+        )
+    return solver
+
+
+@dataclass
+class NodeOracle:
+    """Answers requests with the node-indexed program.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    solver, name
+        A Pyomo solver, and what it is called.
+    stop
+        Limits, counted from the oracle's construction.
+    """
+
+    instance: Instance
+    solver: Any
+    name: str
+    stop: Stop
+    begin: float = field(default_factory=time.perf_counter)
+    build_seconds: float = 0.0
+    out_of_time: bool = False
+    trouble: str = ""
+
+    def __call__(self, request: Request) -> Reply:
+        """Minimise the request's cost; exact unless time runs out."""
+        begin = time.perf_counter()
+        utility = np.array(list(node_choices(self.instance).values()))
+        largest = float(np.abs(request.cost(utility[~request.forbidden(utility)])).max(initial=1.0))
+        gap = max(request.gap, 1e-12)
+        scale = min(GAP_IN_PROGRAM / gap, LARGEST_COST / largest)
+        model = build_node_milp(
+            self.instance,
+            cost=lambda values: request.cost(values) * scale,
+            forbidden=request.forbidden,
+            limits=request.limits,
+        )
+        self.build_seconds += time.perf_counter() - begin
+        return self._solve(model, gap * scale, scale)
+
+    def _solve(self, model: Any, gap: float, scale: float) -> Reply:
+        """Run the solver on a scaled model; whatever it says is data."""
+        options: dict[str, Any] = {}
+        if self.stop.seconds is not None:
+            left = self.stop.seconds - (time.perf_counter() - self.begin)
+            self.out_of_time = left <= 0.0
+            if self.out_of_time:
+                return Reply(None)
+            options["timelimit"] = left
+        for option, value in zip(GAP_OPTIONS.get(self.name, ()), (0.0, gap), strict=False):
+            self.solver.options[option] = value
+        try:
+            results = self.solver.solve(model, load_solutions=False, **options)
+        except (RuntimeError, ValueError, OSError, NotImplementedError) as error:
+            self.trouble = f"{self.name}: {error}"
+            return Reply(None)
+        condition = results.solver.termination_condition
+        if condition == pyo.TerminationCondition.infeasible:
+            return Reply(None, math.inf)
+        self.out_of_time |= condition == pyo.TerminationCondition.maxTimeLimit
+        bound = results.problem.lower_bound
+        bound = -math.inf if bound is None or math.isnan(bound) else float(bound) / scale
+        if not len(results.solution):
+            return Reply(None, bound)
+        model.solutions.load_from(results)
+        allocation = decode(model, self.instance)
+        return Reply(None if violations(self.instance, allocation) else allocation, bound)
+
+
+def solve_pyomo(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    start: Allocation | None = None,
+    solver_name: str = "highs",
+    leximin: bool = False,
+) -> Answer:
+    """Decide a round by the node-indexed program.
+
+    Parameters
+    ----------
+    instance
+        The round; a few dozen jobs and nodes are what this road is for.
+    stop
+        Limits; on time the best allocation so far is returned, with its bound.
+    start
+        An allocation to fall back on.
+    solver_name
+        A solver that Pyomo finds: ``"highs"`` is always there, ``"gurobi"``, ``"scip"``, ``"cbc"``
+        where installed.
+    leximin
+        At p = -inf: also maximise the second-least utility, then the third, …
+
+    Raises
+    ------
+    ValueError
+        If the solver is not available.
+    """
+    stop = stop or Stop()
+    oracle = NodeOracle(instance, find_pyomo_solver(solver_name), solver_name, stop)
+    choices = node_choices(instance)
+    usable = start if start is not None and not violations(instance, start) else None
+    outcome = maximise_power_mean(
+        oracle,
+        instance,
+        np.array([choice.job for choice in choices]),
+        np.array(list(choices.values())),
+        start=usable,
+        gap=stop.gap,
+        leximin=leximin,
+    )
+    value = 0.0 if outcome.allocation is None else fitness(instance, outcome.allocation)
+    proven = outcome.allocation is not None and outcome.bound - value <= stop.gap * outcome.bound
+    return Answer(
+        outcome.allocation,
+        outcome.bound,
+        "node-indexed program",
+        proven=proven,
+        limit=Limit.TIME if oracle.out_of_time and not proven else None,
+        iterations=outcome.calls,
+        build_seconds=oracle.build_seconds,
+        message=oracle.trouble,
+    )
+
+
+def export_pyomo(instance: Instance, path: Path) -> None:
+    """Write the node-indexed program as ``.mps`` or ``.lp``, with names that say what is what.
+
+    Raises
+    ------
+    ValueError
+        If the file name ends in neither, the power is infinite, or the file cannot be written.
+    """
+    if path.suffix not in {".mps", ".lp"}:
+        raise ValueError(f"File '{path}': expected a name that ends in .mps or .lp.")
+    model = build_node_milp(instance)
+    try:
+        model.write(str(path), io_options={"symbolic_solver_labels": True})
+    except OSError as error:
+        raise ValueError(f"File '{path}' cannot be written: {error.strerror}.") from error

@@ -1,0 +1,168 @@
+"""Results as files: versioned JSON, documented in `data/FORMAT.md`, and rows of a CSV table."""
+
+import csv
+import io
+import math
+import os
+from typing import Any
+
+from goodalloc.data.allocation_file import (
+    RESULT_FORMAT,
+    VERSION,
+    check_instance_name,
+    placements_from_dict,
+    placements_to_dict,
+)
+from goodalloc.data.json_file import (
+    Document,
+    check_format,
+    check_keys,
+    check_list,
+    check_text,
+    in_file,
+    pack_number,
+    read_document,
+    rows_text,
+    shown,
+    unpack_number,
+    write_atomically,
+)
+from goodalloc.models.instance import Instance
+from goodalloc.models.validation import require_choice, require_count
+from goodalloc.solvers.result import Incumbent, Limit, Result, Status
+
+_NUMBERS = (
+    "fitness", "bound", "build_seconds", "solve_seconds", "check_seconds", "bound_seconds",
+)  # fmt: skip
+_TEXTS = ("solver", "bound_source", "message")
+_COUNTS = ("seed", "iterations")
+_KEYS = (
+    "format", "version", "instance", "status", "limit", "gap", *_TEXTS, *_NUMBERS, *_COUNTS,
+    "history", "placements",
+)  # fmt: skip
+
+#: Columns of a result in a table.
+COLUMNS = (
+    "instance", "solver", "seed", "status", "limit", "fitness", "bound", "gap", "bound_source",
+    "solve_seconds", "build_seconds", "check_seconds", "bound_seconds", "iterations", "message",
+)  # fmt: skip
+
+
+def read_result(path: str | os.PathLike[str], instance: Instance) -> Result:
+    """The result for an instance in a file.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, belongs to another instance or makes no sense.
+    """
+    document = read_document(path, (RESULT_FORMAT,))
+    try:
+        return result_from_dict(document, instance)
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error
+
+
+def write_result(result: Result, instance: Instance, path: str | os.PathLike[str]) -> None:
+    """Write a result for an instance to a file, atomically.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+    """
+    document = result_to_dict(result, instance)
+    tables = {"history": document.pop("history")}
+    if document["placements"] is not None:
+        tables["placements"] = document.pop("placements")
+    write_atomically(path, rows_text(document, tables))
+
+
+def result_to_dict(result: Result, instance: Instance) -> Document:
+    """A result as JSON has it."""
+    placements = None
+    if result.allocation is not None:
+        placements = placements_to_dict(result.allocation, instance)
+    history = [
+        [step.seconds, step.iteration, pack_number(step.fitness), pack_number(step.bound)]
+        for step in result.history
+    ]
+    return {
+        "format": RESULT_FORMAT,
+        "version": VERSION,
+        "instance": instance.name,
+        "solver": result.solver,
+        "status": str(result.status),
+        "limit": None if result.limit is None else str(result.limit),
+        "gap": pack_number(result.gap),
+        **{name: pack_number(getattr(result, name)) for name in _NUMBERS},
+        **{name: str(getattr(result, name)) for name in ("bound_source", "message")},
+        **{name: int(getattr(result, name)) for name in _COUNTS},
+        "history": history,
+        "placements": placements,
+    }
+
+
+def result_from_dict(document: object, instance: Instance) -> Result:
+    """The reverse of `result_to_dict`.
+
+    Raises
+    ------
+    ValueError
+        If anything makes no sense; one sentence that names the item.
+    """
+    checked = check_format(document, (RESULT_FORMAT,), VERSION)
+    check_keys("Result", checked, _KEYS)
+    check_instance_name(checked, instance)
+    require_choice("Result: status", checked["status"], tuple(map(str, Status)))
+    limit = checked["limit"]
+    if limit is not None:
+        require_choice("Result: limit", limit, tuple(map(str, Limit)))
+    for name in _COUNTS:
+        require_count(f"Result: {name}", checked[name], minimum=0)
+    for name in _TEXTS:
+        if name != "message":
+            check_text(f"Result: {name}", checked[name])
+        elif not isinstance(checked[name], str):
+            raise ValueError(f"Result: message is {shown(checked[name])}; expected a string.")
+    placements = checked["placements"]
+    allocation = None if placements is None else placements_from_dict(placements, instance)
+    known: dict[str, Any] = {name: checked[name] for name in (*_TEXTS, *_COUNTS)}
+    known |= {name: unpack_number(f"Result: {name}", checked[name]) for name in _NUMBERS}
+    return Result(
+        instance=instance.name, allocation=allocation, status=Status(checked["status"]),
+        limit=None if limit is None else Limit(limit),
+        history=tuple(map(_incumbent, check_list("Result: history", checked["history"]))), **known,
+    )  # fmt: skip
+
+
+def _incumbent(row: object) -> Incumbent:
+    item = "Result: history"
+    values = check_list(item, row)
+    if len(values) != 4:
+        raise ValueError(f"{item}: an entry is {shown(row)}; expected 4 numbers.")
+    require_count(f"{item}: iteration", values[1], minimum=0)
+    seconds, fitness, bound = (unpack_number(item, values[i]) for i in (0, 2, 3))
+    return Incumbent(seconds, values[1], fitness, bound)
+
+
+def result_row(result: Result) -> dict[str, object]:
+    """A result as one row of a table, without its allocation and its history; see `COLUMNS`.
+
+    What is unknown is empty.
+    """
+    row: dict[str, object] = {}
+    for name in COLUMNS:
+        value = getattr(result, name)
+        unknown = value is None or (isinstance(value, float) and math.isnan(value))
+        row[name] = "" if unknown else value
+    return row
+
+
+def csv_text(rows: list[dict[str, object]], columns: tuple[str, ...] = COLUMNS) -> str:
+    """Rows as CSV with a header; floats by their shortest exact decimal."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n", restval="", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()

@@ -1,0 +1,184 @@
+"""The rule that decides between equally good allocations.
+
+Exact solvers stop at whichever optimum they meet first, and over a day that alone moves results.
+So among all allocations whose objective equals the optimum (to a relative 1e-10) the one returned
+
+1. keeps the placement of the most running jobs,
+2. then uses the fewest GPUs,
+3. then gives them to the jobs that come first: the least ``sum_j (j + 1) K_j``,
+4. and sits on the nodes that `place` finds for these choices, a function of the choices alone.
+
+Where more than two jobs could trade GPUs at equal sums in 3, any of the remaining may be returned.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.choices import Choices, Kind, enumerate_choices
+from goodalloc.formulations.patterns import Limit, build_patterns
+from goodalloc.formulations.power_cost import (
+    AtMost,
+    power_cost,
+    settled_level,
+    settled_rows,
+)
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.fitness import power_mean
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import utilities
+from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.place import choices_of, place
+
+Floats = NDArray[np.float64]
+
+#: Relative difference in the objective up to which two allocations count as equally good.
+TIE = 1e-10
+#: The cost row is scaled so that its tolerance is this much, well above the solver's own.
+SLACK_IN_PROGRAM = 1e-6
+#: Largest coefficient of the rule in a program; beyond it the order of the jobs is left out.
+LARGEST_WEIGHT = 1e7
+
+
+@dataclass(frozen=True)
+class Face:
+    """What an allocation must satisfy to be as good as a given one.
+
+    Parameters
+    ----------
+    cost
+        Cost of every choice, shape (choices,).
+    most
+        The most they may add up to.
+    slack
+        How much of that is tolerance.
+    limits
+        Further rows.
+    allowed
+        Choices that are not ruled out, shape (choices,).
+    """
+
+    cost: Floats
+    most: float
+    slack: float
+    limits: Sequence[Limit]
+    allowed: NDArray[np.bool_]
+
+
+def canonical(
+    instance: Instance, allocation: Allocation, watch: Watch, *, leximin: bool = False
+) -> Allocation:
+    """Among the allocations as good as this optimal one, the one that the rule prefers.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    allocation
+        An optimal allocation.
+    watch
+        The clock; when it runs out the allocation is returned as it is.
+    leximin
+        Whether all ranks of utilities count, not only the least.
+    """
+    choices = enumerate_choices(instance)
+    face = optimal_face(instance, choices, utilities(instance, allocation), leximin=leximin)
+    kept = choices.where(face.allowed)
+    limits = [(weights[face.allowed], most) for weights, most in face.limits]
+    patterns = build_patterns(instance, kept, face.cost[face.allowed], limits=limits)
+    program = patterns.program
+    priced = np.ones(program.num_columns, dtype=bool)
+    priced[: len(kept)] = kept.kind != Kind.SEVERAL_NODES
+    relaxation = run_relaxation(program, priced, watch)
+    if relaxation.duals is None:
+        return allocation
+    reduced = program.reduced_costs(relaxation.duals)
+    room = max(face.most - relaxation.objective, 0.0)
+    core = reduced[: len(kept)] <= room
+    taken = kept.where(core)
+    if len(taken) > instance.num_jobs:
+        rows = [(weights[core], most) for weights, most in limits]
+        scale = SLACK_IN_PROGRAM / face.slack
+        rows.append((face.cost[face.allowed][core] * scale, face.most * scale))
+        found = _preferred(instance, taken, rows, watch)
+        if found is None:
+            return allocation
+        taken = found
+    elif len(taken) < instance.num_jobs:
+        return allocation
+    return _as_good(instance, place(instance, taken, watch), allocation)
+
+
+def optimal_face(
+    instance: Instance, choices: Choices, reached: Floats, *, leximin: bool = False
+) -> Face:
+    """The conditions under which an allocation is as good as one with these utilities."""
+    power, rows = instance.rules.power, ()
+    allowed = np.ones(len(choices), dtype=bool)
+    settled = 0.0
+    if leximin:
+        settled = float(reached.max())
+    elif power == -math.inf:
+        allowed, power = choices.utility >= reached.min(), -1.0
+    elif power == math.inf:
+        rows, power = (AtMost(reached.size - 1, float(reached.max())),), 1.0
+    else:
+        settled = settled_level(reached, power) or 0.0
+    if settled > 0:
+        rows = settled_rows(reached, settled)
+        allowed &= choices.utility >= reached.min()
+    others = reached[reached > settled]
+    mean = float(power_mean(others, power)) if others.size else 1.0
+    finite = power if math.isfinite(power) else -1.0
+    free = choices.utility > settled
+    cost = np.where(free, power_cost(np.maximum(choices.utility, mean * 1e-6), finite, mean), 0.0)
+    allowed &= ~free | (cost <= 1e6)
+    total = float(np.sum(power_cost(others, finite, mean))) if others.size else 0.0
+    slack = TIE * max(others.size, 1)
+    limits = [((choices.utility < row.below).astype(float), float(row.jobs)) for row in rows]
+    return Face(cost, total + slack, slack, limits, allowed)
+
+
+def preference(instance: Instance, choices: Choices) -> Floats:
+    """Weights of the rule, to be minimised: moves, then GPUs, then the order of the jobs."""
+    gpus, jobs = instance.cluster.num_gpus, instance.num_jobs
+    runs = instance.current.job_replicas > 0
+    moved = (runs[choices.job] & (choices.kind != Kind.KEEP)).astype(float)
+    order = (choices.job + 1) * choices.replicas / (jobs * (gpus + 1.0))
+    weights = moved * (gpus + 2.0) + choices.replicas
+    unit = jobs * (gpus + 1.0)
+    if unit * (gpus + 2.0) > LARGEST_WEIGHT:
+        return weights
+    return np.rint((weights + order) * unit)
+
+
+def _preferred(
+    instance: Instance, choices: Choices, rows: Sequence[Limit], watch: Watch
+) -> Choices | None:
+    """The preferred choices within the rows, one a job, or None."""
+    for exact in (False, True):
+        patterns = build_patterns(
+            instance, choices, preference(instance, choices), limits=rows, exact=exact
+        )
+        outcome = run_mixed_integer(patterns.program, watch, gap=0.5)
+        if outcome.values is None:
+            return None
+        taken = choices.where(np.flatnonzero(outcome.values[: len(choices)] > 0.5))
+        if place(instance, taken, watch) is not None:
+            return taken
+    return None
+
+
+def _as_good(
+    instance: Instance, candidate: Allocation | None, allocation: Allocation
+) -> Allocation:
+    """The candidate if it is as good as the allocation, else the allocation."""
+    if candidate is None:
+        return allocation
+    power = instance.rules.power
+    mine = float(power_mean(utilities(instance, candidate), power))
+    best = float(power_mean(utilities(instance, allocation), power))
+    return candidate if mine >= best * (1 - 1e-9) else allocation

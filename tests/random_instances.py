@@ -1,0 +1,140 @@
+"""Tiny random instances in which every rule and every kind of job turns up."""
+
+import math
+
+import numpy as np
+
+from goodalloc.models.allocation import Placement
+from goodalloc.models.cluster import Cluster, NodeGroup
+from goodalloc.models.efficiency import GradientStatistics
+from goodalloc.models.goodput import BatchLimits, GoodputModel
+from goodalloc.models.instance import Instance
+from goodalloc.models.job import Job, JobModel, SpeedupTable
+from goodalloc.models.objective import utility_table
+from goodalloc.models.rules import Rules
+from goodalloc.models.throughput import ThroughputParameters
+from goodalloc.solvers.brute_force import count_matrices
+
+POWERS = (1.0, 0.0, 0.5, 2.0, -1.0, -1.0, -2.0, -10.0, math.inf, -math.inf)
+
+#: Most allocation matrices of a random instance, so that enumerating them takes a moment at most.
+MOST_MATRICES = 60_000
+
+
+def random_instance(seed: int, power: float | None = None) -> Instance:
+    """A random round of 1 to 4 jobs on 1 to 3 nodes of 1 to 4 GPUs, small enough to enumerate.
+
+    Rules are on or off at random; some jobs run, and what runs may have become impossible (too many
+    GPUs, too many nodes) unless it is pinned. The utilities are worked out without compiling.
+
+    Parameters
+    ----------
+    seed
+        Decides everything.
+    power
+        The power of the mean; drawn from `POWERS` if None.
+    """
+    generator = np.random.default_rng(seed)
+    while True:
+        cluster = _cluster(generator)
+        rules = _rules(generator, power)
+        jobs = _jobs(generator, cluster)
+        try:
+            instance = Instance(cluster, jobs, rules, name=f"random-{seed}")
+        except ValueError:  # a pinned job breaks a rule where it sits: let all jobs move
+            free = tuple(job.replace(preemptible=True) for job in jobs)
+            instance = Instance(cluster, free, rules, name=f"random-{seed}")
+        if count_matrices(instance) <= MOST_MATRICES:
+            utility_table(instance, "numpy")
+            return instance
+
+
+def _cluster(generator: np.random.Generator) -> Cluster:
+    """Up to three nodes, equal or not."""
+    if generator.random() < 0.3:
+        return Cluster.uniform(int(generator.integers(1, 4)), int(generator.integers(1, 5)))
+    sizes = generator.integers(1, 5, size=generator.choice([1, 2, 2, 3, 3])).tolist()
+    return Cluster(tuple(NodeGroup(f"group{i}", 1, size) for i, size in enumerate(sizes)))
+
+
+def _rules(generator: np.random.Generator, power: float | None) -> Rules:
+    """Every rule on or off."""
+    return Rules(
+        power=float(generator.choice(POWERS)) if power is None else power,
+        floor=float(generator.choice([1e-3, 1e-3, 0.1, 1.0])),
+        restart_delay=float(generator.choice([0.0, 30.0, 300.0])),
+        max_nodes_per_job=int(generator.choice([1, 2, 2, 3, 3, 16])),
+        interference_avoidance=bool(generator.random() < 0.6),
+        fair_share=("one_node", "packed")[int(generator.integers(2))],
+        speedup_scale=("node", "job")[int(generator.integers(2))],
+    )
+
+
+def _jobs(generator: np.random.Generator, cluster: Cluster) -> tuple[Job, ...]:
+    """Up to four jobs; about half of them run."""
+    free = cluster.node_gpus.copy()
+    jobs = []
+    for index in range(int(generator.choice([1, 2, 3, 3, 4, 4]))):
+        placement = _placement(generator, free)
+        least = int(generator.choice([0, 0, 0, 1, 2, 3]))
+        jobs.append(
+            Job(
+                name=f"job{index}",
+                model=_model(generator),
+                age=float(generator.choice([0.0, 1.0, 200.0, 1e3, 3e3, 1e4, 1e5])),
+                restarts=int(generator.choice([0, 0, 1, 2, 40])),
+                placement=placement,
+                min_replicas=least,
+                max_replicas=least + int(generator.choice([1, 3, 8, 61])),
+                preemptible=bool(generator.random() < 0.75),
+                attained_service=float(generator.uniform(0.0, 1e4)),
+            )
+        )
+    return tuple(jobs)
+
+
+def _placement(generator: np.random.Generator, free: np.ndarray) -> Placement:
+    """Some of the free GPUs, or none; they are taken off."""
+    if generator.random() < 0.5:
+        return ()
+    taken = np.zeros_like(free)
+    for node in range(free.size):
+        if generator.random() < 0.5:
+            taken[node] = generator.integers(0, free[node] + 1)
+    free -= taken
+    return tuple((node, count) for node, count in enumerate(taken.tolist()) if count > 0)
+
+
+def _model(generator: np.random.Generator) -> JobModel:
+    """A job that never ran, one with made-up speedups, monotone or not, or a goodput model."""
+    draw = generator.random()
+    if draw < 0.15:
+        return None
+    if draw < 0.35:
+        local = generator.uniform(0.0, 3.0, size=generator.integers(1, 9))
+        spread = generator.uniform(0.0, 3.0, size=generator.integers(0, 9))
+        return SpeedupTable(tuple(local.tolist()), tuple(spread.tolist()))
+    if draw < 0.5:
+        exponent, loss = generator.uniform(0.3, 1.1), generator.uniform(0.4, 1.0)
+        speedups = np.arange(1, 13) ** exponent
+        return SpeedupTable(tuple(speedups.tolist()), tuple((loss * speedups).tolist()))
+    initial = int(generator.choice([1, 32, 128]))
+    return GoodputModel(
+        ThroughputParameters(
+            alpha_grad=generator.uniform(0.01, 0.5),
+            beta_grad=generator.uniform(1e-4, 1e-2),
+            alpha_local=generator.uniform(0.0, 0.2),
+            beta_local=generator.uniform(0.0, 0.05),
+            alpha_node=generator.uniform(0.0, 0.6),
+            beta_node=generator.uniform(0.0, 0.1),
+            gamma=generator.uniform(1.0, 5.0),
+        ),
+        GradientStatistics(generator.uniform(1e-3, 1.0), generator.uniform(1e-3, 10.0)),
+        BatchLimits(
+            initial=initial,
+            maximum=initial * int(generator.choice([1, 4, 64])),
+            atomic_minimum=max(initial // int(generator.choice([1, 4, 32])), 1),
+            atomic_maximum=int(generator.choice([initial, 2 * initial])),
+            accumulation=bool(generator.random() < 0.7),
+        ),
+    )
