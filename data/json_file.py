@@ -41,6 +41,10 @@ def parse(text: str) -> Any:
         ) from error
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply.") from error
+    except ValueError as error:
+        if "digits" in str(error):  # Python's own limit on the length of whole numbers
+            raise ValueError("a whole number has too many digits.") from error
+        raise
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Document:

@@ -147,7 +147,12 @@ def export_command(arguments: argparse.Namespace) -> Output:
     finally:
         temporary.unlink(missing_ok=True)
     columns, rows = program.num_columns, program.num_rows
-    text = f"{target}: {columns} columns, {rows} rows, {program.value.size} entries"
+    worth = "exp(-z / n)" if instance.rules.power == 0 else "(1 - p z / n)^(1 / p)"
+    text = (
+        f"{target}: {columns} columns, {rows} rows, {program.value.size} entries\n"
+        f"an objective z, minimised, is worth the fitness {worth}; "
+        f"p = {instance.rules.power:g}, n = {instance.num_jobs} jobs"
+    )
     data = {
         "file": str(target), "columns": columns, "rows": rows, "entries": int(program.value.size),
     }  # fmt: skip

@@ -1,6 +1,8 @@
 """A process that runs solvers on demand, so that a hang or a crash is an outcome, not the end."""
 
 import multiprocessing
+import os
+import threading
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -85,6 +87,7 @@ def _serve(pipe: Connection) -> None:
     """Answer tasks until the other end is closed; instances are kept while they repeat."""
     from goodalloc.experiments.compare import attempt, prepare
 
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     source, instance = "", None
     while True:
         try:
@@ -101,8 +104,15 @@ def _serve(pipe: Connection) -> None:
                     instance, task.solver, stop=task.stop, seed=task.seed, bound=task.bound
                 )
             )  # fmt: skip
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BrokenPipeError):
             return
         except Exception as error:  # whatever happens here is the outcome of the task
             text = " ".join(str(error).split())
             pipe.send(Failure(f"failed: {type(error).__name__}: {text}", _since(begin)))
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process when the one that started it is gone, even by kill -9."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)

@@ -192,7 +192,8 @@ def _add_residents(builder: ProgramBuilder, instance: Instance, free: FreeNodes)
     large = size[offer] > free.gpus[free.stay_node[which]] - free.stay_gpus[which]
     builder.add_entries(stay_rows[which[large]], t[offer[large]], 1.0)
     mixed = np.flatnonzero(has_spread)
-    row_of[mixed] = builder.add_rows("interference", mixed.size, upper=1.0)  # (P6)
+    alone = 1.0 - free.blocked[mixed]
+    row_of[mixed] = builder.add_rows("interference", mixed.size, upper=alone)  # (P6)
     touching = free.stay_spread & has_spread[free.stay_node]
     builder.add_entries(row_of[free.stay_node[touching]], free.stay_choice[touching], 1.0)
     spreadable = distributable & has_spread[node]

@@ -108,7 +108,7 @@ def fit_throughput(observations: Observations, options: FitOptions | None = None
 
 def _parameters(point: Floats, seen_several: Flags, options: FitOptions) -> ThroughputParameters:
     """Return the parameters at a point; several nodes, if unseen, cost more than one node."""
-    fitted = ThroughputParameters(*(*np.exp(point[:, :-1]).T, point[:, -1]))
+    fitted = ThroughputParameters._make([*np.exp(point[:, :-1]).T, point[:, -1]])
 
     def price(node: Floats, local: Floats) -> Floats:
         dearer: Floats = np.maximum(node, options.unseen_node_factor * local)

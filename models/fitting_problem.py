@@ -188,7 +188,7 @@ def pad_observations(jobs: Sequence[ArrayLike]) -> Observations:
     for index, table in enumerate(tables):
         padded[index, : len(table)] = table
         valid[index, : len(table)] = True
-    return Observations(*(*np.moveaxis(padded, 2, 0), valid))
+    return Observations._make([*np.moveaxis(padded, 2, 0), valid])
 
 
 def usable_observations(observations: Observations) -> Observations:
@@ -217,13 +217,13 @@ def usable_observations(observations: Observations) -> Observations:
             f"job {job}, observation {index}: {replicas[job, index]:g} replicas on "
             f"{nodes[job, index]:g} nodes; expected whole numbers and a replica or more on each."
         )
-    return Observations(*(nodes, replicas, *times, valid))
+    return Observations._make([nodes, replicas, *times, valid])
 
 
 def settings_of(options: FitOptions) -> Settings:
     """Return the numbers that the search needs of the options."""
     *numbers, iterations = (getattr(options, name) for name in Settings._fields)
-    return Settings(*(*map(np.float64, numbers), np.int64(iterations)))
+    return Settings._make([*map(np.float64, numbers), np.int64(iterations)])
 
 
 def _mean(values: Floats, mask: Flags, default: float) -> Floats:

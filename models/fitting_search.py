@@ -80,7 +80,7 @@ class _Prediction(NamedTuple):
 
 def _predict(point: Array, problem: Problem, smoothing: Array) -> _Prediction:
     """Predict the times at a point and compare them with those observed."""
-    parameters = ThroughputParameters(*(*jnp.exp(point[:-1]), point[-1]))
+    parameters = ThroughputParameters._make([*jnp.exp(point[:-1]), point[-1]])
     gradient = gradient_time(parameters, problem.atomic_batch_size)
     synchronisation = synchronisation_time(parameters, problem.nodes, problem.replicas)
     last = overlap(gradient, synchronisation, jnp.log(synchronisation), parameters.gamma)

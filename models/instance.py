@@ -11,6 +11,7 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.job import Job
 from goodalloc.models.rules import Rules
+from goodalloc.models.validation import require_name
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Instance:
     name: str = "instance"
 
     def __post_init__(self) -> None:
+        require_name("Instance", self.name)
         if not self.jobs:
             raise ValueError("Instance: expected at least one job, got none.")
         self._check_names()

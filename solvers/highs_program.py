@@ -82,6 +82,7 @@ def new_solver(**options: Any) -> Any:
     solver = highspy.Highs()
     tight = {
         "output_flag": False,
+        "threads": 1,  # each run has a thread of its own; HiGHS's shared workers can deadlock then
         "primal_feasibility_tolerance": 1e-8,
         "dual_feasibility_tolerance": 1e-9,
         "mip_feasibility_tolerance": 1e-7,

@@ -91,6 +91,8 @@ def decide(
         best = _guided(program, priced, watch, best, gap, guide)
         if best.objective - bound <= gap:
             return best
+        if best.values is not None:
+            delta = max(delta, best.objective - bound + gap)
     while watch.limit is None:
         core = reduced <= delta
         outcome = run_mixed_integer(program.columns(core), watch, gap=gap)
@@ -100,11 +102,12 @@ def decide(
             values[core] = outcome.values
             best = replace(best, values=values, objective=outcome.objective)
         # Whatever is not in the core costs more than bound + delta; the core itself at least its bound.
-        proven = max(bound, min(outcome.bound, bound + delta))
+        dropped = math.inf if core.all() else bound + delta
+        proven = max(bound, min(outcome.bound, dropped))
         best = replace(best, bound=max(best.bound, proven), nodes=nodes, core=int(core.sum()))
-        if best.objective - best.bound <= gap or core.all() or not outcome.finished:
-            break
         missing = best.objective - bound
+        if missing <= delta or core.all() or not outcome.finished:
+            break
         delta = missing * (1 + 1e-9) + gap if math.isfinite(missing) else 100 * delta
     return best
 

@@ -41,9 +41,7 @@ LOSS_TOLERANCE = 1e-6
 
 def everything(fit: Fit) -> Floats:
     """All numbers of a fit in one array of shape (numbers, jobs)."""
-    return np.stack(
-        [*fit.parameters, fit.loss, *fit.gradient_error, *fit.step_error, fit.iterations]
-    )
+    return np.array([*fit.parameters, fit.loss, *fit.gradient_error, *fit.step_error])
 
 
 def fit_one(rows: list[list[float]], options: FitOptions | None = None) -> list[float]:
@@ -64,9 +62,10 @@ def check_against_published(tables: list[Floats]) -> None:
 def test_measured_jobs_fit_no_worse_than_published(reference: Path, observations: int) -> None:
     """Subsets of the measurements of every application, as an agent would have seen them."""
     generator = np.random.default_rng(observations)
-    check_against_published(draw_jobs(measured_tables(reference), 60, observations, generator))
+    check_against_published(draw_jobs(measured_tables(reference), 24, observations, generator))
 
 
+@pytest.mark.slow
 def test_all_measurements_fit_no_worse_than_published(reference: Path) -> None:
     """All measurements of every application at once."""
     check_against_published(measured_tables(reference))
@@ -76,14 +75,14 @@ def test_all_measurements_fit_no_worse_than_published(reference: Path) -> None:
 def test_drawn_jobs_fit_no_worse_than_published(observations: int) -> None:
     """Noisy times drawn from the shipped profiles."""
     generator = np.random.default_rng(observations)
-    check_against_published(draw_jobs(drawn_tables(generator), 60, observations, generator))
+    check_against_published(draw_jobs(drawn_tables(generator), 24, observations, generator))
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e4])
 def test_fits_are_no_worse_than_published_in_other_units(scale: float) -> None:
     """Times far from the published start (0.1 s)."""
     generator = np.random.default_rng(0)
-    tables = draw_jobs(drawn_tables(generator), 30, 5, generator)
+    tables = draw_jobs(drawn_tables(generator), 24, 5, generator)
     check_against_published([table * np.array([1.0, 1.0, 1.0, scale, scale]) for table in tables])
 
 
@@ -127,7 +126,7 @@ def test_times_without_noise_are_recovered(index: int) -> None:
     from goodalloc.models.throughput import gradient_time, step_time
 
     truth = load_profile(application_names()[index]).throughput
-    table = drawn_tables(np.random.default_rng(1), 60)[index]
+    table = drawn_tables(np.random.default_rng(1), 16)[index]
     nodes, replicas, atomic, *_ = table.T
     table[:, 3] = gradient_time(truth, atomic)
     table[:, 4] = step_time(truth, nodes, replicas, atomic, 0.0)
@@ -209,7 +208,7 @@ def test_senseless_jobs_are_refused(rows: list[list[float]], message: str) -> No
 def test_differing_shapes_are_refused() -> None:
     """Arrays that do not match, or tables that are none."""
     with pytest.raises(ValueError, match="observations have shapes"):
-        fit_throughput(Observations(*[np.ones((1, 2))] * 4, np.ones((1, 3))))
+        fit_throughput(Observations._make([*[np.ones((1, 2))] * 4, np.ones((1, 3)), True]))
     with pytest.raises(ValueError, match=r"job 0: observations of shape \(2,\)"):
         pad_observations([[1.0, 2.0]])
 
@@ -227,7 +226,7 @@ def test_senseless_options_are_refused(change: dict[str, float]) -> None:
 
 def test_no_jobs_give_an_empty_fit() -> None:
     """A scheduler without jobs need not ask first."""
-    assert everything(fit_throughput(pad_observations([]))).shape == (13, 0)
+    assert everything(fit_throughput(pad_observations([]))).shape == (12, 0)
 
 
 times = st.floats(1e-30, 1e30) | st.floats(1e-6, 1e3)
@@ -265,7 +264,7 @@ def test_zero_synchronisation_fits() -> None:
 def test_a_fit_does_not_depend_on_its_company() -> None:
     """A job fitted alone, among others and in another order gets the same loss."""
     generator = np.random.default_rng(3)
-    tables = draw_jobs(drawn_tables(generator), 70, 5, generator)
+    tables = draw_jobs(drawn_tables(generator), 60, 5, generator)
     together = fit_throughput(pad_observations(tables)).loss
     reverse = fit_throughput(pad_observations(tables[::-1])).loss[::-1]
     alone = [fit_throughput(pad_observations([table])).loss[0] for table in tables[:5]]
@@ -277,7 +276,7 @@ def test_one_more_job_or_observation_keeps_the_compiled_shapes() -> None:
     """Few padded shapes exist, so that a growing workload seldom compiles."""
 
     def shapes(jobs: int, observations: int) -> list[tuple[int, ...]]:
-        ones = Observations(*[np.ones((jobs, observations))] * 5)
+        ones = Observations._make([*[np.ones((jobs, observations))] * 5, True])
         problem, _ = state_problem(usable_observations(ones), FitOptions())
         return [leaf.shape for leaf in pad_problem(problem)]
 
@@ -287,17 +286,17 @@ def test_one_more_job_or_observation_keeps_the_compiled_shapes() -> None:
 
 def test_results_are_float64_while_jax_is_not() -> None:
     """Double precision is ours to switch on; the global setting stays as it was."""
-    import jax
+    import jax.numpy as jnp
 
     fit = fit_throughput(pad_observations([[[1, 1, 8, 0.2, 0.2]]]))
     assert {np.asarray(value).dtype for value in (*fit.parameters, fit.loss)} == {np.dtype(float)}
-    assert not jax.config.jax_enable_x64
+    assert jnp.ones(1).dtype == np.dtype("float32")
 
 
 def test_options_change_the_fit() -> None:
     """A strong prior holds gamma at 1, a bound holds it below its maximum."""
     generator = np.random.default_rng(0)
-    table = drawn_tables(generator)[3][:100].tolist()
+    table = drawn_tables(generator)[3][:16].tolist()
     assert fit_one(table)[-1] > 1.5
     assert fit_one(table, FitOptions(gamma_weight=1e6))[-1] == pytest.approx(1.0, abs=1e-5)
     assert fit_one(table, FitOptions(gamma_maximum=1.25))[-1] == pytest.approx(1.25, abs=1e-6)

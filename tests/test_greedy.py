@@ -16,7 +16,7 @@ from goodalloc.solvers.brute_force import solve_brute_force
 from goodalloc.solvers.greedy import best_step, solve_greedy
 from goodalloc.solvers.occupancy import Occupancy, merits
 from goodalloc.solvers.stop import Stop
-from random_instances import random_instance
+from tests.random_instances import random_instance
 
 
 def linear(name: str, slope: float = 1.0, **options: object) -> Job:

@@ -19,7 +19,7 @@ from goodalloc.solvers.local_search import EvictionPrices, improve, solve_local_
 from goodalloc.solvers.occupancy import Occupancy
 from goodalloc.solvers.result import Limit
 from goodalloc.solvers.stop import Stop
-from random_instances import random_instance
+from tests.random_instances import random_instance
 
 
 def concave(name: str, **options: object) -> Job:

@@ -79,6 +79,7 @@ def test_the_goodput_model_is_constant_within_an_epoch(name: str) -> None:
     """Statistics change exactly at the ends of epochs, and are those at the initial batch size."""
     profile = load_profile(name)
     begins = np.concatenate([[0.0], profile.progress[:-1]])
+    last = profile.goodput_model(0.0)
     for epoch, (begin, end) in enumerate(zip(begins, profile.progress, strict=True)):
         first, last = profile.goodput_model(begin), profile.goodput_model(np.nextafter(end, 0.0))
         assert first == last
@@ -155,7 +156,7 @@ def change(text: str, path: str, value: Any) -> str:
         (
             "applications.bert.gradient.progress",
             [1.0],
-            r"profile 'bert': progress has shape \(1,\)",
+            r"'bert': progress has shape \(1,\)",
         ),
         ("applications.bert.throughput.gamma", 0.5, "profile 'bert': gamma is 0.5"),
         ("applications.bert.batch.initial", 24, "profile 'bert': batch_sizes start at 12"),

@@ -1,0 +1,197 @@
+"""The gap benchmark: resumes, survives whatever a solver does, and sums up honestly."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import goodalloc.models
+from goodalloc.experiments import gap
+from goodalloc.experiments.cli import main
+from goodalloc.experiments.gap import (
+    GAP_COLUMNS,
+    GapPlan,
+    append_row,
+    pack_history,
+    read_rows,
+    repair,
+    run_gap,
+    typed_rows,
+    unpack_history,
+)
+from goodalloc.experiments.report import solver_averages
+from goodalloc.experiments.statistics import (
+    performance_profile,
+    share_within,
+    shifted_geometric_mean,
+)
+from goodalloc.solvers.result import Incumbent
+
+PLUGIN = """
+import os, time
+
+def stay(instance):
+    with open(__file__ + ".calls", "a") as stream:
+        stream.write(instance.name + "\\n")
+    return instance.current
+
+def crash(instance):
+    raise RuntimeError("it\\nbroke")
+
+def die(instance):
+    os._exit(9)
+
+def hang(instance):
+    time.sleep(600)
+
+def slow(instance):
+    time.sleep(0.3)
+    return instance.current
+"""
+
+INSTANCES = ("tiny-disturbed", "small-running")
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of solvers outside the library, known to worker processes too."""
+    (tmp_path / "gap_solvers.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "gap_solvers"
+
+
+def test_rows_that_exist_are_not_repeated(plugin: str, tmp_path: Path) -> None:
+    """A second run adds only what is new: another seed, another limit."""
+    table, calls = tmp_path / "gap.csv", tmp_path / "gap_solvers.py.calls"
+    plan = GapPlan(INSTANCES, (f"{plugin}:stay",))
+    first = run_gap(plan, table)
+    assert len(first) == 2
+    assert run_gap(plan, table) == first
+    assert calls.read_text().count("\n") == 2
+    assert len(run_gap(GapPlan(INSTANCES, (f"{plugin}:stay",), (0, 1)), table)) == 4
+    assert calls.read_text().count("\n") == 4
+    run_gap(GapPlan(INSTANCES, (f"{plugin}:stay",), seconds=5.0), table)
+    assert len(read_rows(table)) == 6
+
+
+def test_a_failure_or_a_timeout_is_a_row(
+    plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception, a dead process and a hang are recorded, and the next solver still runs."""
+    monkeypatch.setattr(gap, "GRACE_SECONDS", 2.0)
+    solvers = tuple(f"{plugin}:{name}" for name in ("crash", "die", "hang", "stay"))
+    rows = run_gap(GapPlan(INSTANCES[:1], solvers, seconds=0.5), tmp_path / "gap.csv")
+    assert [row["status"] for row in rows] == ["failed", "failed", "timeout", "feasible"]
+    assert rows[0]["message"] == "failed: RuntimeError: it broke"
+    assert rows[1]["message"] == "failed: process died with exit code 9"
+    assert float(rows[2]["solve_seconds"]) >= 3
+    averages = {row["solver"]: row for row in solver_averages(typed_rows(rows))}
+    assert averages[f"{plugin}:hang"]["failed"] == 1
+    assert averages[f"{plugin}:stay"]["failed"] == 0
+
+
+def test_a_killed_benchmark_goes_on_where_it_was(plugin: str, tmp_path: Path) -> None:
+    """After kill -9 the rows are whole, and a second start makes the missing ones."""
+    table = tmp_path / "out" / "gap.csv"
+    importable = str(Path(goodalloc.models.__path__[0]).parent.parent)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([importable, str(tmp_path)])}
+    arguments = [
+        "gap", "--instances", "tiny-cold", "--solvers", f"{plugin}:slow", "--seeds", "0-7",
+        "--out", str(table.parent), "--json",
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "goodalloc.experiments.cli", *arguments],
+        env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while len(read_rows(table)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = table.read_bytes()
+    assert 2 <= len(read_rows(table)) < 8
+    table.write_bytes(before + b"tiny-cold,half a row")
+    assert main(arguments) == 0
+    assert table.read_bytes().startswith(before)
+    rows = read_rows(table)
+    assert [row["seed"] for row in rows] == [str(seed) for seed in range(8)]
+
+
+def test_half_a_row_is_cut_off_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    """Only a table of the benchmark's own is repaired."""
+    table = tmp_path / "gap.csv"
+    append_row(table, {"instance": "a", "message": 'says "no", twice'})
+    whole = table.read_bytes()
+    table.write_bytes(whole + b"b,c")
+    repair(table)
+    assert table.read_bytes() == whole
+    table.write_bytes(whole[:10])
+    repair(table)
+    assert table.read_bytes() == b""
+    table.write_text("my,own\ntable")
+    with pytest.raises(ValueError, match="is not a table"):
+        repair(table)
+    assert table.read_text() == "my,own\ntable"
+
+
+def test_the_command_sums_up_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One command: table, averages and pictures; gaps are those to the best known bound."""
+    out = tmp_path / "out"
+    arguments = ["gap", "--instances", ",".join(INSTANCES), "--solvers", "highs,greedy"]
+    assert main([*arguments, "--out", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert "mean gap" in printed.out
+    assert "Traceback" not in printed.err
+    names = {path.name for path in out.iterdir()}
+    pictures = {f"gap_over_time-{name}.png" for name in INSTANCES}
+    pictures |= {"gap_profile.png", "performance_profile.png"}
+    assert names == pictures | {"gap.csv", "averages.csv"}
+    header = (out / "gap.csv").read_text().partition("\n")[0]
+    assert tuple(header.split(",")) == GAP_COLUMNS
+    rows = typed_rows(read_rows(out / "gap.csv"))
+    assert all(row["version"] and row["gap"] >= 0 for row in rows)  # type: ignore[operator]
+
+
+def test_a_history_survives_its_cell() -> None:
+    """The first and last incumbents are kept whatever its length; values are exact."""
+    history = [Incumbent(0.1 * i, i, 1 / (1000 - i)) for i in range(999)]
+    points = unpack_history(pack_history(history))
+    assert len(points) <= gap.HISTORY_POINTS + 1
+    assert points[0][1] == history[0].fitness
+    assert points[-1][1] == history[-1].fitness
+    assert unpack_history(pack_history([])) == []
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(1e-3, 1e3))
+def test_the_shifted_geometric_mean_lies_between_extremes(
+    values: list[float], shift: float
+) -> None:
+    """It is at least the least, at most the arithmetic mean, and equal values give themselves."""
+    mean = shifted_geometric_mean(values, shift)
+    tolerance = 1e-9 * (max(values) + shift)
+    assert min(values) - tolerance <= mean <= sum(values) / len(values) + tolerance
+    same = shifted_geometric_mean([values[0]] * 3, shift)
+    assert same == pytest.approx(values[0], rel=1e-9, abs=1e-9 * shift)
+
+
+def test_a_performance_profile_counts_wins_and_failures() -> None:
+    """Solver 0 wins two of three problems; solver 1 fails on the last."""
+    first, second = performance_profile([[1.0, 2.0], [4.0, 1.0], [1.0, math.nan]])
+    assert first.value.tolist() == [1.0, 4.0]
+    assert first.share.tolist() == [2 / 3, 1.0]
+    assert second.value.tolist() == [1.0, 2.0]
+    assert second.share.tolist() == [1 / 3, 2 / 3]
+
+
+def test_failed_runs_count_against_a_profile() -> None:
+    """The share never reaches 1 where a run failed."""
+    profile = share_within([0.1, math.nan, 0.1, math.inf])
+    assert profile.value.tolist() == [0.1]
+    assert profile.share.tolist() == [0.5]
