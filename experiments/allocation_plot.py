@@ -53,7 +53,14 @@ def plot_allocation(instance: Instance, allocation: Allocation, ax: "Axes | None
             )
         )  # fmt: skip
         if labelled:
-            _label(ax, slot + gpus / 2 - 0.03, node + 0.45, str(job), face, boxed=distributed[job])
+            _label(
+                ax,
+                slot + gpus / 2 - 0.03,
+                node + 0.45,
+                str(job),
+                face,
+                boxed=bool(distributed[job]),
+            )
     _label_nodes(ax, instance)
     handles = [Patch(facecolor=colour, label=name or "?") for name, colour in colours.items()]
     handles.append(Patch(facecolor=IDLE_COLOUR, label="idle"))

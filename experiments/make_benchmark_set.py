@@ -84,7 +84,9 @@ def better(old: BestKnown | None, result: Result) -> BestKnown:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the instances, then the values."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description="Write the instances that ship, then their values."
+    )
     parser.add_argument("--instances-only", action="store_true", help="no values")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--solver", default="highs")

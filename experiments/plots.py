@@ -137,9 +137,7 @@ def plot_gap_over_time(
     ax.set_xlabel("time (s)")
     ax.set_ylabel("optimality gap (%)")
     _finish(ax)
-    decades = [10.0**k for k in range(round(math.log10(none)) + 1, 3)]
-    kept = decades[:: max(-(-len(decades) // 7), 1)]
-    ax.set_yticks([none, *kept], ["0", *(f"{tick:g}" for tick in kept)])
+    ax.set_yticks(*_gap_ticks(none))
     ax.set_ylim(none / 2, 200.0)
     return ax
 
@@ -150,11 +148,21 @@ def _place_of_zero(gaps: Sequence[float]) -> float:
     return float(10.0 ** (math.floor(math.log10(smallest)) - 1))
 
 
+def _gap_ticks(none: float) -> tuple[list[float], list[str]]:
+    """Ticks from no gap to 100 %, and what they are called."""
+    decades = [10.0**k for k in range(round(math.log10(none)) + 1, 3)]
+    kept = decades[:: max(-(-len(decades) // 7), 1)]
+    return [none, *kept], ["0", *(f"{tick:g}" for tick in kept)]
+
+
 def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: "Axes | None" = None) -> "Axes":
     """Share of runs that end within a gap, one line a solver; NaN is a failed run."""
     ax = ax or new_axes()
-    floored = {n: [max(g, SMALLEST_GAP) * 100 for g in v] for n, v in gaps.items()}
-    _draw_profiles(ax, {name: share_within(values) for name, values in floored.items()})
+    none = _place_of_zero([100 * gap for values in gaps.values() for gap in values])
+    shown = {n: [max(100 * gap, none) for gap in values] for n, values in gaps.items()}
+    _draw_profiles(ax, {name: share_within(values) for name, values in shown.items()})
+    ax.set_xticks(*_gap_ticks(none))
+    ax.set_xlim(none / 2, 200.0)
     ax.set_xlabel("optimality gap (%)")
     ax.set_ylabel("share of runs within the gap")
     return ax

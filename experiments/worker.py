@@ -5,12 +5,15 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.solvers.result import Result
 from goodalloc.solvers.stop import Stop
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,40 +40,40 @@ class Worker:
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("spawn")
-        self._process: Any = None
-        self._pipe: Any = None
+        self._running: tuple[SpawnProcess, Connection] | None = None
 
     def run(self, task: Task, timeout: float | None) -> Result | Failure:
         """Run a task; after `timeout` seconds the process is killed."""
-        if self._process is None:
-            self._start()
+        process, pipe = self._running = self._running or self._start()
         begin = time.perf_counter()
         try:
-            self._pipe.send(task)
-            if self._pipe.poll(timeout):
-                outcome: Result | Failure = self._pipe.recv()
+            pipe.send(task)
+            if pipe.poll(timeout):
+                outcome: Result | Failure = pipe.recv()
                 return outcome
         except (EOFError, OSError):
-            self._process.join()
-            code = self._process.exitcode
+            process.join()
+            code = process.exitcode
             self.close()
             return Failure(f"failed: process died with exit code {code}", _since(begin))
         self.close()
         return Failure(f"timeout: killed after {timeout:g} seconds", _since(begin))
 
-    def _start(self) -> None:
-        self._pipe, theirs = self._context.Pipe()
-        self._process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
+    def _start(self) -> "tuple[SpawnProcess, Connection]":
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
+        process.start()
         theirs.close()
+        return process, ours
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-        self._process = self._pipe = None
+        if self._running is not None:
+            process, pipe = self._running
+            process.kill()
+            process.join()
+            pipe.close()
+        self._running = None
 
     def __enter__(self) -> "Worker":
         return self
@@ -83,7 +86,7 @@ def _since(begin: float) -> float:
     return time.perf_counter() - begin
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: "Connection") -> None:
     """Answer tasks until the other end is closed; instances are kept while they repeat."""
     from goodalloc.experiments.compare import attempt, prepare
 

@@ -16,8 +16,8 @@ class Problem(NamedTuple):
     """An instance as arrays, its jobs in repair order and padded with jobs that may hold nothing.
 
     `gpus` (nodes,); `current` (jobs, nodes); `pinned`, `real` (jobs,) bool; `fewest`, `most`
-    (jobs,) replicas; `num_jobs`, `max_nodes` numbers; `sharing` how many distributed jobs a node
-    may hold, 2 standing for any number; `log_moved` (jobs, 2, most GPUs + 1) and `log_kept` (jobs,)
+    (jobs,) replicas; `num_jobs`, `max_nodes` numbers; `exclusive` whether a node may hold one
+    distributed job only; `log_moved` (jobs, 2, most GPUs + 1) and `log_kept` (jobs,)
     logarithms of the utilities; `speedups` shaped as `log_moved`; `node_factor` (nodes,) and
     `job_factor` (jobs,) random odd numbers for hashing matrices.
     """
@@ -30,7 +30,7 @@ class Problem(NamedTuple):
     most: Array
     num_jobs: Array
     max_nodes: Array
-    sharing: Array
+    exclusive: Array
     log_moved: Array
     log_kept: Array
     speedups: Array
@@ -161,20 +161,19 @@ def grow_and_repair(
     )  # fmt: skip
 
     def one_job(
-        carry: tuple[Array, Array, Array], job: tuple[Array, ...]
-    ) -> tuple[tuple[Array, Array, Array], tuple[Array, ...]]:
-        distributed_on, free, occupied = carry
+        carry: tuple[Array, Array, Array, Array], job: tuple[Array, ...]
+    ) -> tuple[tuple[Array, Array, Array, Array], tuple[Array, ...]]:
+        one_distributed, two_distributed, free, occupied = carry
         row, current, pinned, real, fewest, most, words = job
         struck = noise(cells, words[0]) < jnp.where(row > 0, thresholds[1], thresholds[0])
         room = (problem.gpus - row + 1).astype(jnp.uint32)
         drawn = ((noise(cells, words[1]) >> 16) * room >> 16).astype(row.dtype)
         row = jnp.where(struck & real, row + drawn, row)
         row = jnp.where(pinned, current, row)
-        distributed = _count(row)[1] > 1
-        distributed_on = jnp.minimum(
-            distributed_on + (distributed[:, None] & (row > 0)).astype(row.dtype), 2
-        )
-        row = jnp.where(distributed_on > problem.sharing, 0, row)
+        distributed = (_count(row)[1] > 1)[:, None] & (row > 0)
+        two_distributed = two_distributed | (one_distributed & distributed)
+        one_distributed = one_distributed | distributed
+        row = jnp.where(two_distributed & problem.exclusive, 0, row)
         row = _limit_row(row, most, problem.max_nodes, cells, words[2])
         row = jnp.minimum(row, free)
         free = free - row
@@ -183,14 +182,13 @@ def grow_and_repair(
         unchanged = ~jnp.any(row != current, axis=1)
         digest = (row.astype(jnp.uint32) * problem.node_factor).sum(1, dtype=jnp.uint32)
         occupied = occupied | (row > 0)
-        return (distributed_on, free, occupied), (row, held, spanned > 1, unchanged, digest)
+        flags = (one_distributed, two_distributed, free, occupied)
+        return flags, (row, held, spanned > 1, unchanged, digest)
 
-    start = (
-        jnp.zeros((members, nodes), replicas.dtype),
-        jnp.broadcast_to(problem.gpus, (members, nodes)),
-        jnp.zeros((members, nodes), bool),
-    )
-    (_, _, occupied), (rows, held, several, unchanged, digests) = lax.scan(one_job, start, per_job)
+    nowhere = jnp.zeros((members, nodes), bool)
+    everything = jnp.broadcast_to(problem.gpus, (members, nodes))
+    carry, found = lax.scan(one_job, (nowhere, nowhere, everything, nowhere), per_job)
+    occupied, (rows, held, several, unchanged, digests) = carry[-1], found
     digest = (digests.astype(jnp.uint64) * problem.job_factor[:, None]).sum(0)
     return Repaired(rows, held, several, unchanged, occupied, digest)
 
@@ -211,12 +209,15 @@ def _limit_row(row: Array, most: Array, max_nodes: Array, cells: Array, words: A
 
     def drop_last(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         row, held, spanned = state
-        # the same order every time round; seldom needed, so not worth keeping ready
-        keys = jnp.where(row > 0, noise(cells, words) | 1, 0)
-        last = (keys == keys.max(1)[:, None]) & (row > 0)
-        excess = jnp.where(spanned > max_nodes, jnp.int32(0x7FFF), jnp.maximum(held - most, 0))
-        row = jnp.where(last, row - jnp.minimum(row, excess[:, None]).astype(row.dtype), row)
-        return (row, *_count(row))
+        # One reduction finds the last node and what is there: 18 random bits, then the replicas.
+        # The order is the same every time round; seldom needed, so not worth keeping ready.
+        order = noise(cells, words) & jnp.uint32(0xFFFFC000)
+        order = jnp.where(row > 0, order | row.astype(jnp.uint32), 0)
+        last = order.max(1)
+        there = (last & 0x3FFF).astype(jnp.int32)
+        taken = jnp.where(spanned > max_nodes, there, jnp.clip(held - most, 0, there))
+        row = jnp.where(order == last[:, None], row - taken[:, None].astype(row.dtype), row)
+        return row, held - taken, spanned - (taken == there)
 
     limited: Array = lax.while_loop(too_much, drop_last, (row, *_count(row)))[0]
     return limited

@@ -53,7 +53,7 @@ def build_problem(instance: Instance, order: NDArray[np.int64]) -> Problem:
         most=np.pad(instance.max_replicas[order].astype(np.int32), (0, pad)),
         num_jobs=np.int32(order.size),
         max_nodes=np.int32(min(rules.max_nodes_per_job, cluster.num_nodes)),
-        sharing=np.asarray(1 if rules.interference_avoidance else 2, dtype),
+        exclusive=np.asarray(rules.interference_avoidance),
         log_moved=np.pad(np.log(table.moved[order]), more, mode="edge"),
         log_kept=np.pad(np.log(table.kept[order]), (0, pad)),
         speedups=np.pad(speedups[order], more, mode="edge"),

@@ -35,14 +35,13 @@ from goodalloc.solvers.oracle import (
     within,
 )
 
-#: Cost per job below which a solver's bound is not trusted: far from the reference (2) magnifies it.
-TRUSTED = 1e-11
-
 #: Relative gap at which the jobs that others outweigh count as solved.
 POLISHED = 1e-6
 
-#: Share of the reference's term below which an answer's own term calls for another scale.
-RESCALE_BELOW = 1e-2
+#: A scale does not fit if the answer's mean term is below this share of the reference's, …
+OFF_SCALE = 1e-2
+#: … and is as good as it gets from this share on.
+ON_SCALE = 0.5
 
 #: What is taken off an oracle's bound for rounding: as a share of the gap at a scale that fits, …
 SLACK = 0.02
@@ -107,8 +106,8 @@ def maximise_power_mean(
 
 def _finite(search: Search, power: float) -> float:
     """Solve, rescale until the scale fits (fact 2), polish what is outweighed (fact 3)."""
-    bound, fits, previous = float(power_mean(search.best, power)), False, 0.0
-    while not fits and search.calls < MOST_CALLS:
+    bound, previous = float(power_mean(search.best, power)), 0.0
+    while search.calls < MOST_CALLS:
         mean = search.mean(search.reached, power, default=bound)
         least = float(search.levels[0])
         if search.incumbent is not None:
@@ -122,19 +121,16 @@ def _finite(search: Search, power: float) -> float:
         found, reached, cost = search.ask(request)
         if search.mean(reached, power) >= search.mean(search.reached, power):
             search.adopt(found, reached)
-        fits = _fits(search, power, reference)
-        slack = search.num_jobs * (SLACK * search.gap if fits else SLACK_OFF_SCALE)
+        mean = search.mean(search.reached, power)
+        term = (mean / reference) ** power if mean > 0 else 0.0
+        slack = search.num_jobs * (SLACK_OFF_SCALE if term < OFF_SCALE else SLACK * search.gap)
         bound = min(bound, fitness_from_cost(cost - slack, search.num_jobs, power, reference))
         if found is None:
             return bound
+        if term >= ON_SCALE or (term >= OFF_SCALE and bound - mean <= search.gap * bound):
+            break
     _polish(search, power)
     return bound
-
-
-def _fits(search: Search, power: float, reference: float) -> bool:
-    """Whether the incumbent's mean term is not negligible at the scale of a reference."""
-    mean = search.mean(search.reached, power)
-    return mean > 0 and (mean / reference) ** power >= RESCALE_BELOW
 
 
 def _polish(search: Search, power: float) -> None:
@@ -167,5 +163,5 @@ def _polish(search: Search, power: float) -> None:
         if not fewer_settled and better <= mean:
             return
         search.adopt(found, reached)
-        if not fewer_settled and (better / mean) ** power >= RESCALE_BELOW:
+        if not fewer_settled and (better / mean) ** power >= OFF_SCALE:
             return

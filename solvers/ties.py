@@ -9,6 +9,8 @@ So among all allocations whose objective equals the optimum (to a relative 1e-10
 4. and sits on the nodes that `place` finds for these choices, a function of the choices alone.
 
 Where more than two jobs could trade GPUs at equal sums in 3, any of the remaining may be returned.
+Rounds of more than `MOST_JOBS` jobs keep the optimum that was found: the rule costs as much as the
+solve itself there.
 """
 
 import math
@@ -37,6 +39,8 @@ Floats = NDArray[np.float64]
 
 #: Relative difference in the objective up to which two allocations count as equally good.
 TIE = 1e-10
+#: Most jobs of a round whose ties are broken.
+MOST_JOBS = 4_000
 #: The cost row is scaled so that its tolerance is this much, well above the solver's own.
 SLACK_IN_PROGRAM = 1e-6
 #: Largest coefficient of the rule in a program; beyond it the order of the jobs is left out.
@@ -84,6 +88,8 @@ def canonical(
     leximin
         Whether all ranks of utilities count, not only the least.
     """
+    if instance.num_jobs > MOST_JOBS:
+        return allocation
     choices = enumerate_choices(instance)
     face = optimal_face(instance, choices, utilities(instance, allocation), leximin=leximin)
     kept = choices.where(face.allowed)

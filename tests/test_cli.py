@@ -198,7 +198,7 @@ def test_an_exported_program_has_the_optimum_of_the_instance(
     out = tmp_path / f"model.{suffix}"
     run(capsys, "export", "tiny-disturbed", "--to", str(out), "--formulation", formulation)
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
-    solver = highspy.Highs()
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.readModel(str(out))
     solver.run()

@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,7 +136,7 @@ def test_no_text_of_the_demonstration_overlaps() -> None:
     instance = load_benchmark("tiny-cold")
     rounds = [DemoRound(instance, RESULTS), DemoRound(instance, RESULTS)]
     figure = demo_figure(rounds)
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
     boxes = []

@@ -1,0 +1,172 @@
+"""The node-indexed program: its solutions are the feasible allocations, with the right cost."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import highspy
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+
+from goodalloc.formulations.node_milp import (
+    IDLE,
+    KEEP,
+    ONE_NODE,
+    SEVERAL_NODES,
+    NodeChoice,
+    build_node_milp,
+    decode,
+    node_choices,
+)
+from goodalloc.formulations.power_cost import AtMost, fitness_from_cost, power_cost
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.cluster import Cluster
+from goodalloc.models.feasibility import violations
+from goodalloc.models.instance import Instance
+from goodalloc.models.job import Job
+from goodalloc.models.objective import utilities
+from goodalloc.models.rules import Rules
+from goodalloc.solvers.brute_force import enumerate_allocations
+from goodalloc.solvers.pyomo_solver import export_pyomo, find_pyomo_solver, solve_pyomo
+from goodalloc.solvers.stop import Stop
+from tests.random_instances import random_instance
+
+
+def fix_allocation(model: Any, instance: Instance, allocation: Allocation) -> float:
+    """Set all variables to what an allocation means; returns the largest violation of a row."""
+    unchanged = allocation.unchanged(instance.current)
+    matrix = allocation.matrix()
+    for choice in model.choices:
+        model.take[choice].set_value(0)
+    for job in range(instance.num_jobs):
+        held, nodes = int(matrix[job].sum()), int(np.count_nonzero(matrix[job]))
+        keeps = bool(unchanged[job]) and held > 0
+        kind = KEEP if keeps else IDLE if not held else SEVERAL_NODES if nodes > 1 else ONE_NODE
+        choice = NodeChoice(job, kind, held)
+        if choice not in model.choices:
+            return math.inf
+        model.take[choice].set_value(1)
+        for node in range(instance.cluster.num_nodes):
+            placed = 0 if keeps else int(matrix[job, node])
+            model.replicas[job, node].set_value(placed)
+            model.touches[job, node].set_value(int(placed > 0))
+            if instance.rules.interference_avoidance:
+                model.distributed[job, node].set_value(int(placed > 0 and nodes > 1))
+    rows = model.component_data_objects(pyo.Constraint, active=True)
+    slacks = [(row.lslack(), row.uslack()) for row in rows]
+    return max((-min(pair) for pair in slacks), default=0.0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_feasible_allocations_satisfy_the_rows_and_cost_what_they_should(seed: int) -> None:
+    """Each feasible allocation is a solution; its cost gives back its utilities."""
+    instance = random_instance(seed, -1.0)
+    model, found = build_node_milp(instance), enumerate_allocations(instance)
+    generator = np.random.default_rng(seed)
+    for index in generator.integers(len(found.row), size=5).tolist():
+        allocation = found.allocation(index)
+        assert fix_allocation(model, instance, allocation) <= 1e-9
+        assert decode(model, instance) == allocation
+        cost = float(power_cost(utilities(instance, allocation), -1.0).sum())
+        assert pyo.value(model.total_cost) == pytest.approx(cost, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_infeasible_allocations_break_a_row(seed: int) -> None:
+    """A matrix that the checker refuses is no solution of the program."""
+    instance = random_instance(seed, -1.0)
+    model = build_node_milp(instance)
+    generator = np.random.default_rng(seed)
+    shape = (instance.num_jobs, instance.cluster.num_nodes)
+    for _ in range(40):
+        matrix = generator.integers(0, instance.cluster.node_gpus + 1, size=shape)
+        allocation = Allocation.from_matrix(matrix * (generator.random(shape) < 0.5))
+        broken = fix_allocation(model, instance, allocation) > 1e-9
+        assert broken == bool(violations(instance, allocation))
+
+
+def test_choices_follow_the_rules_on_single_jobs() -> None:
+    """Sizes of nodes, limits of the job, pinning and the node limit show in the choices."""
+    jobs = (
+        Job("free", min_replicas=2, max_replicas=3),
+        Job("pinned", placement=((0, 1),), preemptible=False),
+        Job("wide", placement=((0, 1), (1, 1)), max_replicas=1),
+    )
+    instance = Instance(Cluster.uniform(2, 2), jobs, Rules(max_nodes_per_job=2))
+    expected = {(0, IDLE, 0), (0, ONE_NODE, 2), (0, SEVERAL_NODES, 2), (0, SEVERAL_NODES, 3),
+                (1, KEEP, 1), (2, IDLE, 0), (2, ONE_NODE, 1)}  # fmt: skip
+    assert set(node_choices(instance)) == expected
+    narrow = instance.replace(rules=Rules(max_nodes_per_job=1))
+    assert set(node_choices(narrow)) == {c for c in expected if c[1] != SEVERAL_NODES}
+
+
+def test_limits_and_forbidden_choices_are_obeyed() -> None:
+    """At most one job below the best, and no starved job at all: the program says no or obeys."""
+    instance = random_instance(8, -1.0)
+    solver = find_pyomo_solver("highs")
+    best = max(node_choices(instance).values())
+    model = build_node_milp(instance, limits=(AtMost(0, math.nextafter(best, math.inf)),))
+    results = solver.solve(model, load_solutions=False)
+    assert results.solver.termination_condition == pyo.TerminationCondition.infeasible
+    model = build_node_milp(instance, forbidden=lambda u: u > instance.rules.floor)
+    assert all(model.utility[c] <= instance.rules.floor for c in model.choices)
+
+
+def test_infinite_powers_need_a_cost() -> None:
+    """The minimum is no sum of costs; the sentence says so."""
+    with pytest.raises(ValueError, match="expected a finite number"):
+        build_node_milp(random_instance(0, -math.inf))
+
+
+def test_unknown_solvers_are_refused_in_one_sentence() -> None:
+    """Whether Pyomo has never heard of it or it is not installed."""
+    for name in ("no_such_solver", "gurobi_that_is_not_here"):
+        with pytest.raises(ValueError, match=f"Solver '{name}' is not available to Pyomo"):
+            solve_pyomo(random_instance(0), solver_name=name)
+
+
+def test_the_other_interface_to_highs_agrees() -> None:
+    """Any solver that Pyomo finds will do."""
+    instance = random_instance(4, -1.0)
+    one, other = solve_pyomo(instance), solve_pyomo(instance, solver_name="appsi_highs")
+    assert one.bound == pytest.approx(other.bound, rel=1e-8)
+
+
+def test_time_limit_leaves_a_valid_bound() -> None:
+    """No time at all: no allocation, but the start and a bound that holds."""
+    instance = random_instance(4, -1.0)
+    start = Allocation.empty(instance.num_jobs, instance.cluster.num_nodes)
+    if violations(instance, start):
+        start = instance.current
+    answer = solve_pyomo(instance, stop=Stop(seconds=1e-9), start=start)
+    optimum = solve_pyomo(instance)
+    assert answer.allocation == start
+    assert answer.limit == "time"
+    assert not answer.proven
+    assert answer.bound >= optimum.bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("suffix", [".mps", ".lp"])
+def test_exported_programs_have_the_same_optimum(tmp_path: Path, suffix: str) -> None:
+    """The file, read by another program, has the optimum's cost."""
+    instance = random_instance(9, -1.0)
+    path = tmp_path / f"program{suffix}"
+    export_pyomo(instance, path)
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.readModel(str(path))
+    solver.run()
+    cost = solver.getInfo().objective_function_value
+    optimum = solve_pyomo(instance).bound
+    assert fitness_from_cost(cost, instance.num_jobs, -1.0) == pytest.approx(optimum, rel=1e-6)
+    assert "take" in path.read_text(encoding="utf-8")
+
+
+def test_export_refuses_other_files(tmp_path: Path) -> None:
+    """Only .mps and .lp, and only where a file can be."""
+    instance = random_instance(9, -1.0)
+    with pytest.raises(ValueError, match=r"expected a name that ends in \.mps or \.lp"):
+        export_pyomo(instance, tmp_path / "program.txt")
+    with pytest.raises(ValueError, match=r"cannot be written"):
+        export_pyomo(instance, tmp_path / "missing" / "program.lp")
