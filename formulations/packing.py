@@ -80,7 +80,8 @@ def _free_slots(
         (slots if free.blocked[node] else whole)[size].append((node, size))
     for i in np.flatnonzero(values[patterns.offer_columns] > 0).tolist():
         node, size = int(patterns.offer_node[i]), int(patterns.offer_size[i])
-        (whole if patterns.offer_distributable[i] else slots)[size].append((node, size))
+        if size > 0:
+            (whole if patterns.offer_distributable[i] else slots)[size].append((node, size))
     for nodes in (*slots.values(), *whole.values()):
         nodes.sort()
     return slots, whole

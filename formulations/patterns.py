@@ -6,25 +6,31 @@ have rows of their own. Notation (see NOTATION.md), equations as in `build_patte
 
     minimise  sum_c cost_c x_c                                                              (P1)
     sum_{c of j} x_c = 1                                       for every job j              (P2)
-    sum_r r t_vr + sum_{j on v} a_jv y_j <= C_v                for every resident node v    (P3)
-    sum_r t_vr <= 1                                            for every resident node v    (P4)
-    y_j + sum_{r > C_v - a_jv} t_vr <= 1                       for every j that may stay    (P5)
-    sum_{j distributed on v} y_j + sum_r t_vr1 <= 1            interference avoidance       (P6)
-    sum_q D_rq <= N_r1                                         for every free size r        (P7)
-    slots_s + cuts into s - cuts of s >= sum_j x_{j,one,s}     for every size s             (P8)
-    sum_r D_rq >= sum_K n_Kq                                   for every piece size q       (P9)
-    sum_q q n_Kq >= K m_K,  2 m_K <= sum_q n_Kq <= N_max m_K   for every K on several nodes (P10)
+    sum_T t_vT = 1                                             for every resident node v    (P3)
+    sum_{T with j} t_vT = y_j                                  for every j that may stay    (P4)
+    sum_q D_rq <= N_r1                                         for every free size r        (P9)
+    slots_s + cuts into s - cuts of s >= sum_j x_{j,one,s}     for every size s             (P10)
+    sum_r D_rq >= sum_K n_Kq                                   for every piece size q       (P11)
+    sum_q q n_Kq >= K m_K,  2 m_K <= sum_q n_Kq <= N_max m_K   for every K on several nodes (P12)
 
 with ``m_K`` the number of jobs placed on several nodes with K GPUs, ``y_j`` the choice to keep,
-``t_vrd`` whether node v offers r free GPUs (d = 1: a distributed piece may go there), ``D_rq`` how
-many free nodes of r GPUs give a piece of q to a distributed job, ``X_sa`` how many slots of s GPUs
-are cut into a and s - a, ``n_Kq`` how many pieces of q the distributed jobs of K GPUs take. (P5) is
-implied for integers and tightens the relaxation. Without interference avoidance (P6), (P7) and (P9)
-fall away: pieces are slots like any other, n_Kq stands in (P8).
+``t_vT`` whether exactly the jobs T stay on node v (so that it offers what they leave; a distributed
+piece may go there unless T holds a distributed job), ``D_rq`` how many free nodes of r GPUs give a
+piece of q to a distributed job, ``X_sa`` how many slots of s GPUs are cut into a and s - a, ``n_Kq``
+how many pieces of q the distributed jobs of K GPUs take. Without interference avoidance (P9) and
+(P11) fall away: pieces are slots like any other, n_Kq stands in (P10).
+
+Where more than `MOST_STAYS` jobs may stay on a node their sets are too many, and ``t_vrd`` says
+only that node v offers r free GPUs (d = 1: to a distributed piece, too):
+
+    sum_r r t_vr + sum_{j on v} a_jv y_j <= C_v                                             (P5)
+    sum_r t_vr <= 1                                                                         (P6)
+    y_j + sum_{r > C_v - a_jv} t_vr <= 1                       for every j that may stay    (P7)
+    sum_{j distributed on v} y_j + sum_r t_vr1 <= 1            interference avoidance       (P8)
 
 The program is a *relaxation*: the pieces of equal distributed jobs are counted together, so that a
 solution may (rarely) not split into jobs. `packing.pack` tells, and `build_patterns` with
-``exact=True`` counts the pieces of every distributed job by itself, which makes (P1)-(P10) exact
+``exact=True`` counts the pieces of every distributed job by itself, which makes the program exact
 under interference avoidance. Without it two slots of one job may still share a node, and a job on
 "several" nodes end up on one; `node_program` settles what is left.
 """
@@ -42,6 +48,9 @@ from goodalloc.models.instance import Instance
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Limit = tuple[Floats, float]
+
+#: Most jobs that may stay on a node for which every set of them has a column of its own.
+MOST_STAYS = 5
 
 
 @dataclass(frozen=True)
@@ -160,11 +169,55 @@ Offers = tuple[Indices, Indices, Indices, NDArray[np.bool_]]
 
 
 def _add_residents(builder: ProgramBuilder, instance: Instance, free: FreeNodes) -> Offers:
-    """Columns ``t`` and rows (P3)-(P6) of the nodes where jobs may stay."""
-    nodes = np.flatnonzero(free.resident)
+    """Columns ``t`` of the nodes where jobs may stay, with the rows that tie them to who stays."""
+    stays_of = np.bincount(free.stay_node, minlength=free.gpus.size)
+    parts = [_add_crowded(builder, instance, free, stays_of > MOST_STAYS)]
+    for count in range(1, MOST_STAYS + 1):
+        nodes = np.flatnonzero(stays_of == count)
+        if nodes.size:
+            parts.append(_add_states(builder, instance, free, nodes, count))
+    t, node, size, distributable = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return t, node, size, distributable
+
+
+def _add_states(
+    builder: ProgramBuilder, instance: Instance, free: FreeNodes, nodes: Indices, count: int
+) -> Offers:
+    """One column for every node and set of jobs that stay there: (P3) and (P4).
+
+    A column says who stays, so what it offers is known: the convex hull of the node's states.
+    """
+    at = np.flatnonzero(np.isin(free.stay_node, nodes))
+    stays = at[np.argsort(free.stay_node[at], kind="stable")].reshape(nodes.size, count)
+    member = (np.arange(2**count)[:, None] >> np.arange(count)) & 1  # (sets, stays)
+    size = free.gpus[nodes][:, None] - free.stay_gpus[stays] @ member.T
+    spread = free.stay_spread[stays].astype(np.int64) @ member.T
+    allowed = size >= 0
+    distributable = np.repeat(~free.blocked[nodes][:, None], 2**count, axis=1)
+    if instance.rules.interference_avoidance:
+        allowed &= spread <= 1
+        distributable &= spread == 0
+    row, state = np.nonzero(allowed)
+    t = builder.add_columns("state", row.size, upper=1.0)
+    one = builder.add_rows("one_state", nodes.size, lower=1.0, upper=1.0)  # (P3)
+    builder.add_entries(one[row], t, 1.0)
+    stay = builder.add_rows("stay", stays.size, lower=0.0, upper=0.0)  # (P4)
+    builder.add_entries(stay, free.stay_choice[stays].ravel(), -1.0)
+    column, which = np.nonzero(member[state])
+    builder.add_entries(stay[row[column] * count + which], t[column], 1.0)
+    return t, nodes[row], size[row, state], distributable[row, state]
+
+
+def _add_crowded(
+    builder: ProgramBuilder, instance: Instance, free: FreeNodes, crowded: NDArray[np.bool_]
+) -> Offers:
+    """Columns ``t`` and rows (P5)-(P8) of nodes with too many stays to list their sets."""
+    nodes = np.flatnonzero(crowded)
+    here = np.flatnonzero(crowded[free.stay_node])
+    choice, at, gpus = free.stay_choice[here], free.stay_node[here], free.stay_gpus[here]
     has_spread = np.zeros(free.gpus.size, dtype=bool)
     if instance.rules.interference_avoidance:
-        has_spread[free.stay_node[free.stay_spread]] = True
+        has_spread[at[free.stay_spread[here]]] = True
     sizes = free.gpus[nodes]
     open_nodes, closed_nodes = ~free.blocked[nodes], free.blocked[nodes] | has_spread[nodes]
     parts = []
@@ -176,26 +229,25 @@ def _add_residents(builder: ProgramBuilder, instance: Instance, free: FreeNodes)
     node, size, distributable = (np.concatenate(part) for part in zip(*parts, strict=True))
     t = builder.add_columns("offer", node.size, upper=1.0)
     row_of = np.full(free.gpus.size, -1)
-    row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes)  # (P3)
+    row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes)  # (P5)
     builder.add_entries(row_of[node], t, size)
-    builder.add_entries(row_of[free.stay_node], free.stay_choice, free.stay_gpus)
-    row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0)  # (P4)
+    builder.add_entries(row_of[at], choice, gpus)
+    row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0)  # (P6)
     builder.add_entries(row_of[node], t, 1.0)
-    stay_rows = builder.add_rows("stay", free.stay_node.size, upper=1.0)  # (P5)
-    builder.add_entries(stay_rows, free.stay_choice, 1.0)
+    stay_rows = builder.add_rows("stay", at.size, upper=1.0)  # (P7)
+    builder.add_entries(stay_rows, choice, 1.0)
     by_node = np.argsort(node, kind="stable")
-    first = np.searchsorted(node[by_node], free.stay_node, side="left")
-    count = np.searchsorted(node[by_node], free.stay_node, side="right") - first
+    first = np.searchsorted(node[by_node], at, side="left")
+    count = np.searchsorted(node[by_node], at, side="right") - first
     which = np.repeat(np.arange(count.size), count)
     offset = np.arange(which.size) - np.repeat(np.cumsum(count) - count, count)
     offer = by_node[first[which] + offset]
-    large = size[offer] > free.gpus[free.stay_node[which]] - free.stay_gpus[which]
+    large = size[offer] > free.gpus[at[which]] - gpus[which]
     builder.add_entries(stay_rows[which[large]], t[offer[large]], 1.0)
     mixed = np.flatnonzero(has_spread)
-    alone = 1.0 - free.blocked[mixed]
-    row_of[mixed] = builder.add_rows("interference", mixed.size, upper=alone)  # (P6)
-    touching = free.stay_spread & has_spread[free.stay_node]
-    builder.add_entries(row_of[free.stay_node[touching]], free.stay_choice[touching], 1.0)
+    row_of[mixed] = builder.add_rows("interference", mixed.size, upper=1.0)  # (P8)
+    touching = free.stay_spread[here] & has_spread[at]
+    builder.add_entries(row_of[at[touching]], choice[touching], 1.0)
     spreadable = distributable & has_spread[node]
     builder.add_entries(row_of[node[spreadable]], t[spreadable], 1.0)
     return t, node, size, distributable
@@ -216,13 +268,13 @@ class _Slots:
     def start(
         cls, builder: ProgramBuilder, free: FreeNodes, offers: Offers, choices: Choices, x: Indices
     ) -> "_Slots":
-        """Rows (P7) and (P8) with the free nodes, the offers, the cuts and the demand on one node."""
+        """Rows (P9) and (P10) with the free nodes, the offers, the cuts and the demand on one node."""
         most = int(max(free.gpus.max(), choices.replicas[choices.of(Kind.ONE_NODE)].max(initial=1)))
         empty = ~free.resident
         open_count = np.bincount(free.gpus[empty & ~free.blocked], minlength=most + 1)
         all_count = np.bincount(free.gpus[empty], minlength=most + 1)
-        node_rows = builder.add_rows("free_node", most + 1, upper=open_count)  # (P7)
-        slot_rows = builder.add_rows("slot", most + 1, lower=-all_count.astype(float))  # (P8)
+        node_rows = builder.add_rows("free_node", most + 1, upper=open_count)  # (P9)
+        slot_rows = builder.add_rows("slot", most + 1, lower=-all_count.astype(float))  # (P10)
         t, _, size, distributable = offers
         builder.add_entries(node_rows[size[distributable]], t[distributable], -1.0)
         builder.add_entries(slot_rows[size], t, 1.0)
@@ -241,15 +293,15 @@ def _add_pieces(
     builder: ProgramBuilder, instance: Instance, slots: _Slots, choices: Choices,
     several: Indices, *, exact: bool,
 ) -> None:  # fmt: skip
-    """Distributed jobs: the pieces they take and where these come from, (P9) and (P10)."""
+    """Distributed jobs: the pieces they take and where these come from, (P11) and (P12)."""
     most, num_nodes = slots.most, float(instance.cluster.num_nodes)
     piece_rows = slots.slot_rows
     if instance.rules.interference_avoidance:
-        piece_rows = builder.add_rows("piece", most + 1, lower=0.0)  # (P9)
+        piece_rows = builder.add_rows("piece", most + 1, lower=0.0)  # (P11)
         _add_distributed(builder, slots, piece_rows, num_nodes)
     key = choices.job[several] if exact else choices.replicas[several]
     owners, owner_of = np.unique(key, return_inverse=True)
-    gpu_rows = builder.add_rows("pieces_gpus", owners.size, lower=0.0)  # (P10)
+    gpu_rows = builder.add_rows("pieces_gpus", owners.size, lower=0.0)  # (P12)
     few_rows = builder.add_rows("pieces_least", owners.size, lower=0.0)
     many_rows = builder.add_rows("pieces_most", owners.size, upper=0.0)
     builder.add_entries(gpu_rows[owner_of], several, -choices.replicas[several])

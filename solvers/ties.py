@@ -9,8 +9,9 @@ So among all allocations whose objective equals the optimum (to a relative 1e-10
 4. and sits on the nodes that `place` finds for these choices, a function of the choices alone.
 
 Where more than two jobs could trade GPUs at equal sums in 3, any of the remaining may be returned.
-Rounds of more than `MOST_JOBS` jobs keep the optimum that was found: the rule costs as much as the
-solve itself there.
+Rounds of more than `MOST_JOBS` jobs keep the optimum that was found, and so do large rounds whose
+objective hardly tells choices apart (at p = -10 all but the worst jobs cost the same to ten digits,
+and thousands of choices tie): the rule would cost more than the solve itself there.
 """
 
 import math
@@ -41,6 +42,10 @@ Floats = NDArray[np.float64]
 TIE = 1e-10
 #: Most jobs of a round whose ties are broken.
 MOST_JOBS = 4_000
+#: Most choices a job that tie in a large round.
+MOST_TIED = 3
+#: Tying choices up to which a round is not large.
+FEW_TIED = 1_000
 #: The cost row is scaled so that its tolerance is this much, well above the solver's own.
 SLACK_IN_PROGRAM = 1e-6
 #: Largest coefficient of the rule in a program; beyond it the order of the jobs is left out.
@@ -105,6 +110,8 @@ def canonical(
     room = max(face.most - relaxation.objective, 0.0)
     core = reduced[: len(kept)] <= room
     taken = kept.where(core)
+    if len(taken) > max(MOST_TIED * instance.num_jobs, FEW_TIED):
+        return allocation
     if len(taken) > instance.num_jobs:
         rows = [(weights[core], most) for weights, most in limits]
         scale = SLACK_IN_PROGRAM / face.slack

@@ -78,7 +78,8 @@ def test_price_bound_is_the_linear_relaxation(power: float) -> None:
         values = cost[job, replicas]
         program = linprog(
             values, replicas[None, :], [knapsack.gpus], one_each, np.ones(len(cost)),
-            method="highs-ds", options={"primal_feasibility_tolerance": 1e-10},
+            method="highs-ds",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )  # fmt: skip
         bound = best_price(cost, knapsack.gpus).bound
         assert bound == pytest.approx(program.fun, abs=1e-9 * (1 + np.abs(values).max()))

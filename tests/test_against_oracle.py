@@ -1,0 +1,122 @@
+"""The proof that the pieces agree: every road against the enumeration of all allocations."""
+
+import importlib.util
+import math
+
+import pytest
+
+from goodalloc.formulations.concave_relaxation import solve_concave_relaxation
+from goodalloc.formulations.knapsack import knapsack_bound
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.feasibility import violations
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import fitness, utilities
+from goodalloc.solvers.base import SOLVERS, find_solver
+from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_force
+from goodalloc.solvers.result import Status
+from goodalloc.solvers.solve import solve
+from goodalloc.solvers.stop import Stop
+from tests.random_instances import random_instance
+
+EXACT = ("highs", "pyomo")
+HEURISTIC = ("genetic", "greedy", "local_search", "knapsack", "convex")
+
+#: Relative difference at which two roads still agree.
+AGREE = 1e-9
+
+
+def check_exact(seed: int, names: tuple[str, ...], power: float | None = None) -> None:
+    """Exact solvers find the enumeration's optimum and prove it; bounds are on the right side."""
+    instance = random_instance(seed, power)
+    optimum = solve_brute_force(instance).bound
+    for name in names:
+        result = solve(instance, name)
+        what = f"{name} on {instance.name} at p = {instance.rules.power:g}"
+        assert result.allocation is not None, f"{what}: {result.message}"
+        assert not violations(instance, result.allocation), what
+        assert result.fitness == pytest.approx(optimum, rel=AGREE), what
+        assert result.status is Status.OPTIMAL, what
+        assert optimum * (1 - 1e-12) <= result.bound <= optimum * (1 + 2 * AGREE), what
+    integer, linear = knapsack_bound(instance, exact=True), knapsack_bound(instance)
+    assert optimum <= integer <= linear, instance.name
+    if instance.rules.power <= 1:
+        assert solve_concave_relaxation(instance).bound >= optimum, instance.name
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_exact_solvers_agree_with_enumeration(first: int) -> None:
+    """A sample: the optimum, its proof and the relaxations' bounds on random instances."""
+    for seed in range(first, first + 10):
+        check_exact(seed, EXACT)
+
+
+@pytest.mark.parametrize("power", [-100.0, -30.0, -5.0, -0.3, 1e-6, 3.0, 10.0, 30.0])
+def test_exact_solvers_agree_at_unusual_powers(power: float) -> None:
+    """Powers whose terms span up to hundreds of orders of magnitude, or hardly differ."""
+    for seed in range(100_000, 100_003):
+        check_exact(seed, EXACT, power)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 6_000, 250))
+@pytest.mark.parametrize("name", EXACT)
+def test_an_exact_solver_agrees_with_enumeration_on_thousands(name: str, first: int) -> None:
+    """5,000 random instances, no exception and no violation."""
+    for seed in range(first, first + 250):
+        check_exact(seed, (name,))
+
+
+@pytest.mark.parametrize("name", HEURISTIC)
+def test_heuristics_are_feasible_and_never_better_than_the_optimum(name: str) -> None:
+    """Whatever a heuristic returns obeys the rules and lies between nothing and the optimum."""
+    module = SOLVERS[name].partition(":")[0]
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not there")
+    compiles = name == "genetic"  # for every shape
+    for seed in range(6_000, 6_002 if compiles else 6_012):
+        instance = random_instance(seed)
+        optimum = solve_brute_force(instance).bound
+        result = solve(instance, name, stop=Stop(iterations=5))
+        if result.allocation is None:
+            assert name == "convex", result.message
+            assert instance.rules.power > 1
+            continue
+        assert result.fitness <= optimum * (1 + 1e-12)
+        assert result.bound >= optimum * (1 - 1e-12)
+
+
+def reordered(instance: Instance) -> Instance:
+    """The same round with jobs and nodes in the opposite order."""
+    cluster = instance.cluster
+    nodes = cluster.num_nodes
+    groups = tuple(reversed(cluster.groups))
+    jobs = tuple(
+        job.replace(
+            placement=tuple(sorted((nodes - 1 - node, held) for node, held in job.placement))
+        )
+        for job in reversed(instance.jobs)
+    )
+    return Instance(type(cluster)(groups), jobs, instance.rules, name=f"{instance.name}-reordered")
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_the_order_of_jobs_and_nodes_does_not_matter(name: str) -> None:
+    """Renumbering jobs and nodes leaves the optimum where it was."""
+    solver = find_solver(name)
+    for seed in range(7_000, 7_012):
+        instance = random_instance(seed)
+        one, other = solver(instance), solver(reordered(instance))
+        assert one.bound == pytest.approx(other.bound, rel=2 * AGREE)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_leximin_agrees_with_enumeration(name: str) -> None:
+    """At p = -inf with leximin every rank of the sorted utilities is the best possible."""
+    for seed in range(8_000, 8_010):
+        instance = random_instance(seed, -math.inf)
+        best = max(sorted(row) for row in enumerate_allocations(instance).utility.tolist())
+        result = solve(instance, name, leximin=True)
+        assert isinstance(result.allocation, Allocation)
+        found = sorted(utilities(instance, result.allocation).tolist())
+        assert found == pytest.approx(best, rel=AGREE)
+        assert result.fitness == fitness(instance, result.allocation)
