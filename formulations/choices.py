@@ -88,11 +88,22 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
 
 
 def may_keep(instance: Instance) -> NDArray[np.bool_]:
-    """Which running jobs may keep what they have under the rules, shape (jobs,)."""
+    """Which running jobs may keep what they have under the rules, shape (jobs,).
+
+    Not those that the rules have come to forbid, nor a distributed job beside a pinned one where
+    interference is avoided.
+    """
     current = instance.current
     held, nodes = current.job_replicas, current.job_nodes
+    beside = np.zeros(instance.num_jobs, dtype=bool)
+    if instance.rules.interference_avoidance:
+        distributed = nodes[current.job] > 1
+        pinned = instance.pinned[current.job]
+        blocked = np.isin(current.node, current.node[distributed & pinned])
+        beside[current.job[distributed & ~pinned & blocked]] = True
     return (
-        (held > 0)
+        ~beside
+        & (held > 0)
         & (held >= instance.min_replicas)
         & (held <= instance.max_replicas)
         & (nodes <= instance.rules.max_nodes_per_job)

@@ -195,7 +195,7 @@ def _add_states(
     allowed = size >= 0
     distributable = np.repeat(~free.blocked[nodes][:, None], 2**count, axis=1)
     if instance.rules.interference_avoidance:
-        allowed &= spread <= 1
+        allowed &= spread + free.blocked[nodes][:, None] <= 1
         distributable &= spread == 0
     row, state = np.nonzero(allowed)
     t = builder.add_columns("state", row.size, upper=1.0)

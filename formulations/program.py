@@ -1,14 +1,32 @@
 """A mixed-integer linear program in matrix form, and how to write it to a file."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Label = Callable[[int], str]
+
+
+class Family(NamedTuple):
+    """Columns or rows of one kind: ``cut_4_1`` is the family *cut* and a label.
+
+    Attributes
+    ----------
+    name, size
+        What they are, and how many there are.
+    label
+        What the name of number *i* of the family ends in; worked out only when names are written.
+    """
+
+    name: str
+    size: int
+    label: Label = str
 
 
 @dataclass(frozen=True)
@@ -26,7 +44,7 @@ class Program:
     offset
         Constant term of the objective.
     column_names, row_names
-        Families of names with their sizes, in order, as ``("keep", 12)``.
+        The families of the columns and of the rows, in order.
     """
 
     cost: Floats
@@ -39,8 +57,8 @@ class Program:
     index: Indices
     value: Floats
     offset: float = 0.0
-    column_names: tuple[tuple[str, int], ...] = ()
-    row_names: tuple[tuple[str, int], ...] = ()
+    column_names: tuple[Family, ...] = ()
+    row_names: tuple[Family, ...] = ()
 
     @property
     def num_columns(self) -> int:
@@ -109,10 +127,14 @@ class Program:
             raise ValueError(f"File '{path}' cannot be written.")
 
 
-def _names(families: tuple[tuple[str, int], ...], count: int, default: str) -> list[str]:
-    """One name for every column or row: its family and its number within the family."""
-    names = [f"{name}_{i}" for name, size in families for i in range(size)]
-    return names if len(names) == count else [f"{default}_{i}" for i in range(count)]
+def _names(families: tuple[Family, ...], count: int, default: str) -> list[str]:
+    """One name for every column or row: its family and its label within the family.
+
+    HiGHS drops all names as soon as two are equal; plain numbers then say at least which is which.
+    """
+    names = [f"{name}_{label(i)}" for name, size, label in families for i in range(size)]
+    unique = len(set(names)) == len(names) == count
+    return names if unique else [f"{default}_{i}" for i in range(count)]
 
 
 @dataclass
@@ -122,14 +144,14 @@ class ProgramBuilder:
     _columns: list[tuple[Floats, Floats, Floats, NDArray[np.bool_]]] = field(default_factory=list)
     _rows: list[tuple[Floats, Floats]] = field(default_factory=list)
     _entries: list[tuple[Indices, Indices, Floats]] = field(default_factory=list)
-    _column_names: list[tuple[str, int]] = field(default_factory=list)
-    _row_names: list[tuple[str, int]] = field(default_factory=list)
+    _column_names: list[Family] = field(default_factory=list)
+    _row_names: list[Family] = field(default_factory=list)
     num_columns: int = 0
     num_rows: int = 0
 
     def add_columns(
         self, name: str, count: int, *, cost: ArrayLike = 0.0, upper: ArrayLike = np.inf,
-        integer: bool = True,
+        integer: bool = True, label: Label = str,
     ) -> Indices:  # fmt: skip
         """Add columns with lower bound 0; returns their indices."""
         self._columns.append((
@@ -138,20 +160,21 @@ class ProgramBuilder:
             np.broadcast_to(np.asarray(upper, dtype=float), count),
             np.full(count, integer),
         ))  # fmt: skip
-        self._column_names.append((name, count))
+        self._column_names.append(Family(name, count, label))
         self.num_columns += count
         return np.arange(self.num_columns - count, self.num_columns)
 
     def add_rows(
-        self, name: str, count: int, *, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf
-    ) -> Indices:
+        self, name: str, count: int, *, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf,
+        label: Label = str,
+    ) -> Indices:  # fmt: skip
         """Add rows with these bounds; returns their indices."""
         bounds = (
             np.broadcast_to(np.asarray(lower, dtype=float), count),
             np.broadcast_to(np.asarray(upper, dtype=float), count),
         )
         self._rows.append(bounds)
-        self._row_names.append((name, count))
+        self._row_names.append(Family(name, count, label))
         self.num_rows += count
         return np.arange(self.num_rows - count, self.num_rows)
 
