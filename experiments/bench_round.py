@@ -1,9 +1,9 @@
 """How long a proof takes: one round, instance to checked allocation, against the size.
 
-Run as ``python -m goodalloc.experiments.bench_round [--sizes 160x16x4,…] [--out FILE]``. Every row is
-one instance: all powers, three states, several seeds. The utility table is compiled once before the
-first row (its time is reported apart); what is timed is the table, the solve, the tie rule and the
-check. Processor time stands beside wall time, so that a busy machine does not pass for a slow one.
+Run as ``python -m goodalloc.experiments.bench_round [--sizes 160x16x4,…] [--out FILE]``. Every row
+is one instance: all powers, three states, several seeds. The utility table is compiled once before
+the first row (its time is reported apart); what is timed is the table, the solve, the tie rule and
+the check. Processor time stands beside wall time: a busy machine is not a slow one.
 """
 
 import argparse
@@ -15,9 +15,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from goodalloc.data.generator import generate
+from goodalloc.data.generator import State, generate
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utility_table
 from goodalloc.models.rules import Rules
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for size, state, power, seed in _instances(arguments):
             jobs, nodes, gpus = (int(part) for part in size.split("x"))
             instance = generate(
-                seed=seed, jobs=jobs, nodes=nodes, gpus_per_node=gpus, state=state,
+                seed=seed, jobs=jobs, nodes=nodes, gpus_per_node=gpus, state=cast("State", state),
                 rules=Rules(power=power),
             )  # fmt: skip
             row = {"size": size, "state": state, "seed": seed}
@@ -103,7 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _summarise(rows: list[dict[str, Any]]) -> None:
     """Print the median and the worst of every size and power."""
-    header = f"{'size':>14} {'power':>6} {'median s':>9} {'worst s':>8} {'processor':>9} {'worst gap':>9}"
+    columns = (("size", 14), ("power", 6), ("median s", 9), ("worst s", 8), ("processor", 9))
+    header = " ".join(f"{name:>{width}}" for name, width in (*columns, ("worst gap", 9)))
     sys.stdout.write(header + "\n")
     for size in dict.fromkeys(row["size"] for row in rows):
         for power in dict.fromkeys(row["power"] for row in rows):

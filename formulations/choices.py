@@ -57,6 +57,11 @@ class Choices:
             self.job[chosen], self.kind[chosen], self.replicas[chosen], self.utility[chosen]
         )
 
+    def label(self, index: int) -> str:
+        """What a choice is called in a file: job, kind and GPUs, as ``7_one_node_4``."""
+        kind = Kind(self.kind[index]).name.lower()
+        return f"{self.job[index]}_{kind}_{self.replicas[index]}"
+
     def of(self, kind: Kind) -> Indices:
         """Indices of the choices of one kind."""
         return np.flatnonzero(self.kind == kind)
@@ -73,7 +78,7 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
     """
     table = utility_table(instance)
     moved = table.moved
-    num_jobs, _, width = moved.shape
+    width = moved.shape[2]
     allowed = _allowed(instance, width)
     if prune:
         allowed &= ~_dominated(moved, allowed, instance.rules.floor)
@@ -133,7 +138,7 @@ def _dominated(moved: Floats, allowed: NDArray[np.bool_], floor: float) -> NDArr
     best_below = np.maximum(best_below, floor)
     if value.shape[2] > 1:
         best_below[:, 1] = np.maximum(best_below[:, 1], value[:, 0, 1][:, None])
-    return moved <= best_below
+    return np.asarray(moved <= best_below)
 
 
 def _keep_choices(instance: Instance, kept: Floats) -> tuple[Indices, Indices, Indices, Floats]:

@@ -1,4 +1,4 @@
-"""The node-indexed program in matrix form: exact under every rule, with a binary per choice and node.
+"""The node-indexed program in matrix form: exact under every rule, a binary per choice and node.
 
 It is what the pattern program avoids, kept for the rare rounds on few nodes where counting pieces
 is not enough (see `patterns`), and for exporting the plain model. Equations:
@@ -47,21 +47,26 @@ def build_node_program(
     builder = ProgramBuilder()
     nodes = np.arange(instance.cluster.num_nodes)
     free = free_nodes(instance, choices)
-    x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0)
+    x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0, label=choices.label)
     jobs = builder.add_rows("one_choice", instance.num_jobs, lower=1.0, upper=1.0)  # (N2)
     builder.add_entries(jobs[choices.job], x, 1.0)
     capacity = builder.add_rows("capacity", nodes.size, upper=free.gpus)  # (N7)
     builder.add_entries(capacity[free.stay_node], free.stay_choice, free.stay_gpus)
     one = choices.of(Kind.ONE_NODE)
-    local = builder.add_columns("local", one.size * nodes.size, upper=1.0)
-    linked = builder.add_rows("linked", one.size, lower=0.0, upper=0.0)  # (N3)
+    local = builder.add_columns(
+        "local", one.size * nodes.size, upper=1.0,
+        label=lambda i: f"{choices.label(one[i // nodes.size])}_{i % nodes.size}",
+    )  # fmt: skip
+    linked = builder.add_rows(
+        "linked", one.size, lower=0.0, upper=0.0, label=lambda i: choices.label(one[i])
+    )  # (N3)
     builder.add_entries(linked, x[one], -1.0)
     builder.add_entries(np.repeat(linked, nodes.size), local, 1.0)
     sizes = np.repeat(choices.replicas[one], nodes.size)
     builder.add_entries(np.tile(capacity, one.size), local, sizes)
     distributed, amount = _add_distributed(builder, instance, free, choices, capacity)
-    for weights, most in limits:
-        (row,) = builder.add_rows("limit", 1, upper=most)
+    limit_rows = builder.add_rows("limit", len(limits), upper=[most for _, most in limits])
+    for row, (weights, _) in zip(limit_rows, limits, strict=True):
         builder.add_entries(row, x, weights)
     return NodeProgram(builder.build(), choices, one, local, distributed, amount)
 
@@ -70,24 +75,34 @@ def _add_distributed(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes, choices: Choices,
     capacity: Indices,
 ) -> tuple[Indices, Indices]:  # fmt: skip
-    """Columns ``a``, ``z`` and rows (N4), (N5), (N6), (N8); returns the jobs and the columns ``a``."""
+    """Columns ``a``, ``z`` and rows (N4), (N5), (N6), (N8); returns the jobs and columns ``a``."""
     several = choices.of(Kind.SEVERAL_NODES)
     jobs, job_of = np.unique(choices.job[several], return_inverse=True)
     num_nodes = capacity.size
-    amount = builder.add_columns("amount", jobs.size * num_nodes)
-    touched = builder.add_columns("touched", jobs.size * num_nodes, upper=1.0)
-    row_of, node_of = np.repeat(np.arange(jobs.size), num_nodes), np.tile(np.arange(num_nodes), jobs.size)
-    total = builder.add_rows("total", jobs.size, lower=0.0, upper=0.0)  # (N4)
+
+    def name_pair(i: int) -> str:
+        return f"{jobs[i // num_nodes]}_{i % num_nodes}"
+
+    def name_job(i: int) -> str:
+        return str(jobs[i])
+
+    amount = builder.add_columns("amount", jobs.size * num_nodes, label=name_pair)
+    touched = builder.add_columns("touched", jobs.size * num_nodes, upper=1.0, label=name_pair)
+    row_of, node_of = (
+        np.repeat(np.arange(jobs.size), num_nodes),
+        np.tile(np.arange(num_nodes), jobs.size),
+    )
+    total = builder.add_rows("total", jobs.size, lower=0.0, upper=0.0, label=name_job)  # (N4)
     builder.add_entries(total[job_of], several, -choices.replicas[several])
     builder.add_entries(total[row_of], amount, 1.0)
-    least = builder.add_rows("least", amount.size, lower=0.0)  # (N5)
+    least = builder.add_rows("least", amount.size, lower=0.0, label=name_pair)  # (N5)
     builder.add_entries(least, amount, 1.0)
     builder.add_entries(least, touched, -1.0)
-    most = builder.add_rows("most", amount.size, upper=0.0)
+    most = builder.add_rows("most", amount.size, upper=0.0, label=name_pair)
     builder.add_entries(most, amount, 1.0)
     builder.add_entries(most, touched, -free.gpus[node_of])
-    few = builder.add_rows("few", jobs.size, lower=0.0)  # (N6)
-    many = builder.add_rows("many", jobs.size, upper=0.0)
+    few = builder.add_rows("few", jobs.size, lower=0.0, label=name_job)  # (N6)
+    many = builder.add_rows("many", jobs.size, upper=0.0, label=name_job)
     builder.add_entries(few[job_of], several, -2.0)
     builder.add_entries(many[job_of], several, -instance.rules.max_nodes_per_job)
     builder.add_entries(few[row_of], touched, 1.0)

@@ -51,10 +51,8 @@ def pack(instance: Instance, patterns: PatternProgram, solution: Floats) -> Allo
         if placed is None:
             return None
         entries += placed
-    job, node, replicas = np.array(entries, dtype=np.int64).reshape(-1, 3).T
-    return Allocation.from_entries(
-        job, node, replicas, instance.num_jobs, instance.cluster.num_nodes
-    )
+    table = np.array(entries, dtype=np.int64).reshape(-1, 3)
+    return Allocation.from_entries(*table.T, instance.num_jobs, instance.cluster.num_nodes)
 
 
 def _kept_entries(
@@ -71,7 +69,7 @@ def _kept_entries(
 def _free_slots(
     patterns: PatternProgram, values: Indices
 ) -> tuple[dict[int, list[Slot]], dict[int, list[Slot]]]:
-    """Free nodes by size: those closed to distributed jobs (slots), and those open to one (whole)."""
+    """Free nodes by size: closed to distributed jobs (slots), and open to one (whole)."""
     slots: dict[int, list[Slot]] = defaultdict(list)
     whole: dict[int, list[Slot]] = defaultdict(list)
     free = patterns.free
@@ -200,10 +198,10 @@ def _pour(
             free[node] += size
     entries: list[tuple[int, int, int]] = []
     for job, replicas in sorted(demand, key=lambda item: -item[1]):
-        nodes = sorted((n for n in free if free[n] > 0), key=lambda n: (-free[n], n))[:most]
-        if len(nodes) < 2 or sum(free[n] for n in nodes) < replicas:
+        group = sorted((s for s in free.items() if s[1] > 0), key=lambda s: (-s[1], s[0]))[:most]
+        if len(group) < 2 or sum(size for _, size in group) < replicas:
             return None
-        placed = _fill(job, replicas, [(n, free[n]) for n in nodes])
+        placed = _fill(job, replicas, group)
         for _, node, taken in placed:
             free[node] -= taken
         entries += placed

@@ -16,9 +16,9 @@ have rows of their own. Notation (see NOTATION.md), equations as in `build_patte
 with ``m_K`` the number of jobs placed on several nodes with K GPUs, ``y_j`` the choice to keep,
 ``t_vT`` whether exactly the jobs T stay on node v (so that it offers what they leave; a distributed
 piece may go there unless T holds a distributed job), ``D_rq`` how many free nodes of r GPUs give a
-piece of q to a distributed job, ``X_sa`` how many slots of s GPUs are cut into a and s - a, ``n_Kq``
-how many pieces of q the distributed jobs of K GPUs take. Without interference avoidance (P9) and
-(P11) fall away: pieces are slots like any other, n_Kq stands in (P10).
+piece of q to a distributed job, ``X_sa`` how many slots of s GPUs are cut into a and s - a, and
+``n_Kq`` how many pieces of q the distributed jobs of K GPUs take. Without interference avoidance
+(P9) and (P11) fall away: pieces are slots like any other, n_Kq stands in (P10).
 
 Where more than `MOST_STAYS` jobs may stay on a node their sets are too many, and ``t_vrd`` says
 only that node v offers r free GPUs (d = 1: to a distributed piece, too):
@@ -65,18 +65,23 @@ class FreeNodes:
         Whether a pinned distributed job keeps other distributed jobs away, shape (nodes,).
     resident
         Whether some job may keep its placement there, shape (nodes,).
-    stay_choice, stay_node, stay_gpus, stay_spread
-        One entry for every (keep choice, node): which choice, which node, its GPUs there, and
-        whether the job is distributed.
+    stay_choice, stay_job, stay_node, stay_gpus, stay_spread
+        One entry for every (keep choice, node): which choice, whose, which node, its GPUs there,
+        and whether the job is distributed.
     """
 
     gpus: Indices
     blocked: NDArray[np.bool_]
     resident: NDArray[np.bool_]
     stay_choice: Indices
+    stay_job: Indices
     stay_node: Indices
     stay_gpus: Indices
     stay_spread: NDArray[np.bool_]
+
+    def label(self, stay: int) -> str:
+        """What a stay is called in a file: its node and its job."""
+        return f"{self.stay_node[stay]}_{self.stay_job[stay]}"
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,8 @@ class PatternProgram:
     """The program with the column indices that decoding needs.
 
     The first columns are the choices. The columns ``t`` are listed with their node, size and d;
-    ``dist[r, q]`` are the columns ``D``, ``cut[s, a]`` the columns ``X`` and ``piece[owner, q]`` the
-    columns ``n`` (owner: K, or the job when exact).
+    ``dist[r, q]`` are the columns ``D``, ``cut[s, a]`` the columns ``X`` and ``piece[owner, q]``
+    the columns ``n`` (owner: K, or the job when exact).
     """
 
     program: Program
@@ -118,7 +123,7 @@ def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
     resident = np.zeros(gpus.size, dtype=bool)
     resident[current.node[stays]] = True
     return FreeNodes(
-        gpus, blocked, resident, choice_of_job[current.job[stays]],
+        gpus, blocked, resident, choice_of_job[current.job[stays]], current.job[stays],
         current.node[stays], current.replicas[stays], spread[stays],
     )  # fmt: skip
 
@@ -142,12 +147,13 @@ def build_patterns(
     cost
         What each choice costs, to be minimised; shape (choices,).
     limits
-        Further rows: pairs of weights of the choices, shape (choices,), and the most they may sum to.
+        Further rows: pairs of weights of the choices, shape (choices,), and the most they may sum
+        to.
     exact
         Count the pieces of every distributed job by itself (exact under interference avoidance).
     """
     builder = ProgramBuilder()
-    x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0)
+    x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0, label=choices.label)
     jobs = builder.add_rows("one_choice", instance.num_jobs, lower=1.0, upper=1.0)  # (P2)
     builder.add_entries(jobs[choices.job], x, 1.0)
     free = free_nodes(instance, choices)
@@ -156,8 +162,8 @@ def build_patterns(
     several = choices.of(Kind.SEVERAL_NODES)
     if several.size:
         _add_pieces(builder, instance, slots, choices, several, exact=exact)
-    for weights, most in limits:
-        (row,) = builder.add_rows("limit", 1, upper=most)
+    limit_rows = builder.add_rows("limit", len(limits), upper=[most for _, most in limits])
+    for row, (weights, _) in zip(limit_rows, limits, strict=True):
         weighed = np.flatnonzero(weights)
         builder.add_entries(row, x[weighed], weights[weighed])
     return PatternProgram(
@@ -198,10 +204,19 @@ def _add_states(
         allowed &= spread + free.blocked[nodes][:, None] <= 1
         distributable &= spread == 0
     row, state = np.nonzero(allowed)
-    t = builder.add_columns("state", row.size, upper=1.0)
-    one = builder.add_rows("one_state", nodes.size, lower=1.0, upper=1.0)  # (P3)
+
+    def name_state(i: int) -> str:
+        stayers = free.stay_job[stays[row[i]]][member[state[i]] > 0].tolist()
+        return "_".join(map(str, (nodes[row[i]], *(stayers or ["none"]))))
+
+    t = builder.add_columns("state", row.size, upper=1.0, label=name_state)
+    one = builder.add_rows(
+        "one_state", nodes.size, lower=1.0, upper=1.0, label=lambda i: str(nodes[i])
+    )  # (P3)
     builder.add_entries(one[row], t, 1.0)
-    stay = builder.add_rows("stay", stays.size, lower=0.0, upper=0.0)  # (P4)
+    stay = builder.add_rows(
+        "stay", stays.size, lower=0.0, upper=0.0, label=lambda i: free.label(stays.ravel()[i])
+    )  # (P4)
     builder.add_entries(stay, free.stay_choice[stays].ravel(), -1.0)
     column, which = np.nonzero(member[state])
     builder.add_entries(stay[row[column] * count + which], t[column], 1.0)
@@ -221,20 +236,29 @@ def _add_crowded(
     sizes = free.gpus[nodes]
     open_nodes, closed_nodes = ~free.blocked[nodes], free.blocked[nodes] | has_spread[nodes]
     parts = []
-    for distributable, wanted in ((True, open_nodes), (False, closed_nodes)):
+    for to_several, wanted in ((True, open_nodes), (False, closed_nodes)):
         node = np.repeat(nodes[wanted], sizes[wanted])
         ends = np.cumsum(sizes[wanted])
         size = np.arange(1, node.size + 1) - np.repeat(ends - sizes[wanted], sizes[wanted])
-        parts.append((node, size, np.full(node.size, distributable)))
+        parts.append((node, size, np.full(node.size, to_several)))
     node, size, distributable = (np.concatenate(part) for part in zip(*parts, strict=True))
-    t = builder.add_columns("offer", node.size, upper=1.0)
+
+    def name_offer(i: int) -> str:
+        return f"{node[i]}_{size[i]}_{'open' if distributable[i] else 'closed'}"
+
+    def name_node(i: int) -> str:
+        return str(nodes[i])
+
+    t = builder.add_columns("offer", node.size, upper=1.0, label=name_offer)
     row_of = np.full(free.gpus.size, -1)
-    row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes)  # (P5)
+    row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes, label=name_node)  # (P5)
     builder.add_entries(row_of[node], t, size)
     builder.add_entries(row_of[at], choice, gpus)
-    row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0)  # (P6)
+    row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0, label=name_node)  # (P6)
     builder.add_entries(row_of[node], t, 1.0)
-    stay_rows = builder.add_rows("stay", at.size, upper=1.0)  # (P7)
+    stay_rows = builder.add_rows(
+        "stay", at.size, upper=1.0, label=lambda i: free.label(here[i])
+    )  # (P7)
     builder.add_entries(stay_rows, choice, 1.0)
     by_node = np.argsort(node, kind="stable")
     first = np.searchsorted(node[by_node], at, side="left")
@@ -245,7 +269,9 @@ def _add_crowded(
     large = size[offer] > free.gpus[at[which]] - gpus[which]
     builder.add_entries(stay_rows[which[large]], t[offer[large]], 1.0)
     mixed = np.flatnonzero(has_spread)
-    row_of[mixed] = builder.add_rows("interference", mixed.size, upper=1.0)  # (P8)
+    row_of[mixed] = builder.add_rows(
+        "interference", mixed.size, upper=1.0, label=lambda i: str(mixed[i])
+    )  # (P8)
     touching = free.stay_spread[here] & has_spread[at]
     builder.add_entries(row_of[at[touching]], choice[touching], 1.0)
     spreadable = distributable & has_spread[node]
@@ -268,7 +294,7 @@ class _Slots:
     def start(
         cls, builder: ProgramBuilder, free: FreeNodes, offers: Offers, choices: Choices, x: Indices
     ) -> "_Slots":
-        """Rows (P9) and (P10) with the free nodes, the offers, the cuts and the demand on one node."""
+        """Rows (P9) and (P10): the free nodes, the offers, the cuts, the demand on one node."""
         most = int(max(free.gpus.max(), choices.replicas[choices.of(Kind.ONE_NODE)].max(initial=1)))
         empty = ~free.resident
         open_count = np.bincount(free.gpus[empty & ~free.blocked], minlength=most + 1)
@@ -279,11 +305,13 @@ class _Slots:
         builder.add_entries(node_rows[size[distributable]], t[distributable], -1.0)
         builder.add_entries(slot_rows[size], t, 1.0)
         slots = cls(most, node_rows, slot_rows)
-        for s in range(2, most + 1):
-            for a in range(1, s // 2 + 1):
-                (column,) = builder.add_columns("cut", 1, upper=float(free.gpus.sum()))
-                builder.add_entries(slot_rows[[s, a, s - a]], column, [-1.0, 1.0, 1.0])
-                slots.cut[s, a] = int(column)
+        cuts = [(s, a) for s in range(2, most + 1) for a in range(1, s // 2 + 1)]
+        columns = builder.add_columns(
+            "cut", len(cuts), upper=float(free.gpus.sum()), label=lambda i: "{}_{}".format(*cuts[i])
+        )
+        for column, (s, a) in zip(columns.tolist(), cuts, strict=True):
+            builder.add_entries(slot_rows[[s, a, s - a]], column, [-1.0, 1.0, 1.0])
+            slots.cut[s, a] = column
         one = choices.of(Kind.ONE_NODE)
         builder.add_entries(slot_rows[choices.replicas[one]], x[one], -1.0)
         return slots
@@ -301,9 +329,13 @@ def _add_pieces(
         _add_distributed(builder, slots, piece_rows, num_nodes)
     key = choices.job[several] if exact else choices.replicas[several]
     owners, owner_of = np.unique(key, return_inverse=True)
-    gpu_rows = builder.add_rows("pieces_gpus", owners.size, lower=0.0)  # (P12)
-    few_rows = builder.add_rows("pieces_least", owners.size, lower=0.0)
-    many_rows = builder.add_rows("pieces_most", owners.size, upper=0.0)
+
+    def name_owner(i: int) -> str:
+        return str(owners[i])
+
+    gpu_rows = builder.add_rows("pieces_gpus", owners.size, lower=0.0, label=name_owner)  # (P12)
+    few_rows = builder.add_rows("pieces_least", owners.size, lower=0.0, label=name_owner)
+    many_rows = builder.add_rows("pieces_most", owners.size, upper=0.0, label=name_owner)
     builder.add_entries(gpu_rows[owner_of], several, -choices.replicas[several])
     builder.add_entries(few_rows[owner_of], several, -2.0)
     builder.add_entries(many_rows[owner_of], several, -instance.rules.max_nodes_per_job)
@@ -312,7 +344,10 @@ def _add_pieces(
     sizes = np.minimum(most, largest - 1)
     owner = np.repeat(np.arange(owners.size), sizes)
     size = np.arange(1, owner.size + 1) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    columns = builder.add_columns("pieces", owner.size, upper=float(instance.cluster.num_gpus))
+    columns = builder.add_columns(
+        "pieces", owner.size, upper=float(instance.cluster.num_gpus),
+        label=lambda i: f"{owners[owner[i]]}_{size[i]}",
+    )  # fmt: skip
     builder.add_entries(piece_rows[size], columns, -1.0)
     builder.add_entries(gpu_rows[owner], columns, size)
     builder.add_entries(few_rows[owner], columns, 1.0)
@@ -325,12 +360,14 @@ def _add_distributed(
     builder: ProgramBuilder, slots: _Slots, piece_rows: Indices, num_nodes: float
 ) -> None:
     """Columns ``D``: a free node gives one piece to a distributed job, the rest is a slot."""
-    for r in range(1, slots.most + 1):
-        for q in range(1, r + 1):
-            (column,) = builder.add_columns("distributed", 1, upper=num_nodes)
-            builder.add_entries(slots.node_rows[r], column, 1.0)
-            builder.add_entries(slots.slot_rows[r], column, -1.0)
-            if q < r:
-                builder.add_entries(slots.slot_rows[r - q], column, 1.0)
-            builder.add_entries(piece_rows[q], column, 1.0)
-            slots.dist[r, q] = int(column)
+    splits = [(r, q) for r in range(1, slots.most + 1) for q in range(1, r + 1)]
+    columns = builder.add_columns(
+        "distributed", len(splits), upper=num_nodes, label=lambda i: "{}_{}".format(*splits[i])
+    )
+    for column, (r, q) in zip(columns.tolist(), splits, strict=True):
+        builder.add_entries(slots.node_rows[r], column, 1.0)
+        builder.add_entries(slots.slot_rows[r], column, -1.0)
+        if q < r:
+            builder.add_entries(slots.slot_rows[r - q], column, 1.0)
+        builder.add_entries(piece_rows[q], column, 1.0)
+        slots.dist[r, q] = column

@@ -181,13 +181,14 @@ class ProgramBuilder:
     def add_entries(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
         """Add matrix entries; the three broadcast; entries of one cell are summed."""
         row, column, value = np.broadcast_arrays(rows, columns, values)
-        self._entries.append(
-            (row.ravel().astype(np.int64), column.ravel().astype(np.int64), value.ravel().astype(float))
-        )  # fmt: skip
+        indices = (row.ravel().astype(np.int64), column.ravel().astype(np.int64))
+        self._entries.append((*indices, value.ravel().astype(float)))
 
     def build(self, offset: float = 0.0) -> Program:
         """The finished program."""
-        cost, lower, upper, integer = (np.concatenate(part) for part in zip(*self._columns, strict=True))
+        cost, lower, upper, integer = (
+            np.concatenate(part) for part in zip(*self._columns, strict=True)
+        )
         row_lower, row_upper = (np.concatenate(part) for part in zip(*self._rows, strict=True))
         row, column, value = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         cells, where = np.unique(column * self.num_rows + row, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What the world is: cluster, job, allocation; goodput, speedup, fitness; the independent checker."""
+"""What the world is: cluster, job, allocation; goodput, fitness; the independent checker."""
 
 from goodalloc.models.allocation import Allocation as Allocation
 from goodalloc.models.cluster import Cluster as Cluster

@@ -51,7 +51,9 @@ class Allocation:
             bad = values[~np.equal(np.mod(values, 1), 0)][0]
             raise ValueError(f"Allocation: an entry is {bad}; expected whole replicas.")
         if values.size and values.min() < 0:
-            raise ValueError(f"Allocation: an entry is {values.min()}; expected 0 or more replicas.")
+            raise ValueError(
+                f"Allocation: an entry is {values.min()}; expected 0 or more replicas."
+            )
         for name, index, size in (("job", rows, num_jobs), ("node", columns, num_nodes)):
             if index.size and (index.min() < 0 or index.max() >= size):
                 bad = index[(index < 0) | (index >= size)][0]
@@ -107,7 +109,9 @@ class Allocation:
     @cached_property
     def job_replicas(self) -> NDArray[np.int64]:
         """Replicas of every job, shape (jobs,)."""
-        return np.bincount(self.job, weights=self.replicas, minlength=self.num_jobs).astype(np.int64)
+        return np.bincount(self.job, weights=self.replicas, minlength=self.num_jobs).astype(
+            np.int64
+        )
 
     @cached_property
     def job_nodes(self) -> NDArray[np.int64]:

@@ -86,6 +86,8 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
         On a NaN or infinite number, a negative time or statistic, a job whose pass takes no time,
         gamma below 1, or batch limits that are not whole, not positive or out of order.
     """
+    if plainly_in_order(model):
+        return model
     for group in model:
         for field, value in zip(group._fields, group, strict=True):
             _require(
@@ -112,6 +114,26 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
         ordered = np.asarray(value) <= np.asarray(bound)
         _require(ordered, name, low, value, f"at most {high}", bound)
     return model
+
+
+def plainly_in_order(model: GoodputModel) -> bool:
+    """Whether a model is of plain numbers and `validate` has nothing against it; a fast answer.
+
+    False leaves everything open: numbers of other types, arrays, or something wrong.
+    """
+    parameters, gradient, batch = model
+    numbers = (*parameters, *gradient, *batch)
+    if not all(isinstance(number, float | int) and 0.0 <= number < np.inf for number in numbers):
+        return False
+    examples = batch[:4]
+    return (
+        parameters.gamma >= 1.0
+        and parameters.alpha_grad + parameters.beta_grad > 0.0
+        and all(size >= 1 and size == int(size) for size in examples)
+        and batch.initial <= batch.maximum
+        and batch.atomic_minimum <= min(batch.atomic_maximum, batch.maximum)
+        and batch.accumulation in (0, 1)
+    )
 
 
 def _numbers(name: str, field: str, value: Array) -> Array:

@@ -1,9 +1,14 @@
 """The job: identity, limits, state, current placement and how fast it would run."""
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, NamedTuple
 
-from goodalloc.models.goodput import GoodputModel
+import numpy as np
+
+from goodalloc.models.efficiency import GradientStatistics
+from goodalloc.models.goodput import BatchLimits, GoodputModel, plainly_in_order, validate
+from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.models.validation import (
     require_count,
     require_flag,
@@ -83,13 +88,21 @@ class Job:
                 f"{item}: min_replicas is {self.min_replicas}; "
                 f"expected at most max_replicas, {self.max_replicas}."
             )
+        if not isinstance(self.application, str):
+            raise ValueError(f"{item}: application is {self.application!r}; expected a string.")
         self._check_placement(item)
-        if isinstance(self.model, SpeedupTable):
-            self._check_speedups(item, self.model)
+        self._check_model(item)
 
     def _check_placement(self, item: str) -> None:
+        pairs = self.placement
+        if not isinstance(pairs, tuple) or any(
+            not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs
+        ):
+            raise ValueError(
+                f"{item}: placement is {pairs!r}; expected a tuple of (node, GPUs) pairs."
+            )
         last = -1
-        for node, gpus in self.placement:
+        for node, gpus in pairs:
             require_count(f"{item}: node of its placement", node, minimum=0)
             require_count(f"{item}: GPUs on node {node}", gpus, minimum=1)
             if node <= last:
@@ -99,8 +112,45 @@ class Job:
                 )
             last = node
 
+    def _check_model(self, item: str) -> None:
+        if isinstance(self.model, SpeedupTable):
+            self._check_speedups(item, self.model)
+        elif isinstance(self.model, GoodputModel):
+            self._check_goodput(item, self.model)
+        elif self.model is not None:
+            raise ValueError(
+                f"{item}: model is of type {type(self.model).__name__}; "
+                "expected a GoodputModel, a SpeedupTable or None."
+            )
+
+    @staticmethod
+    def _check_goodput(item: str, model: GoodputModel) -> None:
+        parts = (ThroughputParameters, GradientStatistics, BatchLimits)
+        for name, part, wanted in zip(model._fields, model, parts, strict=True):
+            if not isinstance(part, wanted):
+                raise ValueError(
+                    f"{item}: {name} of its model is of type {type(part).__name__}; "
+                    f"expected {wanted.__name__}."
+                )
+        if plainly_in_order(model):
+            return
+        validate(model, item)
+        for part in model:
+            for name, value in zip(part._fields, part, strict=True):
+                if not isinstance(value, Real | np.bool_):
+                    raise ValueError(
+                        f"{item}: {name} of its model is of type {type(value).__name__}; "
+                        "expected one number."
+                    )
+
     @staticmethod
     def _check_speedups(item: str, table: SpeedupTable) -> None:
+        for name, speedups in zip(table._fields, table, strict=True):
+            if not isinstance(speedups, tuple):
+                raise ValueError(
+                    f"{item}: {name} speedups are of type {type(speedups).__name__}; "
+                    "expected a tuple of numbers."
+                )
         if not table.one_node:
             raise ValueError(f"{item}: one_node speedups are empty; expected one per GPU count.")
         for name, speedups in zip(table._fields, table, strict=True):

@@ -132,7 +132,7 @@ class _Identity:
 
 
 def utility_table(instance: Instance, backend: Backend = "jax") -> UtilityTable:
-    """The utility of every choice of every job, computed once per instance (by the first backend asked).
+    """The utility of every choice of every job, computed once per instance, by the first backend.
 
     ``u = scale * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement and
     ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux, section 4.2.1).

@@ -18,7 +18,7 @@ BatchSearch = Literal["integer", "grid"]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an allocation is worth and what it must obey; the defaults are Pollux's published values.
+    """What an allocation is worth and must obey; the defaults are Pollux's published values.
 
     The utility of job *j* is ``u_j = scale * speedup_j * rho_j + floor`` and the objective is the
     power mean of the utilities, ``(mean_j u_j^p)^(1/p)`` (Pollux, OSDI'21, section 4.2).
@@ -39,8 +39,8 @@ class Rules:
         How the fair share of ``K_f = ceil(GPUs / jobs)`` GPUs is priced: as if all sat on one node
         (``"one_node"``, as the artifact does) or on as many as it needs (``"packed"``, the paper).
     speedup_scale
-        ``"node"``: ``scale = nodes / GPUs``, so that a node-sized share at linear speed counts 1 (the
-        artifact); ``"job"``: ``scale = 1``, so that the fair share counts 1 (the paper).
+        ``"node"``: ``scale = nodes / GPUs``, so that a node-sized share at linear speed counts 1
+        (the artifact); ``"job"``: ``scale = 1``, so that the fair share counts 1 (the paper).
     batch_search
         How the best batch size is found: ``"integer"``, the true optimum over integers, or
         ``"grid"``, the published geometric grid.

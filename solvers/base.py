@@ -74,13 +74,55 @@ def find_solver(name: str) -> Callable[..., Any]:
     return cast("Callable[..., Any]", found)
 
 
+#: Arguments of the contract, which a solver may do without.
+CONTRACT = ("stop", "seed", "start")
+
+
 def call_solver(
-    solver: Callable[..., Any], instance: Instance, arguments: dict[str, Any]
+    solver: Callable[..., Any],
+    instance: Instance,
+    arguments: dict[str, Any],
+    *,
+    name: str | None = None,
 ) -> Answer:
-    """Call a solver with those of the arguments that it takes, and make an `Answer` of its reply."""
-    parameters = inspect.signature(solver).parameters
-    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    known = {k: v for k, v in arguments.items() if takes_all or k in parameters}
+    """Call a solver and make an `Answer` of its reply.
+
+    Parameters
+    ----------
+    solver
+        The function.
+    instance
+        The round.
+    arguments
+        By keyword; those of the contract are left out where the solver does not take them.
+    name
+        How to call the solver in a message.
+
+    Raises
+    ------
+    ValueError
+        If the solver does not take one of the other arguments.
+    """
+    name = name or getattr(solver, "__name__", "solver")
+    try:
+        parameters = inspect.signature(solver).parameters
+    except ValueError as error:
+        raise ValueError(f"Solver '{name}' does not say what it takes: {error}.") from error
+    kinds = inspect.Parameter
+    named = [
+        parameter.name
+        for parameter in list(parameters.values())[1:]  # the first is the instance
+        if parameter.kind in (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    takes_all = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
+    unknown = [key for key in arguments if not takes_all and key not in (*named, *CONTRACT)]
+    if unknown:
+        options = [option for option in named if option not in CONTRACT]
+        expected = f"one of {', '.join(options)}" if options else "none"
+        raise ValueError(
+            f"Option '{unknown[0]}' is unknown to solver '{name}'; expected {expected}."
+        )
+    known = {key: value for key, value in arguments.items() if takes_all or key in named}
     reply = solver(instance, **known)
     if isinstance(reply, Answer):
         return reply

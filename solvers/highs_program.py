@@ -79,7 +79,7 @@ class Outcome:
 
 def new_solver(**options: Any) -> Any:
     """A silent HiGHS with tight tolerances and these options."""
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     tight = {
         "output_flag": False,
         "threads": 1,  # each run has a thread of its own; HiGHS's shared workers can deadlock then

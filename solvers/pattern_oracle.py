@@ -56,7 +56,10 @@ class PatternOracle:
         gap = max(request.gap, 1e-12)
         scale = max(GAP_IN_PROGRAM / gap, 1.0)
         scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
-        limits = [((choices.utility < row.below).astype(float), row.jobs) for row in request.limits]
+        limits = tuple(
+            ((choices.utility < row.below).astype(np.float64), float(row.jobs))
+            for row in request.limits
+        )
         bound = -math.inf
         for exact in (False, True):
             allocation, found = self._solve(choices, cost, scale, limits, gap, exact=exact)
@@ -67,7 +70,7 @@ class PatternOracle:
         return Reply(allocation, max(bound, found / scale))
 
     def _solve(
-        self, choices: Choices, cost: Floats, scale: float, limits: list[Limit], gap: float,
+        self, choices: Choices, cost: Floats, scale: float, limits: tuple[Limit, ...], gap: float,
         *, exact: bool,
     ) -> tuple[Allocation | None, float]:  # fmt: skip
         """An optimal allocation and its bound; None where the pieces do not split into jobs."""
@@ -89,7 +92,7 @@ class PatternOracle:
         return allocation, decision.bound / scale
 
     def _solve_by_node(
-        self, choices: Choices, cost: Floats, limits: list[Limit], gap: float
+        self, choices: Choices, cost: Floats, limits: tuple[Limit, ...], gap: float
     ) -> tuple[Allocation | None, float]:
         """The last resort on few nodes: every node indexed."""
         program = build_node_program(self.instance, choices, cost, limits=limits)

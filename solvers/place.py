@@ -1,4 +1,4 @@
-"""Find nodes for chosen shapes: which allocation gives every job exactly the choice it was given."""
+"""Find nodes for chosen shapes: the allocation that gives every job exactly its choice."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ def place_by_node(instance: Instance, taken: Choices, watch: Watch) -> Allocatio
 
 
 def choices_of(instance: Instance, choices: Choices, allocation: Allocation) -> NDArray[np.int64]:
-    """Index, among all choices, of what each job has under an allocation; -1 where it is not there."""
+    """Index, among all choices, of what each job has under an allocation; -1 where absent."""
     unchanged = allocation.unchanged(instance.current) & (allocation.job_replicas > 0)
     kind = np.where(
         allocation.job_replicas == 0,

@@ -101,7 +101,7 @@ def decide(
             values = np.zeros(program.num_columns)
             values[core] = outcome.values
             best = replace(best, values=values, objective=outcome.objective)
-        # Whatever is not in the core costs more than bound + delta; the core itself at least its bound.
+        # What is not in the core costs more than bound + delta; the core at least its own bound.
         dropped = math.inf if core.all() else bound + delta
         proven = max(bound, min(outcome.bound, dropped))
         best = replace(best, bound=max(best.bound, proven), nodes=nodes, core=int(core.sum()))

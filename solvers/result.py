@@ -131,5 +131,7 @@ class Result:
     def raise_for_status(self) -> "Result":
         """The result itself, or `SolveError` if it holds no allocation."""
         if self.allocation is None:
-            raise SolveError(f"{self.solver} found no allocation of {self.instance}: {self.message}")
+            raise SolveError(
+                f"{self.solver} found no allocation of {self.instance}: {self.message}"
+            )
         return self

@@ -32,8 +32,8 @@ def solve(
     instance
         The round.
     solver
-        A name (see `goodalloc.solvers.base.SOLVERS`), a dotted path ``package.module:function``, the
-        name of an entry point, or the function itself.
+        A name (see `goodalloc.solvers.base.SOLVERS`), a dotted path ``package.module:function``,
+        the name of an entry point, or the function itself.
     stop
         Limits on the search.
     seed
@@ -44,7 +44,7 @@ def solve(
         A proven upper bound on the fitness, where one is known already; otherwise a solver that
         proves none is given that of the multiple-choice knapsack.
     options
-        Passed to the solver if it takes them.
+        Passed to the solver, which must take them.
 
     Returns
     -------
@@ -58,11 +58,14 @@ def solve(
     """
     function = find_solver(solver) if isinstance(solver, str) else solver
     name = solver if isinstance(solver, str) else getattr(solver, "__name__", "solver")
-    arguments = {"stop": stop or Stop(), "seed": seed, "start": start, **options}
+    stop = stop or Stop()
+    arguments = {"stop": stop, "seed": seed, "start": start, **options}
     begin = time.perf_counter()
-    answer = call_solver(function, instance, arguments)
+    answer = call_solver(function, instance, arguments, name=name)
     solve_seconds = time.perf_counter() - begin
-    return certify(instance, answer, name, seed=seed, bound=bound, solve_seconds=solve_seconds)
+    return certify(
+        instance, answer, name, seed=seed, bound=bound, solve_seconds=solve_seconds, gap=stop.gap
+    )
 
 
 def certify(

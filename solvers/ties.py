@@ -34,7 +34,7 @@ from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utilities
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
-from goodalloc.solvers.place import choices_of, place
+from goodalloc.solvers.place import place
 
 Floats = NDArray[np.float64]
 
@@ -129,7 +129,8 @@ def optimal_face(
     instance: Instance, choices: Choices, reached: Floats, *, leximin: bool = False
 ) -> Face:
     """The conditions under which an allocation is as good as one with these utilities."""
-    power, rows = instance.rules.power, ()
+    power = instance.rules.power
+    rows: tuple[AtMost, ...] = ()
     allowed = np.ones(len(choices), dtype=bool)
     settled = 0.0
     if leximin:
@@ -164,8 +165,8 @@ def preference(instance: Instance, choices: Choices) -> Floats:
     weights = moved * (gpus + 2.0) + choices.replicas
     unit = jobs * (gpus + 1.0)
     if unit * (gpus + 2.0) > LARGEST_WEIGHT:
-        return weights
-    return np.rint((weights + order) * unit)
+        return np.asarray(weights)
+    return np.asarray(np.rint((weights + order) * unit))
 
 
 def _preferred(
