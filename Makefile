@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# What `make bench` passes on to the command line.
-BENCH ?= bench
+# Which benchmarks `make bench` runs, one after the other, and with which options.
+#   make bench BENCH=bench_genetic OPTIONS='--sizes 40x16 --seeds 2'
+BENCH ?= bench_round bench_goodput bench_fitting bench_genetic
+OPTIONS ?=
 
 SOURCES := data experiments formulations models solvers tests
 
@@ -66,8 +68,10 @@ wheel-test: $(VENV)/.stamp-dev  ## build sdist and wheel, test the installed whe
 	"$$python" -P -c 'import goodalloc.models as m; print("wheel under test:", m.__file__)'; \
 	"$$python" -P -m pytest -o pythonpath= -m 'not slow'
 
-bench: $(VENV)/.stamp-run  ## run the benchmark (BENCH='bench --help' for its options)
-	$(BIN)/goodalloc $(BENCH)
+bench: $(VENV)/.stamp-run  ## run the benchmarks, or one (BENCH=bench_round OPTIONS=--help)
+	@set -e; for name in $(BENCH); do echo "== $$name $(OPTIONS)"; \
+		$(BIN)/python -P -m "goodalloc.experiments.$$name" $(OPTIONS); \
+	done
 
 clean:  ## remove builds and caches, not the environment
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -52,7 +52,8 @@ def pack(instance: Instance, patterns: PatternProgram, solution: Floats) -> Allo
             return None
         entries += placed
     table = np.array(entries, dtype=np.int64).reshape(-1, 3)
-    return Allocation.from_entries(*table.T, instance.num_jobs, instance.cluster.num_nodes)
+    columns = (table[:, 0], table[:, 1], table[:, 2])
+    return Allocation.from_entries(*columns, instance.num_jobs, instance.cluster.num_nodes)
 
 
 def _kept_entries(

@@ -117,7 +117,7 @@ class Program:
 
         if path.suffix not in {".mps", ".lp"}:
             raise ValueError(f"File '{path}': expected a name that ends in .mps or .lp.")
-        solver = highspy.Highs()
+        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.setOptionValue("output_flag", False)
         lp = self.highs_model()
         lp.col_names_ = _names(self.column_names, self.num_columns, "x")

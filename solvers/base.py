@@ -103,29 +103,31 @@ def call_solver(
     ValueError
         If the solver does not take one of the other arguments.
     """
-    name = name or getattr(solver, "__name__", "solver")
-    try:
-        parameters = inspect.signature(solver).parameters
-    except ValueError as error:
-        raise ValueError(f"Solver '{name}' does not say what it takes: {error}.") from error
-    kinds = inspect.Parameter
-    named = [
-        parameter.name
-        for parameter in list(parameters.values())[1:]  # the first is the instance
-        if parameter.kind in (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-    ]
-    takes_all = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
-    unknown = [key for key in arguments if not takes_all and key not in (*named, *CONTRACT)]
-    if unknown:
-        options = [option for option in named if option not in CONTRACT]
-        expected = f"one of {', '.join(options)}" if options else "none"
-        raise ValueError(
-            f"Option '{unknown[0]}' is unknown to solver '{name}'; expected {expected}."
-        )
-    known = {key: value for key, value in arguments.items() if takes_all or key in named}
+    known = _taken(solver, arguments, name or str(getattr(solver, "__name__", "solver")))
     reply = solver(instance, **known)
     if isinstance(reply, Answer):
         return reply
     if isinstance(reply, Allocation) or reply is None:
         return Answer(reply)
     return Answer(Allocation.from_matrix(reply))
+
+
+def _taken(solver: Callable[..., Any], arguments: dict[str, Any], name: str) -> dict[str, Any]:
+    """The arguments that a solver takes; refuses the others, but for those of the contract."""
+    try:
+        first, *others = inspect.signature(solver).parameters.values()
+    except ValueError as error:
+        raise ValueError(f"Solver '{name}' does not say that it takes an instance.") from error
+    kinds = inspect.Parameter
+    if any(parameter.kind is kinds.VAR_KEYWORD for parameter in (first, *others)):
+        return arguments
+    by_keyword = (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    named = [parameter.name for parameter in others if parameter.kind in by_keyword]
+    for option in arguments:
+        if option not in (*named, *CONTRACT):
+            options = [parameter for parameter in named if parameter not in CONTRACT]
+            expected = f"one of {', '.join(options)}" if options else "none"
+            raise ValueError(
+                f"Option '{option}' is unknown to solver '{name}'; expected {expected}."
+            )
+    return {option: value for option, value in arguments.items() if option in named}

@@ -23,6 +23,12 @@ from goodalloc.solvers.genetic_selection import evaluate, fill_places, survivors
 #: Most generations between two looks at the clock.
 BLOCK = 128
 
+#: Most children that are made at once.
+LARGEST_BATCH = 32
+
+#: Most children that are made at once.
+LARGEST_BATCH = 32
+
 
 class Population(NamedTuple):
     """Members, in places some of which may be vacant.
@@ -77,67 +83,144 @@ def _place(onto: Population, vacant: Array, offered: Population, fit: Array) -> 
     )
 
 
-def _mate(
-    problem: Problem, population: Population, seeding: Array, key: Array,
-    options: GeneticOptions, power: float,
-) -> Population:  # fmt: skip
-    """A full set of children: tournament, crossover, mutation, repair; if seeding, repair alone."""
-    places, num_jobs = population.valid.size, problem.pinned.size
-    matings = -(-places // 2)
-    # one draw of words for everything: each call of the generator takes its time to compile
-    words = jax.random.bits(key, (6 * num_jobs + 4, 2), jnp.uint32)
-    per_job = words[4:].reshape(2, num_jobs, 3, 2)
+class Parents(NamedTuple):
+    """Who mates for every child, (children,) each.
+
+    A child has the rows before `cut` of member `other` and the rest of member `own`.
+    """
+
+    own: Array
+    other: Array
+    cut: Array
+
+
+def batch_size(population: int) -> int:
+    """Children made at once: few, so that they stay in cache and a refill costs little."""
+    return min(-(-population // 4), LARGEST_BATCH)
+
+
+def _pair_up(
+    problem: Problem, population: Population, words: Array, children: int, options: GeneticOptions
+) -> Parents:
+    """Tournaments, then pairs of winners, each with two children and a point of crossover."""
+    matings = -(-children // 2)
     winners = tournament(
         words[:2], population.objectives, population.crowding, population.valid, 2 * matings
     )
     pairs = winners.reshape(matings, 2)
-    own, other = pairs.reshape(-1)[:places], pairs[:, ::-1].reshape(-1)[:places]
-    own = jnp.where(seeding, jnp.arange(places), own)
     counters = lax.iota(jnp.uint32, matings)
     cut = jnp.floor(uniform(counters, words[2]) * problem.num_jobs).astype(jnp.int32)
     crossed = uniform(counters, words[3]) < options.crossover_probability
-    cut = jnp.repeat(jnp.where(crossed & ~seeding, cut, 0), 2)[:places]
+    cut = jnp.repeat(jnp.where(crossed, cut, 0), 2)[:children]
+    return Parents(pairs.reshape(-1)[:children], pairs[:, ::-1].reshape(-1)[:children], cut)
+
+
+class Parents(NamedTuple):
+    """Who mates for every child, (children,) each.
+
+    A child has the rows before `cut` of member `other` and the rest of member `own`.
+    """
+
+    own: Array
+    other: Array
+    cut: Array
+
+
+def batch_size(population: int) -> int:
+    """Children made at once: few, so that they stay in cache and a refill costs little."""
+    return min(-(-population // 4), LARGEST_BATCH)
+
+
+def _pair_up(
+    problem: Problem, population: Population, words: Array, children: int, options: GeneticOptions
+) -> Parents:
+    """Tournaments, then pairs of winners, each with two children and a point of crossover."""
+    matings = -(-children // 2)
+    winners = tournament(
+        words[:2], population.objectives, population.crowding, population.valid, 2 * matings
+    )
+    pairs = winners.reshape(matings, 2)
+    counters = lax.iota(jnp.uint32, matings)
+    cut = jnp.floor(uniform(counters, words[2]) * problem.num_jobs).astype(jnp.int32)
+    crossed = uniform(counters, words[3]) < options.crossover_probability
+    cut = jnp.repeat(jnp.where(crossed, cut, 0), 2)[:children]
+    return Parents(pairs.reshape(-1)[:children], pairs[:, ::-1].reshape(-1)[:children], cut)
+
+
+def _mate(
+    problem: Problem, population: Population, parents: Parents, seeding: Array, key: Array,
+    options: GeneticOptions, power: float,
+) -> Population:  # fmt: skip
+    """One batch of children: crossover, mutation, repair; if seeding, repair alone."""
+    size = parents.own.size
+    # one draw of words for everything: each call of the generator takes its time to compile
+    words = jax.random.bits(key, (2, problem.pinned.size, 3, 2), jnp.uint32)
     children, used, jobs_on = recombine(
-        problem, population.replicas, own, other, cut, ~seeding, per_job[0], options
+        problem, population.replicas, *parents, ~seeding, words[0], options
     )
     never, sometimes = jnp.uint32(0), growth_thresholds(problem, used, jobs_on)
     empty, taken = (jnp.where(seeding, never, threshold) for threshold in sometimes)
-    repaired = grow_and_repair(problem, children, (empty, taken), per_job[1])
+    repaired = grow_and_repair(problem, children, (empty, taken), words[1])
     objectives = jnp.stack(evaluate(problem, repaired, power), axis=-1)
     return Population(
-        repaired.replicas, objectives, jnp.zeros(places, jnp.float64), repaired.digest,
-        population.valid | ~seeding,
+        repaired.replicas, objectives, jnp.zeros(size, jnp.float64), repaired.digest,
+        population.valid[parents.own] | ~seeding,
     )  # fmt: skip
 
 
+def _append(children: Population, count: Array, offered: Population, fit: Array) -> Population:
+    """Put the fit ones of a batch behind the first `count` children; what follows is of no use."""
+    order = jnp.argsort(~fit, stable=True)
+    update = lax.dynamic_update_slice_in_dim
+    return Population(
+        update(children.replicas, offered.replicas[:, order], count, 1),
+        *(
+            update(old, new[order], count, 0)
+            for old, new in zip(children[1:], offered[1:], strict=True)
+        ),
+    )
+
+
 def _breed(
-    problem: Problem, population: Population, number: Array, key: Array,
+    problem: Problem, population: Population, number: Array, key: Array, words: Array,
     options: GeneticOptions, power: float,
 ) -> Population:  # fmt: skip
-    """Children that equal neither a member nor each other: rounds of mating until all places fill.
+    """Children that equal neither a member nor each other: batch after batch until all are there.
 
     In generation 1 the "children" are the given members, repaired.
     """
+    places = population.valid.size
+    size = batch_size(places)
+    most = -(-options.mating_rounds * places // size)
     seeding = number == 1
-    rounds = jnp.where(seeding, 1, options.mating_rounds)
+    batches = jnp.where(seeding, -(-places // size), most)
+    parents = _pair_up(problem, population, words, most * size, options)
+    index = jnp.arange(most * size)
+    given = Parents(jnp.minimum(index, places - 1), parents.other, jnp.zeros_like(parents.cut))
+    parents = jax.tree.map(partial(jnp.where, seeding), given, parents)
 
-    def wanting(state: tuple[Array, Population]) -> Array:
-        turn, children = state
-        return (turn < rounds) & ~jnp.all(children.valid)
+    def wanting(state: tuple[Array, Array, Population]) -> Array:
+        turn, count, _ = state
+        return (turn < batches) & (count < places)
 
-    def mate(state: tuple[Array, Population]) -> tuple[Array, Population]:
-        turn, children = state
-        key_now = jax.random.fold_in(key, number * options.mating_rounds + turn)
-        offered = _mate(problem, population, seeding, key_now, options, power)
+    def mate(state: tuple[Array, Array, Population]) -> tuple[Array, Array, Population]:
+        turn, count, children = state
+        own, other, cut = (lax.dynamic_slice(a, (turn * size,), (size,)) for a in parents)
+        key_now = jax.random.fold_in(key, number * most + turn)
+        mine = Parents(own, other, cut)
+        offered = _mate(problem, population, mine, seeding, key_now, options, power)
         known = jnp.concatenate([population.digest, children.digest])
-        known_valid = jnp.concatenate([population.valid & ~seeding, children.valid])
+        there = jnp.arange(places + size) < count
+        known_valid = jnp.concatenate([population.valid & ~seeding, there])
         repeated = jnp.any((offered.digest[:, None] == known[None]) & known_valid[None], axis=1)
         fit = _first_of_its_kind(offered.digest, offered.valid) & ~repeated
-        return turn + 1, _place(children, ~children.valid, offered, fit)
+        return turn + 1, count + fit.sum(dtype=jnp.int32), _append(children, count, offered, fit)
 
-    nobody = population._replace(valid=jnp.zeros_like(population.valid))
-    children: Population = lax.while_loop(wanting, mate, (jnp.int32(0), nobody))[1]
-    return children
+    jobs, _, nodes = population.replicas.shape
+    nobody = _vacant(jnp.zeros((jobs, places + size, nodes), population.replicas.dtype))
+    count, children = lax.while_loop(wanting, mate, (jnp.int32(0), jnp.int32(0), nobody))[1:]
+    children = Population(children.replicas[:, :places], *(a[:places] for a in children[1:]))
+    return children._replace(valid=jnp.arange(places) < count)
 
 
 def _select(population: Population, children: Population, words: Array) -> Population:
@@ -151,14 +234,29 @@ def _select(population: Population, children: Population, words: Array) -> Popul
     return _place(parents, ~parents.valid, offered, lives[places:])
 
 
+def _vacant(replicas: Array) -> Population:
+    """Members without objectives, none of them valid."""
+    places = replicas.shape[1]
+    zero = jnp.zeros(places, jnp.float64)
+    return Population(
+        replicas, jnp.zeros((places, 2), jnp.float64), zero, jnp.zeros(places, jnp.uint64),
+        jnp.zeros(places, bool),
+    )  # fmt: skip
+
+
+def _vacant(replicas: Array) -> Population:
+    """Members without objectives, none of them valid."""
+    places = replicas.shape[1]
+    zero = jnp.zeros(places, jnp.float64)
+    return Population(
+        replicas, jnp.zeros((places, 2), jnp.float64), zero, jnp.zeros(places, jnp.uint64),
+        jnp.zeros(places, bool),
+    )  # fmt: skip
+
+
 def unborn(replicas: Array, valid: Array) -> Progress:
     """The state before generation 1: the given members, neither repaired nor evaluated."""
-    places = valid.size
-    nothing = jnp.zeros(places, jnp.float64)
-    population = Population(
-        replicas, jnp.zeros((places, 2), jnp.float64), nothing,
-        jnp.zeros(places, jnp.uint64), valid,
-    )  # fmt: skip
+    population = _vacant(replicas)._replace(valid=valid)
     never, curve = jnp.int32(0), jnp.zeros(BLOCK, jnp.float64)
     return Progress(population, never, jnp.float64(-1.0), jnp.int32(0), curve)
 
@@ -177,10 +275,11 @@ def _block(
     def generation(progress: Progress) -> Progress:
         number = progress.generation + 1
         population = progress.population
-        children = _breed(problem, population, number, key, options, power)
+        counters = jnp.arange(10, dtype=jnp.uint32) + 10 * number.astype(jnp.uint32)
+        words = noise(counters, key_words).reshape(5, 2)
+        children = _breed(problem, population, number, key, words[:4], options, power)
         parents = population._replace(valid=population.valid & (number > 1))
-        words = noise(jnp.arange(2, dtype=jnp.uint32) + 2 * number.astype(jnp.uint32), key_words)
-        population = _select(parents, children, words)
+        population = _select(parents, children, words[4])
         best = jnp.where(population.valid, population.objectives[:, 0], -1.0).max()
         improved = jnp.where(best > progress.best, number, progress.improved)
         curve = progress.curve.at[number - start - 1].set(best)

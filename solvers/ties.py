@@ -9,9 +9,9 @@ So among all allocations whose objective equals the optimum (to a relative 1e-10
 4. and sits on the nodes that `place` finds for these choices, a function of the choices alone.
 
 Where more than two jobs could trade GPUs at equal sums in 3, any of the remaining may be returned.
-Rounds of more than `MOST_JOBS` jobs keep the optimum that was found, and so do large rounds whose
-objective hardly tells choices apart (at p = -10 all but the worst jobs cost the same to ten digits,
-and thousands of choices tie): the rule would cost more than the solve itself there.
+Large rounds whose objective hardly tells choices apart (at p = -10 all but the worst jobs cost the
+same to ten digits, and thousands of choices tie) keep the optimum that was found: the rule would
+cost more than the solve itself there.
 """
 
 import math
@@ -40,12 +40,12 @@ Floats = NDArray[np.float64]
 
 #: Relative difference in the objective up to which two allocations count as equally good.
 TIE = 1e-10
-#: Most jobs of a round whose ties are broken.
-MOST_JOBS = 4_000
 #: Most choices a job that tie in a large round.
 MOST_TIED = 3
 #: Tying choices up to which a round is not large.
 FEW_TIED = 1_000
+#: Choices whose term (u / r)^p is beyond this are not told apart.
+LARGEST_TERM = 1e6
 #: The cost row is scaled so that its tolerance is this much, well above the solver's own.
 SLACK_IN_PROGRAM = 1e-6
 #: Largest coefficient of the rule in a program; beyond it the order of the jobs is left out.
@@ -93,8 +93,6 @@ def canonical(
     leximin
         Whether all ranks of utilities count, not only the least.
     """
-    if instance.num_jobs > MOST_JOBS:
-        return allocation
     choices = enumerate_choices(instance)
     face = optimal_face(instance, choices, utilities(instance, allocation), leximin=leximin)
     kept = choices.where(face.allowed)
@@ -148,8 +146,11 @@ def optimal_face(
     mean = float(power_mean(others, power)) if others.size else 1.0
     finite = power if math.isfinite(power) else -1.0
     free = choices.utility > settled
-    cost = np.where(free, power_cost(np.maximum(choices.utility, mean * 1e-6), finite, mean), 0.0)
-    allowed &= ~free | (cost <= 1e6)
+    room = math.log(LARGEST_TERM) / max(abs(finite), 1.0)
+    near = np.clip(choices.utility, mean * math.exp(-room), mean * math.exp(room))
+    cost = np.where(free, power_cost(near, finite, mean), 0.0)
+    if finite < 0:  # one such choice outweighs everything: it is on no optimal face
+        allowed &= ~free | (near == choices.utility)
     total = float(np.sum(power_cost(others, finite, mean))) if others.size else 0.0
     slack = TIE * max(others.size, 1)
     limits = [((choices.utility < row.below).astype(float), float(row.jobs)) for row in rows]
