@@ -55,7 +55,7 @@ def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
 def _warm_up() -> float:
     """Compile what is compiled, once; returns the seconds."""
     begin = time.perf_counter()
-    utility_table(generate(seed=0, jobs=20, nodes=4))
+    utility_table(generate(seed=0, jobs=20, nodes=4), "jax")
     return time.perf_counter() - begin
 
 

@@ -9,12 +9,12 @@ from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
 from goodalloc.data.json_file import pack_number
 from goodalloc.experiments.cli_output import Output, check_target
-from goodalloc.experiments.compare import check_solvers, prepare
+from goodalloc.experiments.compare import check_solvers
 from goodalloc.experiments.report import percent
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.objective import fitness
+from goodalloc.models.objective import fitness, utility_table
 from goodalloc.solvers.result import Limit, Result
 from goodalloc.solvers.result_file import result_to_dict, write_result
 
@@ -34,7 +34,7 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     check_solvers([arguments.solver])
     check_target(arguments.out)
     start = _start(arguments.start, instance)
-    prepare(instance)
+    utility_table(instance)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     result = solve(instance, arguments.solver, stop=stop, seed=arguments.seed, start=start)
     text = solve_text(instance, result)
@@ -111,7 +111,6 @@ def check_command(arguments: argparse.Namespace) -> Output:
         text = "\n".join([f"infeasible: {count} broken", *(f"  {item}" for item in broken)])
         found = [{"rule": item.rule, "message": item.message} for item in broken]
         return Output(text, {"feasible": False, "violations": found, "fitness": None}, NOTHING)
-    prepare(instance)
     value = fitness(instance, allocation)
     served = int((allocation.job_replicas > 0).sum())
     text = f"feasible: fitness {value:.12g}, {served} of {instance.num_jobs} jobs served"
@@ -131,7 +130,6 @@ def export_command(arguments: argparse.Namespace) -> Output:
     check_target(arguments.to)
     instance = find_instance(arguments.file)
     require_finite_power(instance.rules.power)
-    prepare(instance)
     choices = enumerate_choices(instance)
     cost = power_cost(choices.utility, instance.rules.power)
     if arguments.formulation == "node":

@@ -13,19 +13,6 @@ from goodalloc.solvers.result import Result, Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
-#: Up to this many utilities, numpy has them before a compiler would have started.
-SMALL_TABLE = 1_000_000
-
-
-def prepare(instance: Instance) -> None:
-    """Compute the utilities of all choices, so that no solver's time includes it.
-
-    They are kept with the instance. Small instances are spared the compilation.
-    """
-    models = len({id(job.model) for job in instance.jobs if job.model is not None})
-    size = 2 * models * int(instance.max_replicas.max())
-    utility_table(instance, "numpy" if size <= SMALL_TABLE else "jax")
-
 
 def check_solvers(names: Sequence[str]) -> None:
     """Refuse an empty list, a name given twice, or a solver that does not exist.
@@ -102,7 +89,7 @@ def compare(
         If a solver is unknown or named twice.
     """
     check_solvers(solvers)
-    prepare(instance)
+    utility_table(instance)  # kept with the instance, so that no solver's time includes it
     results: list[Result] = []
     try:
         for result in _attempts(instance, solvers, seeds, stop, start):

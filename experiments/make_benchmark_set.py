@@ -17,7 +17,6 @@ from goodalloc.data.benchmark_set import BENCHMARKS, BestKnown, parse_best_known
 from goodalloc.data.generator import generate
 from goodalloc.data.instance_file import instance_text, read_instance
 from goodalloc.data.json_file import write_atomically
-from goodalloc.experiments.compare import prepare
 from goodalloc.experiments.version import library_version
 from goodalloc.solvers.result import Result
 from goodalloc.solvers.result_file import csv_text
@@ -50,7 +49,6 @@ def write_best_known(folder: Path, solver: str, seconds: float) -> None:
     known = read_best_known(folder)
     for name in BENCHMARKS:
         instance = read_instance(folder / f"{name}.json")
-        prepare(instance)
         result = solve(instance, solver, stop=Stop(seconds=seconds))
         known[name] = better(known.get(name), result)
         keep_best_known(folder, known)

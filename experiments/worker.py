@@ -88,7 +88,8 @@ def _since(begin: float) -> float:
 
 def _serve(pipe: "Connection") -> None:
     """Answer tasks until the other end is closed; instances are kept while they repeat."""
-    from goodalloc.experiments.compare import attempt, prepare
+    from goodalloc.experiments.compare import attempt
+    from goodalloc.models.objective import utility_table
 
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     source, instance = "", None
@@ -101,7 +102,7 @@ def _serve(pipe: "Connection") -> None:
         try:
             if instance is None or source != task.instance:
                 source, instance = task.instance, find_instance(task.instance)
-                prepare(instance)
+                utility_table(instance)
             pipe.send(
                 attempt(
                     instance, task.solver, stop=task.stop, seed=task.seed, bound=task.bound

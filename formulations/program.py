@@ -192,7 +192,7 @@ class ProgramBuilder:
         row_lower, row_upper = (np.concatenate(part) for part in zip(*self._rows, strict=True))
         row, column, value = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         cells, where = np.unique(column * self.num_rows + row, return_inverse=True)
-        value = np.bincount(where, value, cells.size)
+        value = np.asarray(np.bincount(where, value, cells.size), dtype=np.float64)
         starts = np.searchsorted(cells // self.num_rows, np.arange(self.num_columns + 1))
         return Program(
             cost, lower, upper, integer, row_lower, row_upper,

@@ -21,6 +21,9 @@ from goodalloc.models.speedup import Backend, goodput_table, stack_models
 
 Floats = NDArray[np.float64]
 
+#: Allocations up to which a speedup table is not worth compiling for.
+SMALL_TABLE = 200_000
+
 
 @dataclass(frozen=True)
 class UtilityTable:
@@ -39,7 +42,7 @@ class UtilityTable:
     kept: Floats
 
 
-def speedup_table(instance: Instance, backend: Backend = "jax") -> Floats:
+def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
     """Speedup of every job against its fair share: shape (jobs, 2, most GPUs + 1).
 
     ``speedup(N, K) = goodput*(N, K) / goodput*(N_f, K_f)`` (Pollux, section 4.2) with the best
@@ -52,7 +55,8 @@ def speedup_table(instance: Instance, backend: Backend = "jax") -> Floats:
     instance
         The round.
     backend
-        ``"jax"`` compiles once and is fast at any size; ``"numpy"`` needs no compilation.
+        ``"jax"`` compiles once and is fast at any size; ``"numpy"`` needs no compilation; by
+        default the size decides, so that equal instances give equal bits.
     """
     most = max(int(instance.max_replicas.max()), 1)
     table = np.zeros((instance.num_jobs, 2, most + 1))
@@ -69,6 +73,8 @@ def speedup_table(instance: Instance, backend: Backend = "jax") -> Floats:
         else:
             rows.setdefault(job.model, []).append(index)
     if rows:
+        if backend is None:
+            backend = "numpy" if len(rows) * table[0].size <= SMALL_TABLE else "jax"
         _fill_modelled(instance, table, rows, backend)
     return table
 
@@ -120,9 +126,9 @@ def _cached_utility_table(key: "_Identity") -> UtilityTable:
 class _Identity:
     """Hashes an instance by identity, so that looking one up never compares 10,000 jobs."""
 
-    def __init__(self, instance: Instance, backend: Backend) -> None:
+    def __init__(self, instance: Instance, backend: Backend | None) -> None:
         self.instance = instance
-        self.backend = backend
+        self.backend: Backend | None = backend
 
     def __hash__(self) -> int:
         return id(self.instance)
@@ -131,7 +137,7 @@ class _Identity:
         return isinstance(other, _Identity) and other.instance is self.instance
 
 
-def utility_table(instance: Instance, backend: Backend = "jax") -> UtilityTable:
+def utility_table(instance: Instance, backend: Backend | None = None) -> UtilityTable:
     """The utility of every choice of every job, computed once per instance, by the first backend.
 
     ``u = scale * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement and

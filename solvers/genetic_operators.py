@@ -151,7 +151,7 @@ def grow_and_repair(
     and those of all later jobs go to 0; replicas beyond `most` and nodes beyond `max_nodes` go,
     nodes in random order; replicas beyond the node's GPUs go, earlier jobs first; a row under
     `fewest` goes to 0. Every rule but the last only gets easier by taking away, so that the result
-    obeys them all. `words` (jobs, 3, 2) are random.
+    obeys them all. `words` (jobs, 2, 2) are random.
     """
     _, members, nodes = replicas.shape
     cells = _cells(members, nodes)
@@ -165,16 +165,18 @@ def grow_and_repair(
     ) -> tuple[tuple[Array, Array, Array, Array], tuple[Array, ...]]:
         one_distributed, two_distributed, free, occupied = carry
         row, current, pinned, real, fewest, most, words = job
-        struck = noise(cells, words[0]) < jnp.where(row > 0, thresholds[1], thresholds[0])
+        bits = noise(cells, words[0])
+        struck = bits < jnp.where(row > 0, thresholds[1], thresholds[0])
+        # thresholds are multiples of 2**16 or nearly so: below them the low bits are still uniform
         room = (problem.gpus - row + 1).astype(jnp.uint32)
-        drawn = ((noise(cells, words[1]) >> 16) * room >> 16).astype(row.dtype)
+        drawn = ((bits & 0xFFFF) * room >> 16).astype(row.dtype)
         row = jnp.where(struck & real, row + drawn, row)
         row = jnp.where(pinned, current, row)
         distributed = (_count(row)[1] > 1)[:, None] & (row > 0)
         two_distributed = two_distributed | (one_distributed & distributed)
         one_distributed = one_distributed | distributed
         row = jnp.where(two_distributed & problem.exclusive, 0, row)
-        row = _limit_row(row, most, problem.max_nodes, cells, words[2])
+        row = _limit_row(row, most, problem.max_nodes, cells, words[1])
         row = jnp.minimum(row, free)
         free = free - row
         row = jnp.where((_count(row)[0] < fewest)[:, None], 0, row)

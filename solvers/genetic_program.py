@@ -26,9 +26,6 @@ BLOCK = 128
 #: Most children that are made at once.
 LARGEST_BATCH = 32
 
-#: Most children that are made at once.
-LARGEST_BATCH = 32
-
 
 class Population(NamedTuple):
     """Members, in places some of which may be vacant.
@@ -115,38 +112,6 @@ def _pair_up(
     return Parents(pairs.reshape(-1)[:children], pairs[:, ::-1].reshape(-1)[:children], cut)
 
 
-class Parents(NamedTuple):
-    """Who mates for every child, (children,) each.
-
-    A child has the rows before `cut` of member `other` and the rest of member `own`.
-    """
-
-    own: Array
-    other: Array
-    cut: Array
-
-
-def batch_size(population: int) -> int:
-    """Children made at once: few, so that they stay in cache and a refill costs little."""
-    return min(-(-population // 4), LARGEST_BATCH)
-
-
-def _pair_up(
-    problem: Problem, population: Population, words: Array, children: int, options: GeneticOptions
-) -> Parents:
-    """Tournaments, then pairs of winners, each with two children and a point of crossover."""
-    matings = -(-children // 2)
-    winners = tournament(
-        words[:2], population.objectives, population.crowding, population.valid, 2 * matings
-    )
-    pairs = winners.reshape(matings, 2)
-    counters = lax.iota(jnp.uint32, matings)
-    cut = jnp.floor(uniform(counters, words[2]) * problem.num_jobs).astype(jnp.int32)
-    crossed = uniform(counters, words[3]) < options.crossover_probability
-    cut = jnp.repeat(jnp.where(crossed, cut, 0), 2)[:children]
-    return Parents(pairs.reshape(-1)[:children], pairs[:, ::-1].reshape(-1)[:children], cut)
-
-
 def _mate(
     problem: Problem, population: Population, parents: Parents, seeding: Array, key: Array,
     options: GeneticOptions, power: float,
@@ -154,13 +119,13 @@ def _mate(
     """One batch of children: crossover, mutation, repair; if seeding, repair alone."""
     size = parents.own.size
     # one draw of words for everything: each call of the generator takes its time to compile
-    words = jax.random.bits(key, (2, problem.pinned.size, 3, 2), jnp.uint32)
+    words = jax.random.bits(key, (problem.pinned.size, 5, 2), jnp.uint32)
     children, used, jobs_on = recombine(
-        problem, population.replicas, *parents, ~seeding, words[0], options
+        problem, population.replicas, *parents, ~seeding, words[:, :3], options
     )
     never, sometimes = jnp.uint32(0), growth_thresholds(problem, used, jobs_on)
     empty, taken = (jnp.where(seeding, never, threshold) for threshold in sometimes)
-    repaired = grow_and_repair(problem, children, (empty, taken), words[1])
+    repaired = grow_and_repair(problem, children, (empty, taken), words[:, 3:])
     objectives = jnp.stack(evaluate(problem, repaired, power), axis=-1)
     return Population(
         repaired.replicas, objectives, jnp.zeros(size, jnp.float64), repaired.digest,
@@ -232,16 +197,6 @@ def _select(population: Population, children: Population, words: Array) -> Popul
     parents = population._replace(crowding=crowding[:places], valid=lives[:places])
     offered = children._replace(crowding=crowding[places:])
     return _place(parents, ~parents.valid, offered, lives[places:])
-
-
-def _vacant(replicas: Array) -> Population:
-    """Members without objectives, none of them valid."""
-    places = replicas.shape[1]
-    zero = jnp.zeros(places, jnp.float64)
-    return Population(
-        replicas, jnp.zeros((places, 2), jnp.float64), zero, jnp.zeros(places, jnp.uint64),
-        jnp.zeros(places, bool),
-    )  # fmt: skip
 
 
 def _vacant(replicas: Array) -> Population:

@@ -1,5 +1,7 @@
 """The exact solver: the pattern program, decided by HiGHS through prices and a core."""
 
+from contextlib import suppress
+
 from goodalloc.formulations.choices import enumerate_choices
 from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.models.allocation import Allocation
@@ -13,6 +15,9 @@ from goodalloc.solvers.pattern_oracle import PatternOracle
 from goodalloc.solvers.result import Answer, Incumbent
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.ties import canonical
+
+#: Time for the greedy allocation that stands in when a limit is reached: late, but not by much.
+FALL_BACK_SECONDS = 0.3
 
 
 def solve_highs(
@@ -48,25 +53,29 @@ def solve_highs(
         oracle, instance, choices.job, choices.utility, start=usable, gap=stop.gap, leximin=leximin
     )
     allocation, bound, source = outcome.allocation, outcome.bound, "pattern program"
-    if watch.limit is not None:
+    limit = watch.limit
+    if limit is not None:
         allocation = _fall_back(instance, allocation)
         knapsack = knapsack_bound(instance)
         if knapsack < bound:
             bound, source = knapsack, "knapsack"
     value = fitness(instance, allocation) if allocation is not None else 0.0
     proven = allocation is not None and bound - value <= stop.gap * abs(bound)
+    if proven and not leximin:  # whose other ranks no bound covers
+        limit = None
     if allocation is not None and proven and break_ties:
-        allocation = canonical(instance, allocation, watch, leximin=leximin)
+        with suppress(KeyboardInterrupt):  # a proven optimum is there already
+            allocation = canonical(instance, allocation, watch, leximin=leximin)
         value = fitness(instance, allocation)
     history = () if allocation is None else (Incumbent(watch.seconds, oracle.nodes, value, bound),)
     return Answer(
-        allocation, bound, source, proven, None if proven else watch.limit, history, oracle.nodes,
+        allocation, bound, source, proven, limit, history, oracle.nodes,
         oracle.build_seconds,
     )  # fmt: skip
 
 
 def _fall_back(instance: Instance, allocation: Allocation | None) -> Allocation | None:
     """The better of what was found in time and the greedy allocation."""
-    greedy = solve_greedy(instance).allocation
+    greedy = solve_greedy(instance, stop=Stop(seconds=FALL_BACK_SECONDS)).allocation
     candidates = [a for a in (allocation, greedy) if a is not None]
     return max(candidates, key=lambda a: fitness(instance, a), default=None)

@@ -47,7 +47,14 @@ class PatternOracle:
     nodes: int = 0
 
     def __call__(self, request: Request) -> Reply:
-        """Minimise the request's cost; exact unless the watch runs out."""
+        """Minimise the request's cost; exact unless the watch runs out or somebody presses Ctrl-C."""
+        try:
+            return self._answer(request)
+        except KeyboardInterrupt:
+            self.watch.interrupted = True
+            return Reply(None, -math.inf)
+
+    def _answer(self, request: Request) -> Reply:
         allowed = ~request.forbidden(self.choices.utility)
         if np.bincount(self.choices.job[allowed], minlength=self.instance.num_jobs).min() == 0:
             return Reply(None, math.inf)

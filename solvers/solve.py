@@ -87,8 +87,9 @@ def certify(
     if allocation is not None:
         broken = violations(instance, allocation)
         if broken:
-            more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-            message = f"infeasible allocation refused: {broken[0]}{more}"
+            first, *others = broken
+            more = f" (and {len(others)} more)" if others else ""
+            message = f"infeasible allocation refused: {first}{more}"
             allocation = None
         else:
             value = fitness(instance, allocation)
