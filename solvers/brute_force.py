@@ -11,12 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.power_cost import settled_level
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
 from goodalloc.models.objective import utility_table
+from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.result import Answer
+from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.ties import canonical
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -135,8 +139,16 @@ def optimal_allocations(instance: Instance, tolerance: float = 1e-12) -> list[Al
     return [found.allocation(int(index)) for index in best]
 
 
-def solve_brute_force(instance: Instance) -> Answer:
-    """Decide a tiny round by trying every allocation; the first of the best is returned.
+def solve_brute_force(instance: Instance, *, break_ties: bool = True) -> Answer:
+    """Decide a tiny round by trying every allocation.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    break_ties
+        Of the best allocations return the one that the stated rule prefers (see `ties`), as every
+        exact road does; otherwise the first that was met.
 
     Raises
     ------
@@ -144,10 +156,25 @@ def solve_brute_force(instance: Instance) -> Answer:
         If the instance is too large to enumerate.
     """
     found = enumerate_allocations(instance)
-    fitness = np.asarray(power_mean(found.utility, instance.rules.power))
-    best = int(np.argmax(fitness))
+    power = instance.rules.power
+    fitness = np.asarray(power_mean(found.utility, power))
+    preferred = fitness
+    if math.isinf(power):  # the extreme utility alone leaves nearly everything open
+        gentler = np.asarray(power_mean(found.utility, math.copysign(1.0, power)))
+        preferred = np.where(fitness >= fitness.max() * (1 - 1e-12), gentler, -np.inf)
+    best = int(np.argmax(preferred))
+    settled = settled_level(found.utility[best], power) if math.isfinite(power) else None
+    if settled is not None:  # the settled jobs outweigh all others: those decide among equals
+        ranked = np.sort(found.utility, axis=1)
+        count = int(np.count_nonzero(found.utility[best] <= settled))
+        as_good = (ranked[:, :count] >= ranked[best, :count] * (1 - 1e-12)).all(axis=1)
+        others = np.asarray(power_mean(ranked[:, count:], power))
+        best = int(np.argmax(np.where(as_good, others, -np.inf)))
+    allocation = found.allocation(best)
+    if break_ties:
+        allocation = canonical(instance, allocation, Watch(Stop()))
     return Answer(
-        found.allocation(best),
+        allocation,
         float(fitness[best]),
         "enumeration",
         proven=True,

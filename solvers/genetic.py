@@ -1,9 +1,9 @@
 """Pollux's genetic algorithm (OSDI'21, section 4.2.1), seeded and compiled.
 
 NSGA-II with the operators and the repair of the artifact. It differs from the original in what a
-compiled program of fixed shapes asks for: rounds of mating are bounded
-(`GeneticOptions.mating_rounds`), duplicates are found by a 64-bit hash, and the random numbers are
-others.
+compiled program of fixed shapes asks for: children that replace duplicates are made in batches
+and bounded in number (`GeneticOptions.mating_rounds`), duplicates are found by a 64-bit hash, and
+the random numbers are others.
 """
 
 import time
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
+from goodalloc.models.objective import fitness
+from goodalloc.solvers.genetic_compile import CompiledBlock, compile_block
 from goodalloc.solvers.genetic_operators import Problem
 from goodalloc.solvers.genetic_options import GeneticOptions
 from goodalloc.solvers.genetic_problem import (
@@ -24,13 +26,17 @@ from goodalloc.solvers.genetic_problem import (
     initial_members,
     pad_members,
     repair_order,
+    without_broken_rows,
 )
-from goodalloc.solvers.genetic_program import BLOCK, CompiledBlock, Progress, compile_block, unborn
+from goodalloc.solvers.genetic_program import BLOCK, Progress, unborn
 from goodalloc.solvers.result import Answer, Incumbent, Limit
 from goodalloc.solvers.stop import Stop
 
 #: Wall-clock seconds of work between two looks at the clock, roughly.
 BLOCK_SECONDS = 0.1
+
+#: Seconds by which a run may exceed its limit: no generation begins that would take longer.
+OVERRUN_SECONDS = 0.5
 
 #: Generations that no run reaches.
 UNLIMITED = 2**30
@@ -45,15 +51,16 @@ class Evolution:
     population
         Replicas of every member, shape (members, jobs, nodes), the fittest first.
     fitness, cluster_utility
-        The two objectives of every member, shape (members,).
+        The two objectives of every member, shape (members,); cluster utility is NaN if no
+        generation was done.
     generations
-        Generations done, the initial population counted as the first.
+        Generations done, the initial population counted as the first; 0 if time was over before.
     history
-        Improvements of the best fitness; seconds do not count compilation.
+        Improvements of the best fitness; seconds count from the call, compilation included.
     limit
         What ended the run.
     compile_seconds
-        Time spent on compiling, 0 if the programs were there.
+        Time spent on waiting for compilation, 0 if the program was there.
     """
 
     population: NDArray[np.int64]
@@ -100,6 +107,8 @@ def solve_genetic(
         The round.
     stop
         Limits on the search; `Stop.iterations`, where given, takes the place of `generations`.
+        `Stop.seconds` counts compilation in: if that alone takes longer, the start comes back,
+        freed of rows that break a rule, and a later call finds the program compiled.
     seed
         Seed of all random numbers: equal seeds give equal allocations.
     start
@@ -150,6 +159,7 @@ def evolve(
     ValueError
         As `solve_genetic`.
     """
+    begin = time.perf_counter()
     stop, options = stop or Stop(), options or GeneticOptions()
     limit = stop.iterations or generations
     if limit is None and stop.seconds is None and stop.no_improvement is None:
@@ -161,13 +171,29 @@ def evolve(
     with jax.enable_x64(True):
         problem = build_problem(instance, order)
         key = jax.random.key(seed, impl="threefry2x32")
-        block = compile_block(problem, options, instance.rules.power)
-        begin = time.perf_counter()
+        left = None if stop.seconds is None else stop.seconds - (time.perf_counter() - begin)
+        block = compile_block(problem, options, instance.rules.power, left)
+        if block is None:
+            return _unstarted(instance, members, order, begin)
         progress = unborn(*pad_members(members[:, order], problem, options.population))
         progress, history, reached = _run(
             block, problem, progress, key, stop.replace(iterations=limit or UNLIMITED), begin
         )
     return _evolution(progress, order, history, reached, block.seconds)
+
+
+def _unstarted(
+    instance: Instance, members: NDArray[np.int64], order: NDArray[np.int64], begin: float
+) -> Evolution:
+    """What is there when time is over before anything ran: the first member or what runs now."""
+    given = [members[0], instance.current.matrix()]
+    usable = [without_broken_rows(instance, member, order) for member in given]
+    best = max(usable, key=lambda allocation: fitness(instance, allocation))
+    value, seconds = fitness(instance, best), time.perf_counter() - begin
+    return Evolution(
+        best.matrix()[None], np.array([value]), np.array([np.nan]), 0,
+        (Incumbent(seconds, 0, value),), Limit.TIME, seconds,
+    )  # fmt: skip
 
 
 def _run(
@@ -177,32 +203,35 @@ def _run(
     patience = np.int32(stop.no_improvement or UNLIMITED)
     history: list[Incumbent] = []
     done, best, size, reached = 0, -np.inf, 1, None
+    started = time.perf_counter()
     progress = block.run(problem, progress, key, np.int32(1), patience)
     try:
         while reached is None:
             now, curve = int(progress.generation), np.asarray(progress.curve)
             seconds = time.perf_counter() - begin
-            for generation, fitness in enumerate(curve[: now - done].tolist(), start=done + 1):
-                if fitness > best:
-                    best = fitness
-                    history.append(Incumbent(seconds, generation, fitness))
+            for generation, value in enumerate(curve[: now - done].tolist(), start=done + 1):
+                if value > best:
+                    best = value
+                    history.append(Incumbent(seconds, generation, value))
             stale = now - int(progress.improved)
             reached = stop.reached(seconds=seconds, iterations=now, stale=stale)
+            each = (begin + seconds - started) / max(now - done, 1)
+            if stop.seconds is not None and seconds + each > stop.seconds + OVERRUN_SECONDS:
+                reached = reached or Limit.TIME
             if reached is None:
+                left = BLOCK_SECONDS if stop.seconds is None else stop.seconds - seconds
+                size = _next_block(size, each, left)
                 until = np.int32(min(now + size, stop.iterations or UNLIMITED))
+                done, started = now, time.perf_counter()
                 progress = block.run(problem, progress, key, until, patience)
-                progress.best.block_until_ready()
-                took = time.perf_counter() - begin - seconds
-                done, size = now, _next_block(size, took, stop.seconds, seconds)
     except KeyboardInterrupt:
         reached = Limit.INTERRUPTED
     return progress, tuple(history), reached
 
 
-def _next_block(size: int, took: float, limit: float | None, seconds: float) -> int:
+def _next_block(size: int, each: float, left: float) -> int:
     """Generations of the next block: about `BLOCK_SECONDS` of work, less when time is short."""
-    left = BLOCK_SECONDS if limit is None else min(BLOCK_SECONDS, limit - seconds - took)
-    return int(min(max(left * size / max(took, 1e-6), 1), 4 * size, BLOCK))
+    return int(min(max(min(BLOCK_SECONDS, left) / max(each, 1e-6), 1), 4 * size, BLOCK))
 
 
 def _evolution(

@@ -167,9 +167,9 @@ def grow_and_repair(
         row, current, pinned, real, fewest, most, words = job
         bits = noise(cells, words[0])
         struck = bits < jnp.where(row > 0, thresholds[1], thresholds[0])
-        # thresholds are multiples of 2**16 or nearly so: below them the low bits are still uniform
+        # multiplied once more, what lies below a threshold is uniform again: one draw serves both
         room = (problem.gpus - row + 1).astype(jnp.uint32)
-        drawn = ((bits & 0xFFFF) * room >> 16).astype(row.dtype)
+        drawn = ((bits * jnp.uint32(0x9E3779B9) >> 16) * room >> 16).astype(row.dtype)
         row = jnp.where(struck & real, row + drawn, row)
         row = jnp.where(pinned, current, row)
         distributed = (_count(row)[1] > 1)[:, None] & (row > 0)

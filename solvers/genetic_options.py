@@ -23,9 +23,10 @@ class GeneticOptions:
     drop_rate
         Probability that an entry of such a row is set to 0.
     mating_rounds
-        Rounds of mating a generation at most. Duplicates are not let in; another round replaces
-        them. The artifact makes up to 100 attempts, each for the missing children alone; here every
-        round makes a full set of children and stops counting when there are enough.
+        Bounds the children made in a generation, in populations. Duplicates are not let in;
+        further children replace them, made in batches of a quarter of the population (32 at most)
+        until there are enough. The artifact makes up to 100 attempts, each for the missing children
+        alone.
 
     Raises
     ------

@@ -94,6 +94,32 @@ def _checked(member: NDArray[Any], shape: tuple[int, int]) -> NDArray[np.int64]:
     return member.astype(np.int64)
 
 
+def without_broken_rows(
+    instance: Instance, member: NDArray[np.int64], order: NDArray[np.int64]
+) -> Allocation:
+    """A feasible allocation at no cost: job after job, a row that breaks a rule goes to 0.
+
+    What is left to a run whose time is over before the program, and with it the true repair, is
+    compiled.
+    """
+    rules, free = instance.rules, instance.cluster.node_gpus.copy()
+    current, kept = instance.current.matrix(), np.zeros_like(member)
+    shared = np.zeros(free.size, dtype=bool)
+    for job in order:
+        row = current[job] if instance.pinned[job] else member[job]
+        nodes = np.flatnonzero(row)
+        distributed = nodes.size > 1 and rules.interference_avoidance
+        if (
+            instance.min_replicas[job] <= row.sum() <= instance.max_replicas[job]
+            and nodes.size <= rules.max_nodes_per_job
+            and not (row > free).any()
+            and not (distributed and shared[nodes].any())
+        ):
+            kept[job], free = row, free - row
+            shared[nodes] |= distributed
+    return Allocation.from_matrix(kept)
+
+
 def pad_members(members: NDArray[np.int64], problem: Problem, places: int) -> tuple[Any, Any]:
     """The first generation in the layout of the program, and which places it takes."""
     gpus = np.asarray(problem.gpus)

@@ -1,9 +1,7 @@
 """The genetic algorithm as one compiled program: a block of generations."""
 
-import time
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -216,7 +214,7 @@ def unborn(replicas: Array, valid: Array) -> Progress:
     return Progress(population, never, jnp.float64(-1.0), jnp.int32(0), curve)
 
 
-def _block(
+def run_block(
     problem: Problem, progress: Progress, key: Array, until: Array, patience: Array, *,
     options: GeneticOptions, power: float,
 ) -> Progress:  # fmt: skip
@@ -243,43 +241,3 @@ def _block(
     key_words = jax.random.key_data(key)
     result: Progress = lax.while_loop(going, generation, progress)
     return result
-
-
-@dataclass(frozen=True)
-class CompiledBlock:
-    """The compiled program for one shape of problem, and how long compiling it took."""
-
-    run: Any
-    seconds: float
-
-
-def compile_block(problem: Problem, options: GeneticOptions, power: float) -> CompiledBlock:
-    """The program for problems of this shape; compiled once, `seconds` is 0 when it was there."""
-    shapes = tuple((array.shape, array.dtype.name) for array in problem)
-    before = _compiled.cache_info().misses
-    block = _compiled(shapes, options, power, jax.default_backend())
-    return block if _compiled.cache_info().misses > before else CompiledBlock(block.run, 0.0)
-
-
-@lru_cache(maxsize=32)
-def _compiled(
-    shapes: tuple[tuple[tuple[int, ...], str], ...],
-    options: GeneticOptions,
-    power: float,
-    backend: str,
-) -> CompiledBlock:
-    del backend  # it only tells the entries of the cache apart
-    begin = time.perf_counter()
-    like: Any = jax.ShapeDtypeStruct
-    problem = Problem(*(like(shape, name) for shape, name in shapes))
-    jobs, nodes = problem.current.shape
-    progress = jax.eval_shape(
-        unborn,
-        like((jobs, options.population, nodes), problem.current.dtype),
-        like((options.population,), "bool"),
-    )
-    key = jax.eval_shape(partial(jax.random.key, impl="threefry2x32"), 0)
-    block = jax.jit(partial(_block, options=options, power=power))
-    number = like((), "int32")
-    compiled = block.lower(problem, progress, key, number, number).compile()
-    return CompiledBlock(compiled, time.perf_counter() - begin)

@@ -21,6 +21,8 @@ from goodalloc.solvers.stop import Stop
 
 Floats = NDArray[np.float64]
 
+#: What HiGHS says of a relaxation that some columns are missing from.
+NO_SOLUTION = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kModelEmpty)
 #: How long after its limit a run may still return by itself, in seconds.
 GRACE = 0.5
 
@@ -176,12 +178,17 @@ def run_relaxation(program: Program, priced: NDArray[np.bool_], watch: Watch) ->
     order = np.flatnonzero(inside)
     solver = new_solver(presolve="off", solver="simplex", simplex_strategy=1)
     solver.passModel(program.columns(inside).highs_model(relaxed=True))
-    iterations = 0
+    iterations, fresh = 0, True
     while True:
         returned = run_in_time(solver, watch)
         status = solver.getModelStatus() if returned else None
         solved = status == highspy.HighsModelStatus.kOptimal
-        infeasible = status == highspy.HighsModelStatus.kInfeasible
+        infeasible = status in NO_SOLUTION
+        if returned and not solved and not infeasible and not fresh and watch.limit is None:
+            solver.clearSolver()  # the primal simplex method got lost: start afresh with the dual
+            solver.setOptionValue("simplex_strategy", 1)
+            fresh = True
+            continue
         if not solved and (not infeasible or inside.all()):
             return Outcome(None, finished=infeasible)
         info, solution = solver.getInfo(), solver.getSolution()
@@ -195,6 +202,7 @@ def run_relaxation(program: Program, priced: NDArray[np.bool_], watch: Watch) ->
         inside[entering] = True
         order = np.concatenate([order, entering])
         solver.setOptionValue("simplex_strategy", 4)  # primal: the basis stays primal feasible
+        fresh = False
     values = np.zeros(program.num_columns)
     values[order] = solution.col_value
     objective = float(info.objective_function_value)

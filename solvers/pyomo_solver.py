@@ -16,9 +16,11 @@ from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.hierarchy import maximise_power_mean
+from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.oracle import Reply, Request
 from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.ties import canonical
 
 #: Costs are scaled so that the gap to close is this, well above the solvers' tolerances …
 GAP_IN_PROGRAM = 1e-5
@@ -135,6 +137,7 @@ def solve_pyomo(
     start: Allocation | None = None,
     solver_name: str = "highs",
     leximin: bool = False,
+    break_ties: bool = True,
 ) -> Answer:
     """Decide a round by the node-indexed program.
 
@@ -151,6 +154,8 @@ def solve_pyomo(
         where installed.
     leximin
         At p = -inf: also maximise the second-least utility, then the third, …
+    break_ties
+        Among equally good allocations return the one that the stated rule prefers (see `ties`).
 
     Raises
     ------
@@ -170,10 +175,13 @@ def solve_pyomo(
         gap=stop.gap,
         leximin=leximin,
     )
-    value = 0.0 if outcome.allocation is None else fitness(instance, outcome.allocation)
-    proven = outcome.allocation is not None and outcome.bound - value <= stop.gap * outcome.bound
+    allocation = outcome.allocation
+    value = 0.0 if allocation is None else fitness(instance, allocation)
+    proven = allocation is not None and outcome.bound - value <= stop.gap * outcome.bound
+    if allocation is not None and proven and break_ties:
+        allocation = canonical(instance, allocation, Watch(stop, oracle.begin), leximin=leximin)
     return Answer(
-        outcome.allocation,
+        allocation,
         outcome.bound,
         "node-indexed program",
         proven=proven,

@@ -1,7 +1,8 @@
 """The rule that decides between equally good allocations.
 
 Exact solvers stop at whichever optimum they meet first, and over a day that alone moves results.
-So among all allocations whose objective equals the optimum (to a relative 1e-10) the one returned
+So among all allocations whose objective equals the optimum (to a relative 1e-10; at p = -inf whose
+harmonic, at +inf whose arithmetic mean is then best) the one returned
 
 1. keeps the placement of the most running jobs,
 2. then uses the fewest GPUs,
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind, enumerate_choices
+from goodalloc.formulations.node_program import build_node_program
 from goodalloc.formulations.patterns import Limit, build_patterns
 from goodalloc.formulations.power_cost import (
     AtMost,
@@ -34,7 +36,7 @@ from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utilities
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
-from goodalloc.solvers.place import place
+from goodalloc.solvers.place import MOST_NODE_COLUMNS, place
 
 Floats = NDArray[np.float64]
 
@@ -184,7 +186,15 @@ def _preferred(
         taken = choices.where(np.flatnonzero(outcome.values[: len(choices)] > 0.5))
         if place(instance, taken, watch) is not None:
             return taken
-    return None
+    if len(choices) * instance.cluster.num_nodes > MOST_NODE_COLUMNS:
+        return None
+    by_node = build_node_program(
+        instance, choices, preference(instance, choices), limits=tuple(rows)
+    )
+    outcome = run_mixed_integer(by_node.program, watch, gap=0.5)
+    if outcome.values is None:
+        return None
+    return choices.where(np.flatnonzero(outcome.values[: len(choices)] > 0.5))
 
 
 def _as_good(

@@ -1,5 +1,6 @@
 """Pollux's genetic algorithm: feasible, seeded, monotone, with the published operators."""
 
+import time
 from typing import Any
 
 import jax
@@ -19,7 +20,12 @@ from goodalloc.models.rules import Rules
 from goodalloc.solvers.genetic import Evolution, evolve, solve_genetic
 from goodalloc.solvers.genetic_operators import grow_and_repair, growth_thresholds, noise, recombine
 from goodalloc.solvers.genetic_options import GeneticOptions
-from goodalloc.solvers.genetic_problem import build_problem, initial_members, repair_order
+from goodalloc.solvers.genetic_problem import (
+    build_problem,
+    initial_members,
+    repair_order,
+    without_broken_rows,
+)
 from goodalloc.solvers.genetic_selection import (
     crowding_distances,
     dominates,
@@ -123,7 +129,7 @@ def test_repaired_members_obey_every_rule(
             generator.random(shape) < density
         )
         rows[len(order) :] = 0
-        words = jax.random.bits(jax.random.key(seed), (shape[0], 3, 2), jnp.uint32)
+        words = jax.random.bits(jax.random.key(seed), (shape[0], 2, 2), jnp.uint32)
         strikes = jnp.full(shape[1:], 2**30 if grow else 0, jnp.uint32)
         repaired = jitted_repair(problem, jnp.asarray(rows, jnp.int8), (strikes, strikes), words)
         members = np.asarray(repaired.replicas)
@@ -152,7 +158,7 @@ def test_repair_is_the_published_one_step_by_step() -> None:
         problem = build_problem(instance, np.arange(10))
         rows = np.zeros((problem.current.shape[0], 30, 5), np.int8)
         rows[:10] = states.transpose(1, 0, 2)
-        words = jnp.zeros((rows.shape[0], 3, 2), jnp.uint32)
+        words = jnp.zeros((rows.shape[0], 2, 2), jnp.uint32)
         never = jnp.zeros((30, 5), jnp.uint32)
         repaired = jitted_repair(problem, jnp.asarray(rows), (never, never), words)
         found = np.asarray(repaired.replicas)[:10].transpose(1, 0, 2)
@@ -171,7 +177,7 @@ def test_nodes_lose_replicas_beyond_the_limit_in_random_order() -> None:
     with jax.enable_x64(True):
         problem = build_problem(instance, np.arange(1))
         rows = jnp.zeros((problem.current.shape[0], 4000, 4), jnp.int8).at[0].set(1)
-        words = jax.random.bits(jax.random.key(1), (rows.shape[0], 3, 2), jnp.uint32)
+        words = jax.random.bits(jax.random.key(1), (rows.shape[0], 2, 2), jnp.uint32)
         never = jnp.zeros((4000, 4), jnp.uint32)
         kept = np.asarray(jitted_repair(problem, rows, (never, never), words).replicas)[0]
     assert (kept.sum(1) == 3).all()
@@ -235,7 +241,7 @@ def test_growth_redraws_between_the_value_and_the_gpus_of_the_node() -> None:
     with jax.enable_x64(True):
         problem = build_problem(instance, np.arange(1))
         rows = jnp.zeros((problem.current.shape[0], 4000, 4), jnp.int8).at[0, :, 2].set(1)
-        words = jax.random.bits(jax.random.key(4), (rows.shape[0], 3, 2), jnp.uint32)
+        words = jax.random.bits(jax.random.key(4), (rows.shape[0], 2, 2), jnp.uint32)
         always = jnp.full((4000, 4), 2**32 - 1, jnp.uint32)
         never = jnp.zeros((4000, 4), jnp.uint32)
         values = np.asarray(jitted_repair(problem, rows, (never, always), words).replicas)[0]
@@ -348,7 +354,7 @@ def test_fitness_holds_for_every_power(power: float) -> None:
         problem = build_problem(instance, order)
         rows = np.zeros((problem.current.shape[0], 16, len(NODES)), np.int8)
         rows[: len(order)] = np.random.default_rng(0).integers(0, 2, rows[: len(order)].shape)
-        words = jnp.zeros((rows.shape[0], 3, 2), jnp.uint32)
+        words = jnp.zeros((rows.shape[0], 2, 2), jnp.uint32)
         never = jnp.zeros(rows.shape[1:], jnp.uint32)
         repaired = jitted_repair(problem, jnp.asarray(rows), (never, never), words)
         found = np.asarray(jitted_evaluate(problem, repaired, power)[0])
@@ -359,10 +365,31 @@ def test_fitness_holds_for_every_power(power: float) -> None:
         assert value == pytest.approx(expected, rel=1e-10)
 
 
-def test_cluster_utility_is_speedup_per_gpu_of_the_nodes_in_use(evolution: Evolution) -> None:
-    """The second objective lies where speedups of tables up to 18 GPUs put it; none is negative."""
-    assert (evolution.cluster_utility >= 0).all()
-    assert evolution.non_dominated().shape[0] >= 1
+def test_cluster_utility_is_speedup_per_gpu_of_the_nodes_in_use(
+    instance: Instance, evolution: Evolution
+) -> None:
+    """The second objective of every member equals the quotient, summed up job by job."""
+    gpus = instance.cluster.node_gpus
+    for member, found in zip(evolution.population, evolution.cluster_utility, strict=True):
+        total = 0.0
+        for job, row in zip(instance.jobs, member, strict=True):
+            assert isinstance(job.model, SpeedupTable)
+            if row.any():
+                speedups = job.model[int((row > 0).sum() > 1)]
+                total += speedups[min(int(row.sum()), len(speedups)) - 1]
+        in_use = gpus[member.any(axis=0)].sum()
+        assert found == pytest.approx(total / max(in_use, 1), rel=1e-12)
+    assert len(set(evolution.cluster_utility)) > 1
+
+
+def test_the_front_is_what_no_member_dominates(evolution: Evolution) -> None:
+    """Among the members that go on to the next round none dominates another; the best is there."""
+    front = {member.tobytes() for member in evolution.non_dominated()}
+    values = np.stack([evolution.fitness, evolution.cluster_utility], axis=1)
+    for value, member in zip(values, evolution.population, strict=True):
+        beaten = any((v >= value).all() and (v > value).any() for v in values)
+        assert beaten != (member.tobytes() in front)
+    assert front
 
 
 def test_equal_seeds_give_equal_populations(instance: Instance, evolution: Evolution) -> None:
@@ -414,6 +441,34 @@ def test_limits_end_the_run(instance: Instance) -> None:
     stale = solve_genetic(instance, generations=None, stop=Stop(no_improvement=15))
     assert stale.limit is Limit.NO_IMPROVEMENT
     assert stale.iterations == stale.history[-1].iteration + 15
+
+
+def test_time_counts_compilation(instance: Instance) -> None:
+    """When time is over before the program is compiled, a feasible start comes back at once."""
+    begin = time.perf_counter()
+    answer = solve_genetic(instance, population=7, stop=Stop(seconds=0.01))
+    assert time.perf_counter() - begin < 1.0
+    assert (answer.limit, answer.iterations) == (Limit.TIME, 0)
+    assert answer.allocation is not None
+    assert violations(instance, answer.allocation) == ()
+    assert answer.history[0].fitness == fitness(instance, answer.allocation)
+    later = solve_genetic(instance, population=7, generations=3)
+    assert (later.limit, later.iterations) == (Limit.ITERATIONS, 3)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), max_nodes=st.integers(1, 4), avoid=st.booleans())
+def test_a_start_without_broken_rows_obeys_every_rule(
+    seed: int, max_nodes: int, avoid: bool
+) -> None:
+    """Whatever matrix goes in, what comes out passes the checker and has rows of it, or none."""
+    instance = make_instance(seed, max_nodes_per_job=max_nodes, interference_avoidance=avoid)
+    member = np.random.default_rng(seed).integers(0, 3, (instance.num_jobs, len(NODES)))
+    kept = without_broken_rows(instance, member, repair_order(instance))
+    assert violations(instance, kept) == ()
+    matrix = kept.matrix()
+    same = (matrix == member).all(1) | ~matrix.any(1)
+    assert (same | instance.pinned).all()
 
 
 def test_an_interrupt_keeps_the_incumbent(

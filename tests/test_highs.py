@@ -138,7 +138,7 @@ def test_time_limit_holds_at_every_power(power: float) -> None:
 
 
 def test_leximin_cut_short_says_so() -> None:
-    """The least utility may be proved by then; that the other ranks are not is told by the limit."""
+    """The least utility may be proved by then; the limit tells that the other ranks are not."""
     instance = full_round(power=-math.inf)
     answer = solve_highs(instance, stop=Stop(seconds=1e-9), leximin=True)
     check_stopped(instance, answer, optimum_of(instance))

@@ -1,0 +1,71 @@
+"""Compilation of the genetic algorithm, on threads of its own, within a limit of time."""
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+
+from goodalloc.solvers.genetic_operators import Problem
+from goodalloc.solvers.genetic_options import GeneticOptions
+from goodalloc.solvers.genetic_program import run_block, unborn
+
+#: Shape and type of every array of a problem.
+Shapes = tuple[tuple[tuple[int, ...], str], ...]
+
+
+@dataclass(frozen=True)
+class CompiledBlock:
+    """The compiled program for one shape of problem, and how long compiling it was waited for."""
+
+    run: Any
+    seconds: float
+
+
+def compile_block(
+    problem: Problem, options: GeneticOptions, power: float, seconds: float | None = None
+) -> CompiledBlock | None:
+    """The program for problems of this shape, or None if it is not there within the seconds.
+
+    Each program is compiled once, on a thread of its own: what comes too late for one call is there
+    for the next. `CompiledBlock.seconds` is the time this call waited, 0 when it was there.
+    """
+    begin = time.perf_counter()
+    shapes = tuple((array.shape, array.dtype.name) for array in problem)
+    device = jax.config.jax_default_device
+    pending = _compiling(shapes, options, power, jax.default_backend(), device)
+    ready = pending.done()
+    try:
+        run = pending.result(None if seconds is None else max(seconds, 0.0))
+    except TimeoutError:
+        return None
+    return CompiledBlock(run, 0.0 if ready else time.perf_counter() - begin)
+
+
+@lru_cache(maxsize=32)
+def _compiling(
+    shapes: Shapes, options: GeneticOptions, power: float, backend: str, device: Any
+) -> "Future[Any]":
+    del backend  # it only tells the entries of the cache apart
+    executor = ThreadPoolExecutor(1, thread_name_prefix="compile")
+    pending = executor.submit(_compile, shapes, options, power, device)
+    executor.shutdown(wait=False)
+    return pending
+
+
+def _compile(shapes: Shapes, options: GeneticOptions, power: float, device: Any) -> Any:
+    like: Any = jax.ShapeDtypeStruct
+    with jax.enable_x64(True), jax.default_device(device):  # settings of JAX belong to a thread
+        problem = Problem(*(like(shape, name) for shape, name in shapes))
+        jobs, nodes = problem.current.shape
+        progress = jax.eval_shape(
+            unborn,
+            like((jobs, options.population, nodes), problem.current.dtype),
+            like((options.population,), "bool"),
+        )
+        key = jax.eval_shape(partial(jax.random.key, impl="threefry2x32"), 0)
+        block = jax.jit(partial(run_block, options=options, power=power))
+        number = like((), "int32")
+        return block.lower(problem, progress, key, number, number).compile()
