@@ -96,6 +96,13 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--state", default="cold", help="cold, running, disturbed or settled")
     parser.add_argument("--rules", default="default", help="preset: default or osdi21")
+    parser.add_argument(
+        "--power", type=any_number, help="power of the mean, such as 0, -10 or -inf (default: -1)"
+    )
+    parser.add_argument(
+        "--interference-avoidance", action=argparse.BooleanOptionalAction,
+        help="at most one distributed job a node (default: yes)",
+    )  # fmt: skip
     parser.add_argument("--name", help="name of the instance")
     parser.add_argument("--out", metavar="FILE", help="where to write it (default: print it)")
 
@@ -157,6 +164,18 @@ def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
         return value
 
     return parse
+
+
+def any_number(text: str) -> float:
+    """A type of argument: a number, infinities included."""
+    complaint = f"got {text!r}; expected a number, inf or -inf"
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(complaint) from None
+    if math.isnan(value):
+        raise argparse.ArgumentTypeError(complaint)
+    return value
 
 
 def whole(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:

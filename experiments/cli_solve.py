@@ -167,13 +167,18 @@ def generate_command(arguments: argparse.Namespace) -> Output:
     if arguments.rules not in PRESETS:
         known = ", ".join(PRESETS)
         raise ValueError(f"argument --rules: got {arguments.rules!r}; expected one of {known}.")
+    rules = PRESETS[arguments.rules]
+    if arguments.power is not None:
+        rules = rules.replace(power=arguments.power)
+    if arguments.interference_avoidance is not None:
+        rules = rules.replace(interference_avoidance=arguments.interference_avoidance)
     cluster = None
     if arguments.group is not None:
         cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
     instance = generate(
         arguments.seed, arguments.jobs, arguments.nodes, arguments.gpus_per_node,
         cluster=cluster, load=arguments.load, state=arguments.state,
-        rules=PRESETS[arguments.rules], name=arguments.name,
+        rules=rules, name=arguments.name,
     )  # fmt: skip
     if arguments.out is None:
         return Output(instance_text(instance).rstrip(), instance_to_dict(instance))

@@ -117,6 +117,10 @@ class Program:
 
         if path.suffix not in {".mps", ".lp"}:
             raise ValueError(f"File '{path}': expected a name that ends in .mps or .lp.")
+        try:
+            path.open("wb").close()  # HiGHS crashes where it cannot write
+        except OSError as error:
+            raise ValueError(f"File '{path}' cannot be written ({error.strerror}).") from error
         solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.setOptionValue("output_flag", False)
         lp = self.highs_model()

@@ -51,6 +51,15 @@ def test_exact_solvers_agree_with_enumeration(first: int) -> None:
         check_exact(seed, EXACT)
 
 
+@pytest.mark.parametrize("first", range(200, 230, 10))
+def test_exact_solvers_return_the_same_allocation(first: int) -> None:
+    """Equal optima are told apart by the stated rule, whoever found which."""
+    for seed in range(first, first + 10):
+        instance = random_instance(seed)
+        found = [solve(instance, name).allocation for name in ("brute_force", *EXACT)]
+        assert found[0] == found[1] == found[2], instance.name
+
+
 @pytest.mark.parametrize("power", [-100.0, -30.0, -5.0, -0.3, 1e-6, 3.0, 10.0, 30.0])
 def test_exact_solvers_agree_at_unusual_powers(power: float) -> None:
     """Powers whose terms span up to hundreds of orders of magnitude, or hardly differ."""

@@ -1,0 +1,212 @@
+"""The front door: any way to name a solver, every answer checked, every option known."""
+
+import dataclasses
+import math
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import numpy as np
+import pytest
+
+from goodalloc.formulations.knapsack import knapsack_bound
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.cluster import Cluster
+from goodalloc.models.instance import Instance
+from goodalloc.models.job import Job
+from goodalloc.models.objective import fitness, utility_table
+from goodalloc.solvers import base
+from goodalloc.solvers.base import SOLVERS, call_solver, find_solver, solver_names
+from goodalloc.solvers.result import Answer, Limit, SolveError, Status
+from goodalloc.solvers.solve import certify, solve
+from goodalloc.solvers.stop import Stop
+from tests.random_instances import random_instance
+
+INSTANCE = Instance(Cluster.uniform(2, 2), (Job("one", age=1e5), Job("two", age=1e5)), name="pair")
+
+
+@pytest.fixture(autouse=True)
+def _utilities() -> None:
+    """Without compiling."""
+    utility_table(INSTANCE, "numpy")
+
+
+def one_each(instance: Instance) -> Allocation:
+    """A solver that knows nothing of stop, seed and start: one GPU for every job."""
+    return Allocation.from_matrix(np.eye(instance.num_jobs, instance.cluster.num_nodes))
+
+
+def test_a_name_a_path_and_a_function_are_the_same() -> None:
+    """Three ways to say greedy."""
+    from goodalloc.solvers.greedy import solve_greedy
+
+    path = SOLVERS["greedy"]
+    results = [solve(INSTANCE, solver) for solver in ("greedy", path, solve_greedy)]
+    assert [result.solver for result in results] == ["greedy", path, "solve_greedy"]
+    assert results[0].allocation == results[1].allocation == results[2].allocation
+
+
+def test_the_exact_solver_is_the_default() -> None:
+    """Proven optimal, by a name of its own."""
+    result = solve(INSTANCE)
+    assert (result.solver, result.status, result.instance) == ("highs", Status.OPTIMAL, "pair")
+    assert result.gap <= 1e-9
+    assert result.raise_for_status() is result
+
+
+def test_entry_points_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another distribution's solver, by the name that it registered."""
+    point = EntryPoint("mine", f"{__name__}:one_each", base.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(EntryPoint, "load", lambda self: one_each)
+
+    def registered(group: str, name: str | None = None) -> list[EntryPoint]:
+        assert group == base.ENTRY_POINT_GROUP
+        return [point] if name in (None, "mine") else []
+
+    monkeypatch.setattr(base, "entry_points", registered)
+    assert find_solver("mine") is one_each
+    assert solver_names() == (*SOLVERS, "mine")
+    assert solve(INSTANCE, "mine").allocation == one_each(INSTANCE)
+    assert find_solver("greedy").__name__ == "solve_greedy"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("magic", r"Solver 'magic' is unknown; expected one of highs, .*package\.module:function"),
+        ("no.such.module:solve", "'no.such.module:solve' cannot be loaded"),
+        ("math:no_such_function", "'math:no_such_function' cannot be loaded"),
+        ("math:pi", "'math:pi' is a float; expected a function"),
+        (":solve", "':solve' cannot be loaded"),
+    ],
+)
+def test_unknown_solvers_are_refused(name: str, words: str) -> None:
+    """One sentence that names it."""
+    with pytest.raises(ValueError, match=words):
+        solve(INSTANCE, name)
+
+
+def test_stop_seed_and_start_reach_a_solver_that_takes_them() -> None:
+    """All three, or those it cares for, or none; any option if it takes any."""
+    seen: dict[str, Any] = {}
+
+    def takes_all(instance: Instance, **options: Any) -> Allocation:
+        seen.update(options)
+        return one_each(instance)
+
+    def takes_seed(instance: Instance, seed: int) -> Allocation:
+        seen["only_seed"] = seed
+        return one_each(instance)
+
+    start, stop = one_each(INSTANCE), Stop(seconds=5.0)
+    solve(INSTANCE, takes_all, stop=stop, seed=7, start=start, strength=11)
+    assert seen == {"stop": stop, "seed": 7, "start": start, "strength": 11}
+    assert solve(INSTANCE, takes_seed, seed=3).seed == 3
+    assert seen["only_seed"] == 3
+    assert solve(INSTANCE, one_each, stop=stop, start=start).status is Status.FEASIBLE
+
+
+@pytest.mark.parametrize(
+    ("solver", "option", "words"),
+    [
+        ("highs", "leximax", r"Option 'leximax' is unknown to solver 'highs'; expected .*leximin"),
+        ("greedy", "leximin", "Option 'leximin' is unknown to solver 'greedy'; expected none"),
+        (one_each, "speed", "Option 'speed' is unknown to solver 'one_each'; expected none"),
+        (SOLVERS["knapsack"], "fast", "Option 'fast' .*solve_knapsack'; expected one of exact"),
+    ],
+)
+def test_options_that_a_solver_does_not_take_are_refused(
+    solver: Any, option: str, words: str
+) -> None:
+    """One sentence that names the option and the solver."""
+    with pytest.raises(ValueError, match=words):
+        solve(INSTANCE, solver, **{option: True})
+
+
+def test_a_function_that_takes_no_instance_is_refused() -> None:
+    """Neither `dict` nor a function of nothing is a solver."""
+    for function in (dict, lambda: None):
+        with pytest.raises(ValueError, match="does not say that it takes an instance"):
+            solve(INSTANCE, function)
+
+
+@pytest.mark.parametrize("kind", ["answer", "allocation", "matrix", "list", "nothing"])
+def test_every_kind_of_reply_becomes_an_answer(kind: str) -> None:
+    """An answer as it is, an allocation, a matrix, a list of lists, or None."""
+    allocation = one_each(INSTANCE)
+    reply = {
+        "answer": Answer(allocation),
+        "allocation": allocation,
+        "matrix": allocation.matrix(),
+        "list": allocation.matrix().tolist(),
+        "nothing": None,
+    }[kind]
+    answer = call_solver(lambda instance: reply, INSTANCE, {})
+    assert answer == Answer(None if kind == "nothing" else allocation)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        ([[3, 0], [0, 1]], "infeasible allocation refused: Node 'node-0' holds 3 replicas"),
+        ([[1, 1], [2, 2]], r"infeasible allocation refused: .* \(and \d more\)"),
+        ([[1, 0, 0], [0, 1, 0]], "infeasible allocation refused: .* 2 jobs by 3 nodes"),
+        ([[1, 0]], "infeasible allocation refused: .* 1 jobs by 2 nodes"),
+    ],
+)
+def test_infeasible_answers_are_dropped_and_said(matrix: list[list[int]], words: str) -> None:
+    """No allocation, no fitness, a bound all the same, and a message."""
+    result = solve(INSTANCE, lambda instance: Allocation.from_matrix(matrix))
+    assert result.allocation is None
+    assert math.isnan(result.fitness)
+    assert math.isnan(result.gap)
+    assert result.status is Status.UNKNOWN
+    assert result.bound == knapsack_bound(INSTANCE)
+    with pytest.raises(ValueError, match=words):
+        raise ValueError(result.message)
+    with pytest.raises(SolveError, match=words):
+        result.raise_for_status()
+
+
+def test_fitness_is_recomputed_and_a_bound_is_found() -> None:
+    """A solver without a bound is given the knapsack's, or the one that is known."""
+    result = solve(INSTANCE, one_each)
+    assert result.fitness == fitness(INSTANCE, one_each(INSTANCE))
+    assert (result.bound, result.bound_source) == (knapsack_bound(INSTANCE), "knapsack")
+    assert result.status is Status.FEASIBLE
+    given = solve(INSTANCE, one_each, bound=2.5)
+    assert (given.bound, given.bound_source) == (2.5, "given")
+    kept = solve(INSTANCE, lambda instance: Answer(one_each(instance), 0.9, "mine"), bound=2.5)
+    assert (kept.bound, kept.bound_source) == (0.9, "mine")
+
+
+@pytest.mark.parametrize(("gap", "status"), [(0.2, Status.OPTIMAL), (0.01, Status.FEASIBLE)])
+def test_status_goes_by_the_gap_that_was_asked_for(gap: float, status: Status) -> None:
+    """Ten per cent below the bound is optimal to a gap of 0.2, and not to one of 0.01."""
+    allocation = one_each(INSTANCE)
+    bound = fitness(INSTANCE, allocation) / 0.9
+    result = solve(INSTANCE, lambda instance: Answer(allocation, bound), stop=Stop(gap=gap))
+    assert result.status is status
+    assert result.gap == pytest.approx(0.1)
+    assert certify(INSTANCE, Answer(allocation, bound), "mine", gap=gap).status is status
+
+
+def test_what_the_solver_counts_is_passed_on() -> None:
+    """Limit, history, iterations, building time and message stand in the result."""
+    answer = Answer(
+        one_each(INSTANCE), 1.0, "mine", False, Limit.ITERATIONS, (), 17, 0.25, "well done"
+    )
+    result = solve(INSTANCE, lambda instance: answer)
+    assert result.limit is Limit.ITERATIONS
+    assert (result.iterations, result.build_seconds, result.message) == (17, 0.25, "well done")
+    assert result.solve_seconds >= 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.fitness = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("gap", [0.1, 1e-9])
+def test_exact_results_are_optimal_to_the_gap_asked_for(gap: float) -> None:
+    """The solver and the certificate mean the same gap."""
+    for seed in range(91_000, 91_010):
+        result = solve(random_instance(seed), stop=Stop(gap=gap))
+        assert result.status is Status.OPTIMAL
+        assert result.gap <= gap
