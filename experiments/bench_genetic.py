@@ -1,153 +1,248 @@
-"""Benchmark of the genetic algorithm; `python -m goodalloc.experiments.bench_genetic`.
+"""How far the genetic algorithm is from the optimum, in what time, and what it would take.
 
-Each row of the CSV is one run at the published budget (population 100, 100 generations) on a
-generated instance: the seconds of the run without compilation, its processor seconds, the seconds
-of compilation (0 where a program was there), the generation of the last improvement, and the
-fitness beside that of the greedy algorithm, of the local search, and an upper bound.
+Run as ``python -m goodalloc.experiments.bench_genetic --out results/genetic``. On every generated
+round the optimum is proved first; gaps are relative to it (to the proven bound where the proof took
+too long). `runs.csv` has one run a row at the published budget (population 100, 100 generations),
+from three starts: the current placements (``none``), the greedy allocation beside them
+(``greedy``), and the non-dominated members that such a run leaves behind on the same round
+(``population``, as Pollux starts its next round). `budget.csv` has longer runs, and the
+generations that they needed to come near enough; `curves.csv` all their improvements.
 """
-
-from __future__ import annotations
 
 import argparse
 import csv
-import logging
+import statistics
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 from goodalloc.data.generator import State, generate
-from goodalloc.formulations.knapsack import knapsack_bound
-from goodalloc.models.objective import fitness, utility_table
-from goodalloc.solvers.genetic import evolve
-from goodalloc.solvers.genetic_options import GeneticOptions
+from goodalloc.experiments.genetic_plot import plot_genetic
+from goodalloc.experiments.plots import save
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import utility_table
+from goodalloc.solvers.genetic import Evolution, evolve
 from goodalloc.solvers.greedy import solve_greedy
-from goodalloc.solvers.local_search import solve_local_search
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import TextIO
-
-    from goodalloc.models.instance import Instance
-
-LOGGER = logging.getLogger(__name__)
+from goodalloc.solvers.solve import solve
+from goodalloc.solvers.stop import Stop
 
 #: Jobs and nodes of the instances, four GPUs a node.
-SIZES = ("16x4", "40x16", "160x16", "160x64", "500x128")
+SIZES = "40x16,160x16,160x64,500x128"
+
+STATES = "cold,disturbed"
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+#: Gap within which an allocation counts as near enough.
+NEAR = 0.01
+
+
+@dataclass(frozen=True)
+class Round:
+    """An instance with what is known about it: the greedy allocation and the proven bound."""
+
+    size: str
+    state: str
+    instance: Instance
+    greedy: Allocation | None
+    bound: float
+    proven: bool
+    proof_seconds: float
+
+    def gap(self, fitness: float) -> float:
+        """Relative distance of a fitness from the bound."""
+        return max(1.0 - fitness / self.bound, 0.0)
 
 
 class Run(NamedTuple):
-    """One row of the table."""
+    """One row of `runs.csv`; seconds do not count compilation."""
 
-    instance: str
-    jobs: int
-    nodes: int
+    size: str
+    state: str
+    start: str
     seed: int
     seconds: float
     processor_seconds: float
-    compile_seconds: float
     last_improvement: int
     fitness: float
-    greedy: float
-    local_search: float
     bound: float
+    proven: bool
+    gap: float
+    proof_seconds: float
+
+
+class Budget(NamedTuple):
+    """One row of `budget.csv`; generations and seconds until near enough are empty if never."""
+
+    size: str
+    state: str
+    start: str
+    seed: int
+    generations: int
+    seconds: float
+    gap: float
+    near_generations: int | None
+    near_seconds: float | None
+
+
+class Point(NamedTuple):
+    """One row of `curves.csv`: the gap from this generation on."""
+
+    size: str
+    state: str
+    start: str
+    seed: int
+    generation: int
+    seconds: float
     gap: float
 
 
-def run_instance(
-    instance: Instance,
-    seeds: Sequence[int],
-    options: GeneticOptions,
-    generations: int,
-    bound: Callable[[Instance], float] = knapsack_bound,
-) -> Iterator[Run]:
-    """Run the genetic algorithm with every seed.
-
-    Parameters
-    ----------
-    instance
-        The round.
-    seeds
-        One run each.
-    options, generations
-        Parameters and budget of the algorithm.
-    bound
-        An upper bound on the fitness, or the optimum: what the gap refers to.
-    """
+def prepare(size: str, state: State, seed: int, proof_limit: float) -> Round:
+    """Generate a round, prove its optimum, and compile the genetic algorithm for it."""
+    jobs, nodes = (int(part) for part in size.split("x"))
+    instance = generate(seed, jobs, nodes, 4, state=state)
     utility_table(instance)
-    greedy = solve_greedy(instance).allocation
-    polished = solve_local_search(instance, start=greedy).allocation
-    assert greedy is not None
-    assert polished is not None
-    reference = fitness(instance, greedy), fitness(instance, polished), bound(instance)
-    compiling = evolve(instance, generations=1, options=options).compile_seconds
+    begin = time.perf_counter()
+    optimum = solve(instance, "highs", stop=Stop(seconds=proof_limit))
+    proof_seconds = time.perf_counter() - begin
+    compiling = evolve(instance, generations=1).compile_seconds
+    sys.stderr.write(
+        f"{size} {state}: optimum {optimum.fitness:.6g}, gap {optimum.gap:.1e}, "
+        f"proof {proof_seconds:.2f} s, compilation {compiling:.1f} s\n"
+    )
+    return Round(
+        size, state, instance, solve_greedy(instance).allocation, optimum.bound,
+        optimum.gap <= 1e-6, proof_seconds,
+    )  # fmt: skip
+
+
+def published_runs(round_: Round, seeds: Sequence[int]) -> Iterator[Run]:
+    """Runs at the published budget, every seed from every start."""
     for seed in seeds:
-        begin, busy = time.perf_counter(), time.process_time()
-        found = evolve(instance, seed=seed, generations=generations, options=options)
-        seconds, processor = time.perf_counter() - begin, time.process_time() - busy
-        value = fitness(instance, found.best)
-        LOGGER.info("%s, seed %d: %.4g in %.3g s", instance.name, seed, value, seconds)
-        yield Run(
-            instance.name, instance.num_jobs, instance.cluster.num_nodes, seed, seconds, processor,
-            compiling, found.history[-1].iteration, value, *reference,
-            gap=1.0 - value / reference[2],
-        )  # fmt: skip
-        compiling = 0.0
+        yield _measure(round_, "greedy", seed, start=round_.greedy)[0]
+        run, left = _measure(round_, "none", seed)
+        yield run
+        yield _measure(round_, "population", seed, warm_population=left.non_dominated())[0]
 
 
-def write_rows(rows: Iterator[Run], stream: TextIO) -> None:
-    """Write the runs as CSV, one by one as they come, numbers to six digits."""
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(Run._fields)
-    for row in rows:
-        writer.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row])
-        stream.flush()
+def _measure(round_: Round, name: str, seed: int, **given: Any) -> tuple[Run, Evolution]:
+    """One run at the published budget; of the warm one the seed is another than of the first."""
+    begin, busy = time.perf_counter(), time.process_time()
+    later = 10_000 if name == "population" else 0
+    found = evolve(round_.instance, seed=seed + later, **given)
+    seconds, processor = time.perf_counter() - begin, time.process_time() - busy
+    value = float(found.fitness[0])
+    last = found.history[-1].iteration
+    run = Run(
+        round_.size, round_.state, name, seed, seconds, processor, last, value, round_.bound,
+        round_.proven, round_.gap(value), round_.proof_seconds,
+    )  # fmt: skip
+    return run, found
 
 
-def _size(text: str) -> tuple[int, int]:
-    """Jobs and nodes from a text such as 160x16."""
-    jobs, _, nodes = text.partition("x")
-    if not (jobs.isdecimal() and nodes.isdecimal() and int(jobs) and int(nodes)):
-        raise argparse.ArgumentTypeError(f"size is '{text}'; expected JOBSxNODES, as 160x16.")
-    return int(jobs), int(nodes)
+def longer_runs(
+    round_: Round, seeds: Sequence[int], stop: Stop
+) -> Iterator[tuple[Budget, list[Point]]]:
+    """Runs until a limit, from the current placements and from the greedy allocation."""
+    for seed in seeds:
+        for start, given in (("none", None), ("greedy", round_.greedy)):
+            label = (round_.size, round_.state, start, seed)
+            begin = time.perf_counter()
+            found = evolve(round_.instance, seed=seed, start=given, generations=None, stop=stop)
+            seconds = time.perf_counter() - begin
+            points = [
+                Point(*label, step.iteration, step.seconds, round_.gap(step.fitness))
+                for step in found.history
+            ]
+            near = next((point for point in points if point.gap <= NEAR), None)
+            reached = (near.generation, near.seconds) if near else (None, None)
+            yield Budget(*label, found.generations, seconds, points[-1].gap, *reached), points
+
+
+class Table(Generic[Row]):
+    """A CSV file that is written row by row, and its rows."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.rows: list[Row] = []
+        self._path = path
+        path.write_text(",".join(columns) + "\n", encoding="utf-8")
+
+    def add(self, row: Row) -> None:
+        """Keep a row and write it at once, numbers to six digits."""
+        self.rows.append(row)
+        with self._path.open("a", encoding="utf-8", newline="") as stream:
+            cells = [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
+            csv.writer(stream, lineterminator="\n").writerow(cells)
+
+
+def summary(runs: Sequence[Run], budgets: Sequence[Budget]) -> str:
+    """A table of medians and the worst, by size, state and start."""
+    lines = [
+        f"{'size':>8} {'state':>9} {'start':>10} {'runs':>4} {'median gap':>10} {'worst':>8} "
+        f"{'median s':>8} {'cpu s':>6}   generations to {NEAR:.0%} (reached; median gap at the end)"
+    ]
+    for key in dict.fromkeys((run.size, run.state, run.start) for run in runs):
+        group = [run for run in runs if run[:3] == key]
+        gaps = [run.gap for run in group]
+        line = (
+            f"{key[0]:>8} {key[1]:>9} {key[2]:>10} {len(group):>4} "
+            f"{statistics.median(gaps):>10.3%} {max(gaps):>8.3%} "
+            f"{statistics.median(run.seconds for run in group):>8.2f} "
+            f"{statistics.median(run.processor_seconds for run in group):>6.2f}"
+        )
+        longer = [budget for budget in budgets if budget[:3] == key]
+        if longer:
+            near = [b.near_generations for b in longer if b.near_generations is not None]
+            text = f"{statistics.median(near):g}" if near else "never"
+            most = max(budget.generations for budget in longer)
+            end = statistics.median(budget.gap for budget in longer)
+            line += f"   {text} ({len(near)} of {len(longer)} within {most}; {end:.3%})"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench_genetic", description=__doc__)
+    parser.add_argument("--sizes", default=SIZES, help="jobs x nodes, by commas")
+    parser.add_argument("--states", default=STATES, help="states of the generator, by commas")
+    parser.add_argument("--instance-seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=20, help="runs at the published budget")
+    parser.add_argument("--budget-seeds", type=int, default=3, help="longer runs")
+    parser.add_argument("--generations", type=int, default=2000, help="most, of a longer run")
+    parser.add_argument("--seconds", type=float, default=30.0, help="limit of a longer run")
+    parser.add_argument("--proof-seconds", type=float, default=60.0, help="limit of a proof")
+    parser.add_argument("--out", type=Path, default=Path("results/genetic"), help="folder")
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line.
-
-    Parameters
-    ----------
-    argv
-        Arguments without the name of the programme; those of the process if None.
-    """
-    parser = argparse.ArgumentParser(prog="bench_genetic", description=main.__doc__)
-    parser.add_argument("--sizes", nargs="+", type=_size, default=[_size(size) for size in SIZES])
-    parser.add_argument("--gpus", type=int, default=4, help="GPUs a node")
-    parser.add_argument("--states", nargs="+", choices=get_args(State), default=["running"])
-    parser.add_argument("--instance-seed", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=5, help="runs on each instance")
-    parser.add_argument("--population", type=int, default=100)
-    parser.add_argument("--generations", type=int, default=100)
-    parser.add_argument("--output", type=Path, help="CSV file; standard output if not given")
+    """Run the benchmark from the command line; write three tables and a picture, print one."""
+    parser = _parser()
     given = parser.parse_args(argv)
-    for option in ("gpus", "seeds", "generations"):
-        if getattr(given, option) < 1:
-            parser.error(f"--{option} is {getattr(given, option)}; expected 1 or more.")
-    options = GeneticOptions(population=given.population)
-    rows = (
-        row
-        for jobs, nodes in given.sizes
-        for state in given.states
-        for row in run_instance(
-            generate(given.instance_seed, jobs, nodes, given.gpus, state=state),
-            range(given.seeds), options, given.generations,
-        )
-    )  # fmt: skip
-    if given.output is None:
-        write_rows(rows, sys.stdout)
-    else:
-        with given.output.open("w", encoding="utf-8", newline="") as stream:
-            write_rows(rows, stream)
+    states = given.states.split(",")
+    for state in states:
+        if state not in get_args(State):
+            parser.error(f"--states names '{state}'; expected {', '.join(get_args(State))}.")
+    given.out.mkdir(parents=True, exist_ok=True)
+    runs = Table[Run](given.out / "runs.csv", Run._fields)
+    budgets = Table[Budget](given.out / "budget.csv", Budget._fields)
+    curves = Table[Point](given.out / "curves.csv", Point._fields)
+    stop = Stop(seconds=given.seconds, iterations=given.generations)
+    for size in given.sizes.split(","):
+        for state in states:
+            round_ = prepare(size, state, given.instance_seed, given.proof_seconds)
+            for run in published_runs(round_, range(given.seeds)):
+                runs.add(run)
+            for budget, points in longer_runs(round_, range(given.budget_seeds), stop):
+                budgets.add(budget)
+                for point in points:
+                    curves.add(point)
+    sys.stdout.write(summary(runs.rows, budgets.rows))
+    save(plot_genetic(runs.rows, curves.rows, budgets.rows), given.out / "genetic.png")
     return 0
 
 

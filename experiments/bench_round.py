@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from goodalloc.data.generator import State, generate
+from goodalloc.experiments.plots import plot_scaling, save
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utility_table
 from goodalloc.models.rules import Rules
@@ -98,7 +99,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             file.flush()
             rows.append(row)
     _summarise(rows)
+    picture = arguments.out.with_suffix(".png")
+    save(plot_scaling(_curves(rows)), picture)
+    sys.stdout.write(f"written: {arguments.out}, {picture}\n")
     return 0
+
+
+def _curves(rows: list[dict[str, Any]]) -> dict[str, dict[int, list[float]]]:
+    """Seconds by power and number of jobs, over all shapes, states and seeds."""
+    curves: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        curve = curves.setdefault(f"p = {row['power']:g}", {})
+        curve.setdefault(row["jobs"], []).append(row["seconds"])
+    return curves
 
 
 def _summarise(rows: list[dict[str, Any]]) -> None:

@@ -57,6 +57,10 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_solve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help=FILE_HELP)
     parser.add_argument(
+        "--leximin", action="store_true",
+        help="at power -inf: also the second-least utility, then the third, …",
+    )  # fmt: skip
+    parser.add_argument(
         "--solver", default="highs", help="name, or package.module:function (default: highs)"
     )
     _add_limits(parser, seconds=None)

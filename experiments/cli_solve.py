@@ -4,6 +4,7 @@ import argparse
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
@@ -36,7 +37,10 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     start = _start(arguments.start, instance)
     utility_table(instance)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
-    result = solve(instance, arguments.solver, stop=stop, seed=arguments.seed, start=start)
+    options: dict[str, Any] = {"leximin": True} if arguments.leximin else {}
+    result = solve(
+        instance, arguments.solver, stop=stop, seed=arguments.seed, start=start, **options
+    )
     text = solve_text(instance, result)
     if arguments.out is not None:
         write_result(result, instance, arguments.out)

@@ -198,6 +198,39 @@ def _draw_profiles(ax: "Axes", profiles: Mapping[str, Profile]) -> None:
     _finish(ax)
 
 
+def plot_scaling(
+    seconds: Mapping[str, Mapping[int, Sequence[float]]], ax: "Axes | None" = None
+) -> "Axes":
+    """Time against the number of jobs, one line a group: medians, with the range as whiskers.
+
+    A dashed line of slope 1 shows what growing in proportion to the size would look like.
+    """
+    ax = ax or new_axes()
+    smallest = min(jobs for group in seconds.values() for jobs in group)
+    largest = max(jobs for group in seconds.values() for jobs in group)
+    bottoms = []
+    for index, (name, group) in enumerate(seconds.items()):
+        jobs = sorted(group)
+        middle = np.array([np.median(group[j]) for j in jobs])
+        spread = [[m - min(group[j]), max(group[j]) - m] for j, m in zip(jobs, middle, strict=True)]
+        ax.errorbar(
+            jobs, middle, np.array(spread).T, label=name, color=COLOURS[index % len(COLOURS)],
+            marker=MARKERS[index % len(MARKERS)], markersize=5, capsize=3, linewidth=1.5,
+        )  # fmt: skip
+        bottoms.append(middle[0])
+    start = min(bottoms) / 2
+    ax.plot(
+        [smallest, largest], [start, start * largest / smallest], "--", color="0.6",
+        label="in proportion to the jobs",
+    )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("jobs")
+    ax.set_ylabel("instance to checked, proven allocation (s)")
+    _finish(ax)
+    return ax
+
+
 def _finish(ax: "Axes") -> None:
     ax.grid(color="#DDDDDD", linewidth=0.6)
     ax.set_axisbelow(True)

@@ -139,9 +139,12 @@ def plainly_in_order(model: GoodputModel) -> bool:
 def _numbers(name: str, field: str, value: Array) -> Array:
     """Return a value as an array of numbers, or refuse it."""
     try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: {field} is {value!r}; expected a finite number.") from None
+        numbers = np.asarray(value)
+    except ValueError:  # lists of unequal lengths
+        numbers = np.asarray(None)
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: {field} is {value!r}; expected a finite number.")
+    return numbers
 
 
 def _require(

@@ -34,8 +34,8 @@ def compile_block(
     """
     begin = time.perf_counter()
     shapes = tuple((array.shape, array.dtype.name) for array in problem)
-    device = jax.config.jax_default_device
-    pending = _compiling(shapes, options, power, jax.default_backend(), device)
+    (device,) = problem.gpus.devices()
+    pending = _compiling(shapes, options, power, device)
     ready = pending.done()
     try:
         run = pending.result(None if seconds is None else max(seconds, 0.0))
@@ -46,16 +46,15 @@ def compile_block(
 
 @lru_cache(maxsize=32)
 def _compiling(
-    shapes: Shapes, options: GeneticOptions, power: float, backend: str, device: Any
+    shapes: Shapes, options: GeneticOptions, power: float, device: jax.Device
 ) -> "Future[Any]":
-    del backend  # it only tells the entries of the cache apart
     executor = ThreadPoolExecutor(1, thread_name_prefix="compile")
     pending = executor.submit(_compile, shapes, options, power, device)
     executor.shutdown(wait=False)
     return pending
 
 
-def _compile(shapes: Shapes, options: GeneticOptions, power: float, device: Any) -> Any:
+def _compile(shapes: Shapes, options: GeneticOptions, power: float, device: jax.Device) -> Any:
     like: Any = jax.ShapeDtypeStruct
     with jax.enable_x64(True), jax.default_device(device):  # settings of JAX belong to a thread
         problem = Problem(*(like(shape, name) for shape, name in shapes))

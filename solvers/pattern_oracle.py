@@ -47,7 +47,7 @@ class PatternOracle:
     nodes: int = 0
 
     def __call__(self, request: Request) -> Reply:
-        """Minimise the request's cost; exact unless the watch runs out or somebody presses Ctrl-C."""
+        """Minimise the request's cost; exact unless time runs out or Ctrl-C is pressed."""
         try:
             return self._answer(request)
         except KeyboardInterrupt:

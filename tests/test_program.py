@@ -79,7 +79,9 @@ def test_a_small_file_has_names_and_the_same_optimum(tmp_path: Path, suffix: str
     """Names by family and label; the offset is kept."""
     path = tmp_path / f"program{suffix}"
     small_program().write(path)
-    assert read(path) == (pytest.approx(0.5), ["real_0", "whole_0_of_one"], ["sum_0"])
+    optimum, columns, rows = read(path)
+    assert optimum == pytest.approx(0.5)
+    assert (columns, rows) == (["real_0", "whole_0_of_one"], ["sum_0"])
 
 
 @pytest.mark.parametrize("suffix", [".mps", ".lp"])

@@ -118,8 +118,9 @@ def test_options_that_a_solver_does_not_take_are_refused(
     solver: Any, option: str, words: str
 ) -> None:
     """One sentence that names the option and the solver."""
+    options: dict[str, Any] = {option: True}
     with pytest.raises(ValueError, match=words):
-        solve(INSTANCE, solver, **{option: True})
+        solve(INSTANCE, solver, **options)
 
 
 def test_a_function_that_takes_no_instance_is_refused() -> None:

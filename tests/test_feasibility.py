@@ -1,0 +1,129 @@
+"""The checker: each rule, broken by itself, is named once with the job or node and the amount."""
+
+import pytest
+
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.cluster import Cluster, NodeGroup
+from goodalloc.models.feasibility import Violation, violations
+from goodalloc.models.instance import Instance
+from goodalloc.models.job import Job
+from goodalloc.models.rules import Rules
+
+CLUSTER = Cluster((NodeGroup("big", 2, 4), NodeGroup("small", 1, 2)))
+JOBS = (
+    Job("wide", max_replicas=6),
+    Job("greedy", min_replicas=2, max_replicas=3),
+    Job("pinned", placement=((2, 1),), preemptible=False),
+)
+INSTANCE = Instance(CLUSTER, JOBS, Rules(max_nodes_per_job=2))
+
+FEASIBLE = [
+    [[0, 0, 0], [0, 0, 0], [0, 0, 1]],
+    [[2, 2, 0], [2, 0, 0], [0, 0, 1]],
+    [[4, 0, 0], [0, 2, 1], [0, 0, 1]],
+    [[0, 4, 1], [3, 0, 0], [0, 0, 1]],
+]
+
+BROKEN = [
+    (
+        [[4, 0, 0], [2, 0, 0], [0, 0, 1]],
+        "capacity",
+        "Node 'big-0' holds 6 replicas; it has 4 GPUs.",
+    ),
+    (
+        [[0, 0, 2], [0, 0, 0], [0, 0, 1]],
+        "capacity",
+        "Node 'small-0' holds 3 replicas; it has 2 GPUs.",
+    ),
+    (
+        [[4, 3, 0], [0, 0, 0], [0, 0, 1]],
+        "max_replicas",
+        "Job 'wide' has 7 replicas; max_replicas is 6.",
+    ),
+    (
+        [[0, 0, 0], [1, 0, 0], [0, 0, 1]],
+        "min_replicas",
+        "Job 'greedy' has 1 replicas; min_replicas is 2.",
+    ),
+    (
+        [[1, 1, 1], [0, 0, 0], [0, 0, 1]],
+        "max_nodes_per_job",
+        "Job 'wide' spans 3 nodes; max_nodes_per_job is 2.",
+    ),
+    (
+        [[1, 1, 0], [1, 1, 0], [0, 0, 1]],
+        "interference",
+        "Node 'big-0' is shared by distributed jobs wide, greedy.",
+    ),
+    (
+        [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
+        "pinned",
+        "Job 'pinned' is not preemptible and was moved or stopped.",
+    ),
+    (
+        [[0, 0, 0], [0, 0, 0], [1, 0, 0]],
+        "pinned",
+        "Job 'pinned' is not preemptible and was moved or stopped.",
+    ),
+    (
+        [[0, 0, 0], [0, 0, 0], [0, 0, 2]],
+        "pinned",
+        "Job 'pinned' is not preemptible and was moved or stopped.",
+    ),
+]
+
+
+@pytest.mark.parametrize("matrix", FEASIBLE)
+def test_a_feasible_allocation_breaks_no_rule(matrix: list[list[int]]) -> None:
+    """Idle, packed, beside a distributed job and on all GPUs."""
+    assert violations(INSTANCE, Allocation.from_matrix(matrix)) == ()
+
+
+@pytest.mark.parametrize(("matrix", "rule", "message"), BROKEN)
+def test_a_broken_rule_is_named_with_its_culprit(
+    matrix: list[list[int]], rule: str, message: str
+) -> None:
+    """The rule, and a sentence with the name and the amount; interference once a node."""
+    found = violations(INSTANCE, Allocation.from_matrix(matrix))
+    assert Violation(rule, message) in found
+    assert {violation.rule for violation in found} == {rule}
+    assert len(found) == (2 if rule == "interference" else 1)
+    assert str(found[0]) == found[0].message
+
+
+def test_all_broken_rules_are_listed() -> None:
+    """Jobs first, then nodes, each in order."""
+    found = violations(INSTANCE, Allocation.from_matrix([[5, 1, 1], [1, 0, 0], [0, 1, 0]]))
+    assert [violation.rule for violation in found] == [
+        "max_replicas", "max_nodes_per_job", "min_replicas", "pinned", "capacity",
+    ]  # fmt: skip
+
+
+def test_interference_is_a_rule_that_can_be_off() -> None:
+    """Without it distributed jobs share nodes."""
+    together = INSTANCE.replace(rules=Rules(interference_avoidance=False))
+    allocation = Allocation.from_matrix([[1, 1, 0], [1, 1, 0], [0, 0, 1]])
+    assert violations(together, allocation) == ()
+
+
+def test_a_distributed_job_may_share_nodes_with_others() -> None:
+    """One distributed job and any number of local ones."""
+    allocation = Allocation.from_matrix([[1, 1, 0], [0, 3, 0], [0, 0, 1]])
+    assert violations(INSTANCE, allocation) == ()
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2), (0, 0)])
+def test_another_shape_is_the_only_violation(shape: tuple[int, int]) -> None:
+    """Nothing else can be told."""
+    (found,) = violations(INSTANCE, Allocation.empty(*shape))
+    assert found.rule == "shape"
+    assert found.message == (
+        f"The allocation is {shape[0]} jobs by {shape[1]} nodes; the instance is 3 by 3."
+    )
+
+
+def test_a_job_that_is_not_preemptible_but_idle_is_free() -> None:
+    """Only running jobs are pinned."""
+    instance = Instance(CLUSTER, (Job("idle", preemptible=False),))
+    for matrix in ([[0, 0, 0]], [[2, 0, 0]]):
+        assert violations(instance, Allocation.from_matrix(matrix)) == ()
