@@ -18,7 +18,7 @@ STARTS = {
     "population": "population of a run before",
 }
 
-#: Gap in per cent at which no gap at all is drawn.
+#: Least gap in per cent that is told apart from none.
 NO_GAP = 1e-3
 
 
@@ -94,8 +94,10 @@ def plot_strips(runs: Sequence[Labelled], ax: "Axes") -> None:
             )  # fmt: skip
             ax.plot([centre - 0.12, centre + 0.12], [np.median(gaps)] * 2, color=COLOURS[number])
     ax.set_xticks(range(len(groups)), [f"{size}\n{state}" for size, state in groups])
-    ax.set_xlabel("jobs x nodes of four GPUs, and state")
-    ax.set_title("published budget: 100 members, 100 generations", fontsize="medium")
+    ax.set_title(
+        "published budget (100 members, 100 generations), by jobs x nodes of four GPUs",
+        fontsize="medium",
+    )
     _gap_axis(ax)
     legend_below(ax, markerscale=2)
     ax.grid(visible=False, axis="x")
@@ -136,11 +138,11 @@ def plot_curves(curves: Sequence[Curve], longer: Sequence[Longer], start: str, a
 
 
 def _gap_axis(ax: "Axes") -> None:
-    """A logarithmic axis of gaps, no gap at its foot."""
+    """A logarithmic axis of gaps, those too small to tell from none at its foot."""
     decades = [0.01, 0.1, 1.0, 10.0, 100.0]
     ax.set_yscale("log")
     ax.set_ylim(NO_GAP / 1.5, 150.0)
-    ax.set_yticks([NO_GAP, *decades], ["0", *(f"{decade:g}" for decade in decades)])
+    ax.set_yticks([NO_GAP, *decades], [f"≤ {NO_GAP:g}", *(f"{decade:g}" for decade in decades)])
     ax.set_ylabel("gap to the optimum (%)")
     ax.grid(color="#DDDDDD", linewidth=0.6)
     ax.set_axisbelow(True)

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
-from goodalloc.formulations.patterns import FreeNodes, Limit, free_nodes
+from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
+from goodalloc.formulations.residents import FreeNodes, free_nodes
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 

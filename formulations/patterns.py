@@ -43,45 +43,12 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
 from goodalloc.formulations.program import Program, ProgramBuilder
+from goodalloc.formulations.residents import FreeNodes, Offers, add_residents, free_nodes
 from goodalloc.models.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Limit = tuple[Floats, float]
-
-#: Most jobs that may stay on a node for which every set of them has a column of its own.
-MOST_STAYS = 5
-
-
-@dataclass(frozen=True)
-class FreeNodes:
-    """What is free on every node once the pinned jobs have theirs, and who else may stay there.
-
-    Parameters
-    ----------
-    gpus
-        GPUs not held by pinned jobs, shape (nodes,).
-    blocked
-        Whether a pinned distributed job keeps other distributed jobs away, shape (nodes,).
-    resident
-        Whether some job may keep its placement there, shape (nodes,).
-    stay_choice, stay_job, stay_node, stay_gpus, stay_spread
-        One entry for every (keep choice, node): which choice, whose, which node, its GPUs there,
-        and whether the job is distributed.
-    """
-
-    gpus: Indices
-    blocked: NDArray[np.bool_]
-    resident: NDArray[np.bool_]
-    stay_choice: Indices
-    stay_job: Indices
-    stay_node: Indices
-    stay_gpus: Indices
-    stay_spread: NDArray[np.bool_]
-
-    def label(self, stay: int) -> str:
-        """What a stay is called in a file: its node and its job."""
-        return f"{self.stay_node[stay]}_{self.stay_job[stay]}"
 
 
 @dataclass(frozen=True)
@@ -104,28 +71,6 @@ class PatternProgram:
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
     piece: dict[tuple[int, int], int] = field(default_factory=dict)
     exact: bool = False
-
-
-def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
-    """What the pinned jobs leave, and which placements may be kept."""
-    current, pinned = instance.current, instance.pinned
-    gpus = instance.cluster.node_gpus.copy()
-    held_by_pinned = pinned[current.job]
-    np.subtract.at(gpus, current.node[held_by_pinned], current.replicas[held_by_pinned])
-    spread = current.job_nodes[current.job] > 1
-    blocked = np.zeros(gpus.size, dtype=bool)
-    if instance.rules.interference_avoidance:
-        blocked[current.node[held_by_pinned & spread]] = True
-    choice_of_job = np.full(instance.num_jobs, -1)
-    keep = choices.of(Kind.KEEP)
-    choice_of_job[choices.job[keep]] = keep
-    stays = (choice_of_job[current.job] >= 0) & ~held_by_pinned
-    resident = np.zeros(gpus.size, dtype=bool)
-    resident[current.node[stays]] = True
-    return FreeNodes(
-        gpus, blocked, resident, choice_of_job[current.job[stays]], current.job[stays],
-        current.node[stays], current.replicas[stays], spread[stays],
-    )  # fmt: skip
 
 
 def build_patterns(
@@ -157,7 +102,7 @@ def build_patterns(
     jobs = builder.add_rows("one_choice", instance.num_jobs, lower=1.0, upper=1.0)  # (P2)
     builder.add_entries(jobs[choices.job], x, 1.0)
     free = free_nodes(instance, choices)
-    offers = _add_residents(builder, instance, free)
+    offers = add_residents(builder, instance, free)
     slots = _Slots.start(builder, free, offers, choices, x)
     several = choices.of(Kind.SEVERAL_NODES)
     if several.size:
@@ -169,114 +114,6 @@ def build_patterns(
     return PatternProgram(
         builder.build(), choices, free, *offers, slots.dist, slots.cut, slots.piece, exact,
     )  # fmt: skip
-
-
-Offers = tuple[Indices, Indices, Indices, NDArray[np.bool_]]
-
-
-def _add_residents(builder: ProgramBuilder, instance: Instance, free: FreeNodes) -> Offers:
-    """Columns ``t`` of the nodes where jobs may stay, with the rows that tie them to who stays."""
-    stays_of = np.bincount(free.stay_node, minlength=free.gpus.size)
-    parts = [_add_crowded(builder, instance, free, stays_of > MOST_STAYS)]
-    for count in range(1, MOST_STAYS + 1):
-        nodes = np.flatnonzero(stays_of == count)
-        if nodes.size:
-            parts.append(_add_states(builder, instance, free, nodes, count))
-    t, node, size, distributable = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return t, node, size, distributable
-
-
-def _add_states(
-    builder: ProgramBuilder, instance: Instance, free: FreeNodes, nodes: Indices, count: int
-) -> Offers:
-    """One column for every node and set of jobs that stay there: (P3) and (P4).
-
-    A column says who stays, so what it offers is known: the convex hull of the node's states.
-    """
-    at = np.flatnonzero(np.isin(free.stay_node, nodes))
-    stays = at[np.argsort(free.stay_node[at], kind="stable")].reshape(nodes.size, count)
-    member = (np.arange(2**count)[:, None] >> np.arange(count)) & 1  # (sets, stays)
-    size = free.gpus[nodes][:, None] - free.stay_gpus[stays] @ member.T
-    spread = free.stay_spread[stays].astype(np.int64) @ member.T
-    allowed = size >= 0
-    distributable = np.repeat(~free.blocked[nodes][:, None], 2**count, axis=1)
-    if instance.rules.interference_avoidance:
-        allowed &= spread + free.blocked[nodes][:, None] <= 1
-        distributable &= spread == 0
-    row, state = np.nonzero(allowed)
-
-    def name_state(i: int) -> str:
-        stayers = free.stay_job[stays[row[i]]][member[state[i]] > 0].tolist()
-        return "_".join(map(str, (nodes[row[i]], *(stayers or ["none"]))))
-
-    t = builder.add_columns("state", row.size, upper=1.0, label=name_state)
-    one = builder.add_rows(
-        "one_state", nodes.size, lower=1.0, upper=1.0, label=lambda i: str(nodes[i])
-    )  # (P3)
-    builder.add_entries(one[row], t, 1.0)
-    stay = builder.add_rows(
-        "stay", stays.size, lower=0.0, upper=0.0, label=lambda i: free.label(stays.ravel()[i])
-    )  # (P4)
-    builder.add_entries(stay, free.stay_choice[stays].ravel(), -1.0)
-    column, which = np.nonzero(member[state])
-    builder.add_entries(stay[row[column] * count + which], t[column], 1.0)
-    return t, nodes[row], size[row, state], distributable[row, state]
-
-
-def _add_crowded(
-    builder: ProgramBuilder, instance: Instance, free: FreeNodes, crowded: NDArray[np.bool_]
-) -> Offers:
-    """Columns ``t`` and rows (P5)-(P8) of nodes with too many stays to list their sets."""
-    nodes = np.flatnonzero(crowded)
-    here = np.flatnonzero(crowded[free.stay_node])
-    choice, at, gpus = free.stay_choice[here], free.stay_node[here], free.stay_gpus[here]
-    has_spread = np.zeros(free.gpus.size, dtype=bool)
-    if instance.rules.interference_avoidance:
-        has_spread[at[free.stay_spread[here]]] = True
-    sizes = free.gpus[nodes]
-    open_nodes, closed_nodes = ~free.blocked[nodes], free.blocked[nodes] | has_spread[nodes]
-    parts = []
-    for to_several, wanted in ((True, open_nodes), (False, closed_nodes)):
-        node = np.repeat(nodes[wanted], sizes[wanted])
-        ends = np.cumsum(sizes[wanted])
-        size = np.arange(1, node.size + 1) - np.repeat(ends - sizes[wanted], sizes[wanted])
-        parts.append((node, size, np.full(node.size, to_several)))
-    node, size, distributable = (np.concatenate(part) for part in zip(*parts, strict=True))
-
-    def name_offer(i: int) -> str:
-        return f"{node[i]}_{size[i]}_{'open' if distributable[i] else 'closed'}"
-
-    def name_node(i: int) -> str:
-        return str(nodes[i])
-
-    t = builder.add_columns("offer", node.size, upper=1.0, label=name_offer)
-    row_of = np.full(free.gpus.size, -1)
-    row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes, label=name_node)  # (P5)
-    builder.add_entries(row_of[node], t, size)
-    builder.add_entries(row_of[at], choice, gpus)
-    row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0, label=name_node)  # (P6)
-    builder.add_entries(row_of[node], t, 1.0)
-    stay_rows = builder.add_rows(
-        "stay", at.size, upper=1.0, label=lambda i: free.label(here[i])
-    )  # (P7)
-    builder.add_entries(stay_rows, choice, 1.0)
-    by_node = np.argsort(node, kind="stable")
-    first = np.searchsorted(node[by_node], at, side="left")
-    count = np.searchsorted(node[by_node], at, side="right") - first
-    which = np.repeat(np.arange(count.size), count)
-    offset = np.arange(which.size) - np.repeat(np.cumsum(count) - count, count)
-    offer = by_node[first[which] + offset]
-    large = size[offer] > free.gpus[at[which]] - gpus[which]
-    builder.add_entries(stay_rows[which[large]], t[offer[large]], 1.0)
-    mixed = np.flatnonzero(has_spread)
-    row_of[mixed] = builder.add_rows(
-        "interference", mixed.size, upper=1.0, label=lambda i: str(mixed[i])
-    )  # (P8)
-    touching = free.stay_spread[here] & has_spread[at]
-    builder.add_entries(row_of[at[touching]], choice[touching], 1.0)
-    spreadable = distributable & has_spread[node]
-    builder.add_entries(row_of[node[spreadable]], t[spreadable], 1.0)
-    return t, node, size, distributable
 
 
 @dataclass

@@ -12,12 +12,12 @@ from goodalloc.solvers.greedy import solve_greedy
 from goodalloc.solvers.hierarchy import maximise_power_mean
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_oracle import PatternOracle
-from goodalloc.solvers.result import Answer, Incumbent
+from goodalloc.solvers.result import Answer, Incumbent, Limit
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.ties import canonical
 
-#: Time for the greedy allocation that stands in when a limit is reached: late, but not by much.
-FALL_BACK_SECONDS = 0.3
+#: Time for the greedy allocation that stands in after a limit: little after a promised time.
+FALL_BACK_SECONDS = {Limit.TIME: 0.3, Limit.INTERRUPTED: 3.0}
 
 
 def solve_highs(
@@ -55,7 +55,7 @@ def solve_highs(
     allocation, bound, source = outcome.allocation, outcome.bound, "pattern program"
     limit = watch.limit
     if limit is not None:
-        allocation = _fall_back(instance, allocation)
+        allocation = _fall_back(instance, allocation, FALL_BACK_SECONDS[limit])
         knapsack = knapsack_bound(instance)
         if knapsack < bound:
             bound, source = knapsack, "knapsack"
@@ -74,8 +74,10 @@ def solve_highs(
     )  # fmt: skip
 
 
-def _fall_back(instance: Instance, allocation: Allocation | None) -> Allocation | None:
+def _fall_back(
+    instance: Instance, allocation: Allocation | None, seconds: float
+) -> Allocation | None:
     """The better of what was found in time and the greedy allocation."""
-    greedy = solve_greedy(instance, stop=Stop(seconds=FALL_BACK_SECONDS)).allocation
+    greedy = solve_greedy(instance, stop=Stop(seconds=seconds)).allocation
     candidates = [a for a in (allocation, greedy) if a is not None]
     return max(candidates, key=lambda a: fitness(instance, a), default=None)

@@ -6,10 +6,11 @@ Costs are drawn at random, so that nothing is monotone and every kind of choice 
 import numpy as np
 import pytest
 
-from goodalloc.formulations import patterns as module
+from goodalloc.formulations import residents as module
 from goodalloc.formulations.choices import Kind
 from goodalloc.formulations.node_program import build_node_program, decode_nodes
-from goodalloc.formulations.patterns import build_patterns, free_nodes
+from goodalloc.formulations.patterns import build_patterns
+from goodalloc.formulations.residents import free_nodes
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job

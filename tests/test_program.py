@@ -6,7 +6,7 @@ import highspy
 import numpy as np
 import pytest
 
-from goodalloc.formulations import patterns
+from goodalloc.formulations import residents
 from goodalloc.formulations.node_program import build_node_program
 from goodalloc.formulations.patterns import build_patterns
 from goodalloc.formulations.program import Program, ProgramBuilder
@@ -102,7 +102,7 @@ def test_written_programs_have_the_same_optimum(tmp_path: Path, suffix: str, see
 @pytest.mark.parametrize("most", [5, 0])
 def test_names_say_what_is_what(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs, kinds, nodes and sizes stand in the names of a known round's programs."""
-    monkeypatch.setattr(patterns, "MOST_STAYS", most)
+    monkeypatch.setattr(residents, "MOST_STAYS", most)
     jobs = (
         Job("a", placement=((0, 2),), max_replicas=3),
         Job("b", placement=((0, 1), (1, 1)), max_replicas=3),
