@@ -95,6 +95,9 @@ def certify(
             value = fitness(instance, allocation)
     check_seconds = time.perf_counter() - begin
     best_bound, source, bound_seconds = answer.bound, answer.bound_source or solver, 0.0
+    if best_bound < value * (1 - 1e-9):
+        message = f"claimed bound {best_bound:g} refuted: the allocation is worth {value:g}"
+        best_bound = math.inf
     if not math.isfinite(best_bound):
         begin = time.perf_counter()
         if bound is None:

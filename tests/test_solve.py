@@ -211,3 +211,16 @@ def test_exact_results_are_optimal_to_the_gap_asked_for(gap: float) -> None:
         result = solve(random_instance(seed), stop=Stop(gap=gap))
         assert result.status is Status.OPTIMAL
         assert result.gap <= gap
+
+
+def test_a_bound_below_the_allocation_is_refuted() -> None:
+    """A claim that the allocation itself disproves gives way to the knapsack's bound."""
+
+    def boastful(instance: Instance) -> Answer:
+        found = solve(instance, "highs")
+        return Answer(found.allocation, bound=found.fitness / 2, proven=True)
+
+    result = solve(random_instance(3), boastful)
+    assert result.bound >= result.fitness
+    assert result.bound_source == "knapsack"
+    assert "refuted" in result.message
