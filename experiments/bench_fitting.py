@@ -282,7 +282,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reference", type=Path, help="folder that holds pollux/")
-    parser.add_argument("--output", type=Path, help="CSV file; standard output if not given")
+    parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     given = parser.parse_args(argv)
     for value in (*given.jobs, *given.observations, given.published, given.repeats):
         if value < 1:

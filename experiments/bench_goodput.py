@@ -194,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--backends", nargs="+", choices=("jax", "numpy"), default=["jax", "numpy"])
-    parser.add_argument("--output", type=Path, help="CSV file; standard output if not given")
+    parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     given = parser.parse_args(argv)
     for option in ("allocations", "points", "repeats"):
         if getattr(given, option) < 1:
