@@ -128,7 +128,7 @@ def test_several_nodes_are_never_faster_where_their_network_is_slower() -> None:
 def test_the_benchmark_writes_a_row_per_measure(tmp_path: Path) -> None:
     """A small run of the command line, and a refused size."""
     output = tmp_path / "goodput.csv"
-    options = "--allocations 100 --points 4 --repeats 1 --backends numpy --output"
+    options = "--allocations 100 --points 4 --repeats 1 --backends numpy --out"
     assert main([*options.split(), str(output)]) == 0
     with output.open(encoding="utf-8", newline="") as stream:
         rows = {row["measure"]: row for row in csv.DictReader(stream)}
