@@ -45,16 +45,14 @@ def compile_block(
 
 
 @lru_cache(maxsize=32)
-def _compiling(
-    shapes: Shapes, options: GeneticOptions, power: float, device: jax.Device
-) -> "Future[Any]":
+def _compiling(shapes: Shapes, options: GeneticOptions, power: float, device: Any) -> "Future[Any]":
     executor = ThreadPoolExecutor(1, thread_name_prefix="compile")
     pending = executor.submit(_compile, shapes, options, power, device)
     executor.shutdown(wait=False)
     return pending
 
 
-def _compile(shapes: Shapes, options: GeneticOptions, power: float, device: jax.Device) -> Any:
+def _compile(shapes: Shapes, options: GeneticOptions, power: float, device: Any) -> Any:
     like: Any = jax.ShapeDtypeStruct
     with jax.enable_x64(True), jax.default_device(device):  # settings of JAX belong to a thread
         problem = Problem(*(like(shape, name) for shape, name in shapes))
