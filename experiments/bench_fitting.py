@@ -294,10 +294,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         for observations in given.observations
         for jobs in given.jobs
     ]
-    if given.output is None:
+    if given.out is None:
         write_rows(rows, sys.stdout)
     else:
-        with given.output.open("w", encoding="utf-8", newline="") as stream:
+        with given.out.open("w", encoding="utf-8", newline="") as stream:
             write_rows(rows, stream)
     return 0
 

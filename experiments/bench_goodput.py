@@ -208,10 +208,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 measure_search(backend, search, given.allocations, given.repeats, given.seed)
             )
             rows.append(measure_table(backend, search, given.repeats, given.seed))
-    if given.output is None:
+    if given.out is None:
         write_rows(rows, sys.stdout)
     else:
-        with given.output.open("w", encoding="utf-8", newline="") as stream:
+        with given.out.open("w", encoding="utf-8", newline="") as stream:
             write_rows(rows, stream)
     return 0
 
