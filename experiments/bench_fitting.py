@@ -14,7 +14,6 @@ else from the shipped profiles with noise.
 from __future__ import annotations
 
 import argparse
-import csv
 import logging
 import sys
 import time
@@ -26,12 +25,12 @@ import numpy as np
 
 from goodalloc.data.fit_profiles import APPLICATIONS, read_observations
 from goodalloc.data.profiles import application_names, load_profile
+from goodalloc.experiments.measurements import write_measurements
 from goodalloc.models.fitting import Fit, Observations, fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
 
     from numpy.typing import NDArray
 
@@ -259,14 +258,6 @@ def measure(tables: Sequence[Floats], published: int, repeats: int) -> Measureme
     )
 
 
-def write_rows(rows: Sequence[Measurement], stream: TextIO) -> None:
-    """Write the measurements as CSV, numbers to four digits."""
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(Measurement._fields)
-    for row in rows:
-        writer.writerow([f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row])
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark from the command line.
 
@@ -294,11 +285,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for observations in given.observations
         for jobs in given.jobs
     ]
-    if given.out is None:
-        write_rows(rows, sys.stdout)
-    else:
-        with given.out.open("w", encoding="utf-8", newline="") as stream:
-            write_rows(rows, stream)
+    write_measurements(Measurement._fields, rows, given.out)
     return 0
 
 

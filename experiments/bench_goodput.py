@@ -9,7 +9,6 @@ of the step time an allocation took, and the most that one took; the published g
 from __future__ import annotations
 
 import argparse
-import csv
 import logging
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.experiments.measurements import write_measurements
 from goodalloc.models.batch_integer import find_optimum
 from goodalloc.models.batch_size import GRID_POINTS
 from goodalloc.models.chunked import Backend, Search, search_chunked
@@ -30,7 +30,6 @@ from goodalloc.models.throughput import ThroughputParameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TextIO
 
     from numpy.typing import NDArray
 
@@ -172,14 +171,6 @@ def measure_table(backend: Backend, search: Search, repeats: int, seed: int) -> 
     )  # fmt: skip
 
 
-def write_rows(rows: Sequence[Measurement], stream: TextIO) -> None:
-    """Write the measurements as CSV, numbers to four digits."""
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(Measurement._fields)
-    for row in rows:
-        writer.writerow([f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row])
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark from the command line.
 
@@ -208,11 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 measure_search(backend, search, given.allocations, given.repeats, given.seed)
             )
             rows.append(measure_table(backend, search, given.repeats, given.seed))
-    if given.out is None:
-        write_rows(rows, sys.stdout)
-    else:
-        with given.out.open("w", encoding="utf-8", newline="") as stream:
-            write_rows(rows, stream)
+    write_measurements(Measurement._fields, rows, given.out)
     return 0
 
 

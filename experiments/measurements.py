@@ -1,0 +1,30 @@
+"""Rows of measurements as CSV, for the benchmarks that time one part."""
+
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def write_measurements(
+    fields: Sequence[str], rows: Sequence[tuple[Any, ...]], out: Path | None
+) -> None:
+    """Write rows as CSV, numbers to four digits.
+
+    Parameters
+    ----------
+    fields
+        The header.
+    rows
+        One tuple a row, in the order of the fields.
+    out
+        The file; standard output if None.
+    """
+    cells = [[f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row] for row in rows]
+    if out is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([fields, *cells])
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([fields, *cells])
