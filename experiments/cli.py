@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     parser = build_parser()
     try:
-        arguments = parser.parse_args(argv)
+        arguments = parser.parse_args(_joined(sys.argv[1:] if argv is None else argv))
     except SystemExit as done:  # --help was printed
         return int(done.code or 0)
     if arguments.version:
@@ -58,10 +58,22 @@ def _run(argv: Sequence[str] | None) -> int:
         parser.print_help()
         return BAD_INPUT
     _cache_compilations()
+    sys.path.insert(0, "")  # so that --solver mine:solve finds mine.py where the user stands
     module, _, function = arguments.run.partition(":")
     output: Output = getattr(importlib.import_module(module), function)(arguments)
     print(json.dumps(output.data, allow_nan=False) if arguments.json else output.text, flush=True)
     return output.code
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """Negative infinity looks like an option to argparse: it is joined to the one before it."""
+    words: list[str] = []
+    for word in argv:
+        if word.lower() in {"-inf", "-infinity"} and words and words[-1].startswith("--"):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
 
 
 def _cache_compilations() -> None:

@@ -6,6 +6,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
 from goodalloc.data.json_file import pack_number
@@ -21,6 +23,9 @@ from goodalloc.solvers.result_file import result_to_dict, write_result
 
 #: Jobs up to which the allocation is printed.
 MOST_PRINTED_JOBS = 40
+
+#: Largest cost that is written to a program; beyond it floating-point solvers give up.
+LARGEST_EXPORTED = 1e12
 
 #: Exit codes: nothing found, and interrupted with nothing found.
 NOTHING, INTERRUPTED = 1, 130
@@ -135,7 +140,14 @@ def export_command(arguments: argparse.Namespace) -> Output:
     instance = find_instance(arguments.file)
     require_finite_power(instance.rules.power)
     choices = enumerate_choices(instance)
-    cost = power_cost(choices.utility, instance.rules.power)
+    reference = float(np.median(choices.utility))
+    cost = power_cost(choices.utility, instance.rules.power, reference)
+    if np.abs(cost).max() > LARGEST_EXPORTED:
+        raise ValueError(
+            f"Instance '{instance.name}': costs at power {instance.rules.power:g} reach "
+            f"{np.abs(cost).max():.1g}; expected at most {LARGEST_EXPORTED:g}, which a solver can "
+            "tell apart; choose a power nearer 0."
+        )
     if arguments.formulation == "node":
         program = build_node_program(instance, choices, cost).program
     else:
@@ -149,14 +161,16 @@ def export_command(arguments: argparse.Namespace) -> Output:
     finally:
         temporary.unlink(missing_ok=True)
     columns, rows = program.num_columns, program.num_rows
-    worth = "exp(-z / n)" if instance.rules.power == 0 else "(1 - p z / n)^(1 / p)"
+    worth = "r exp(-z / n)" if instance.rules.power == 0 else "r (1 - p z / n)^(1 / p)"
+    claim = "exact" if arguments.formulation == "node" else "a relaxation, hardly ever loose"
     text = (
         f"{target}: {columns} columns, {rows} rows, {program.value.size} entries\n"
         f"an objective z, minimised, is worth the fitness {worth}; "
-        f"p = {instance.rules.power:g}, n = {instance.num_jobs} jobs"
+        f"r = {reference!r}, p = {instance.rules.power:g}, n = {instance.num_jobs} jobs ({claim})"
     )
     data = {
         "file": str(target), "columns": columns, "rows": rows, "entries": int(program.value.size),
+        "reference": reference,
     }  # fmt: skip
     return Output(text, data)
 

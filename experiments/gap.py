@@ -1,13 +1,15 @@
 """The gap benchmark: instances × solvers × seeds into one table that survives any interruption."""
 
 import csv
+import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goodalloc.data.benchmark_set import best_known_values
+from goodalloc.data.benchmark_set import best_known_values, find_instance
+from goodalloc.data.instance_file import instance_text
 from goodalloc.experiments.compare import check_solvers
 from goodalloc.experiments.version import library_version
 from goodalloc.experiments.worker import Failure, Task, Worker
@@ -17,10 +19,10 @@ from goodalloc.solvers.result_file import COLUMNS, csv_text, result_row
 from goodalloc.solvers.stop import Stop
 
 #: Columns of the table: those of a result, the limits it ran under, and its history.
-GAP_COLUMNS = (*COLUMNS, "seconds_limit", "gap_limit", "version", "history")
+GAP_COLUMNS = (*COLUMNS, "seconds_limit", "gap_limit", "digest", "version", "history")
 
 #: Columns that say which run a row is; a run whose row exists is not repeated.
-KEY = ("instance", "solver", "seed", "seconds_limit", "gap_limit")
+KEY = ("instance", "digest", "version", "solver", "seed", "seconds_limit", "gap_limit")
 
 #: A solver is killed after its time limit times this, plus `GRACE_SECONDS`.
 GRACE_FACTOR = 2.0
@@ -96,7 +98,8 @@ def run_gap(
     """
     repair(table)
     tasks = plan.tasks()
-    wanted = [_key(_settings(task)) for task in tasks]
+    digests = {name: _digest(name) for name in plan.instances}
+    wanted = [_key(_settings(task, digests)) for task in tasks]
     done = {_key(row) for row in read_rows(table)}
     with Worker() as worker:
         for task, key in zip(tasks, wanted, strict=True):
@@ -104,16 +107,26 @@ def run_gap(
                 report({})
                 continue
             outcome = worker.run(task, GRACE_FACTOR * plan.seconds + GRACE_SECONDS)
-            row = gap_row(task, outcome)
+            row = gap_row(task, outcome, digests)
             append_row(table, row)
             report(row)
-    chosen = set(wanted)
-    return [row for row in read_rows(table) if _key(row) in chosen]
+    rows = {_key(row): row for row in read_rows(table)}
+    return [rows[key] for key in wanted if key in rows]
 
 
-def _settings(task: Task) -> dict[str, object]:
+def _digest(name: str) -> str:
+    """What tells this instance from another of its name; empty where it cannot be read."""
+    try:
+        text = instance_text(find_instance(name))
+    except ValueError:
+        return ""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _settings(task: Task, digests: Mapping[str, str]) -> dict[str, object]:
     return {
-        "instance": task.instance, "solver": task.solver, "seed": task.seed,
+        "instance": task.instance, "digest": digests.get(task.instance, ""),
+        "version": library_version(), "solver": task.solver, "seed": task.seed,
         "seconds_limit": task.stop.seconds, "gap_limit": task.stop.gap,
     }  # fmt: skip
 
@@ -122,9 +135,9 @@ def _key(row: Row) -> tuple[str, ...]:
     return tuple(str(row.get(name, "")) for name in KEY)
 
 
-def gap_row(task: Task, outcome: Result | Failure) -> dict[str, object]:
+def gap_row(task: Task, outcome: Result | Failure, digests: Mapping[str, str]) -> dict[str, object]:
     """The outcome of a run as a row of the table."""
-    settings = _settings(task) | {"version": library_version()}
+    settings = _settings(task, digests)
     if isinstance(outcome, Failure):
         status = outcome.message.partition(":")[0]
         return settings | {

@@ -7,6 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+#: Most replicas in one entry: far beyond any node, and far from overflowing.
+MOST_REPLICAS = 1_000_000
+
 Placement = tuple[tuple[int, int], ...]
 
 
@@ -50,6 +53,10 @@ class Allocation:
         if values.size and not np.all(np.equal(np.mod(values, 1), 0)):
             bad = values[~np.equal(np.mod(values, 1), 0)][0]
             raise ValueError(f"Allocation: an entry is {bad}; expected whole replicas.")
+        if values.size and values.max() > MOST_REPLICAS:
+            raise ValueError(
+                f"Allocation: an entry is {values.max():g}; expected at most {MOST_REPLICAS}."
+            )
         if values.size and values.min() < 0:
             raise ValueError(
                 f"Allocation: an entry is {values.min()}; expected 0 or more replicas."

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from goodalloc.models.validation import require_count, require_name
 
+#: Most GPUs on one node; programs grow with the square of it.
+MOST_GPUS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
@@ -20,7 +23,7 @@ class NodeGroup:
     nodes
         Number of nodes in the group, at least 1.
     gpus
-        GPUs on each node of the group, at least 1.
+        GPUs on each node of the group, 1 to `MOST_GPUS`.
 
     Raises
     ------
@@ -35,7 +38,7 @@ class NodeGroup:
     def __post_init__(self) -> None:
         require_name("Node group", self.name)
         require_count(f"Node group '{self.name}': nodes", self.nodes, minimum=1, maximum=1_000_000)
-        require_count(f"Node group '{self.name}': gpus", self.gpus, minimum=1)
+        require_count(f"Node group '{self.name}': gpus", self.gpus, minimum=1, maximum=MOST_GPUS)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ FairShare = Literal["one_node", "packed"]
 SpeedupScale = Literal["node", "job"]
 BatchSearch = Literal["integer", "grid"]
 
+#: Finite powers beyond these are, to float64, the geometric mean, the minimum or the maximum.
+SMALLEST_POWER, LARGEST_POWER = 1e-9, 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -65,6 +68,12 @@ class Rules:
 
     def __post_init__(self) -> None:
         require_number("Rules: power", self.power, finite=False)
+        ordinary = self.power == 0 or SMALLEST_POWER <= abs(self.power) <= LARGEST_POWER
+        if not ordinary and math.isfinite(self.power):
+            raise ValueError(
+                f"Rules: power is {self.power!r}; expected 0, inf, -inf, or a size between "
+                f"{SMALLEST_POWER:g} and {LARGEST_POWER:g}."
+            )
         require_number("Rules: floor", self.floor, minimum=0.0, strict=True)
         require_number("Rules: restart_delay", self.restart_delay, minimum=0.0)
         require_count("Rules: max_nodes_per_job", self.max_nodes_per_job, minimum=1)

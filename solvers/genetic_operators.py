@@ -204,6 +204,8 @@ def _count(row: Array) -> tuple[Array, Array]:
 
 def _limit_row(row: Array, most: Array, max_nodes: Array, cells: Array, words: Array) -> Array:
     """Take away replicas beyond `most` and nodes beyond `max_nodes`, nodes in random order."""
+    mask = (1 << row.shape[1].bit_length()) - 1
+    number = jnp.arange(1, row.shape[1] + 1, dtype=jnp.uint32)
 
     def too_much(state: tuple[Array, Array, Array]) -> Array:
         _, held, spanned = state
@@ -211,12 +213,12 @@ def _limit_row(row: Array, most: Array, max_nodes: Array, cells: Array, words: A
 
     def drop_last(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         row, held, spanned = state
-        # One reduction finds the last node and what is there: 18 random bits, then the replicas.
-        # The order is the same every time round; seldom needed, so not worth keeping ready.
-        order = noise(cells, words) & jnp.uint32(0xFFFFC000)
-        order = jnp.where(row > 0, order | row.astype(jnp.uint32), 0)
+        # One reduction finds the last node: random bits, then the node's number, so that no two
+        # are equal. The order is the same every time round; seldom needed, so not kept ready.
+        order = jnp.where(row > 0, noise(cells, words) & ~jnp.uint32(mask) | number, 0)
         last = order.max(1)
-        there = (last & 0x3FFF).astype(jnp.int32)
+        node = jnp.maximum((last & mask).astype(jnp.int32) - 1, 0)
+        there = jnp.take_along_axis(row, node[:, None], 1)[:, 0].astype(jnp.int32)
         taken = jnp.where(spanned > max_nodes, there, jnp.clip(held - most, 0, there))
         row = jnp.where(order == last[:, None], row - taken[:, None].astype(row.dtype), row)
         return row, held - taken, spanned - (taken == there)

@@ -119,6 +119,8 @@ def _finite(search: Search, power: float) -> float:
         previous = reference
         request = scaled(power, reference, least, greatest, search.num_jobs * search.gap)
         found, reached, cost = search.ask(request)
+        if cost == math.inf and search.incumbent is not None:
+            return bound  # refuted by the incumbent, so not a proof of anything
         if search.mean(reached, power) >= search.mean(search.reached, power):
             search.adopt(found, reached)
         mean = search.mean(search.reached, power)

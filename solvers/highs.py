@@ -13,6 +13,8 @@ from goodalloc.solvers.hierarchy import maximise_power_mean
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_oracle import PatternOracle
 from goodalloc.solvers.result import Answer, Incumbent, Limit
+from goodalloc.solvers.rounding import round_and_place
+from goodalloc.solvers.sharing import knapsack_replicas
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.ties import canonical
 
@@ -77,7 +79,8 @@ def solve_highs(
 def _fall_back(
     instance: Instance, allocation: Allocation | None, seconds: float
 ) -> Allocation | None:
-    """The better of what was found in time and the greedy allocation."""
+    """The best of what was found in time, the rounded knapsack and the greedy allocation."""
+    rounded = round_and_place(instance, knapsack_replicas(instance))
     greedy = solve_greedy(instance, stop=Stop(seconds=seconds)).allocation
-    candidates = [a for a in (allocation, greedy) if a is not None]
+    candidates = [a for a in (allocation, rounded, greedy) if a is not None]
     return max(candidates, key=lambda a: fitness(instance, a), default=None)

@@ -206,4 +206,4 @@ def _as_good(
     power = instance.rules.power
     mine = float(power_mean(utilities(instance, candidate), power))
     best = float(power_mean(utilities(instance, allocation), power))
-    return candidate if mine >= best * (1 - 1e-9) else allocation
+    return candidate if mine >= best * (1 - 2 * TIE) else allocation

@@ -184,6 +184,19 @@ def test_nodes_lose_replicas_beyond_the_limit_in_random_order() -> None:
     assert np.allclose(kept.mean(0), 0.75, atol=0.03)
 
 
+def test_rows_on_many_nodes_lose_exactly_what_is_too_much() -> None:
+    """On 64 nodes random orders repeat, and still no node is cut for another."""
+    job = Job("job", SpeedupTable((1.0,), (1.0,)), max_replicas=1)
+    instance = Instance(Cluster.uniform(64, 4), (job,))
+    with jax.enable_x64(True):
+        problem = build_problem(instance, np.arange(1))
+        rows = jnp.zeros((problem.current.shape[0], 20_000, 64), jnp.int8).at[0].set(4)
+        words = jax.random.bits(jax.random.key(3), (rows.shape[0], 2, 2), jnp.uint32)
+        never = jnp.zeros((20_000, 64), jnp.uint32)
+        kept = np.asarray(jitted_repair(problem, rows, (never, never), words).replicas)[0]
+    assert (kept.sum(1) == 1).all()
+
+
 def test_noise_is_uniform_and_independent_between_keys() -> None:
     """Bytes of the noise are uniform, and those of two keys are uncorrelated."""
     counters = jnp.arange(200_000, dtype=jnp.uint32)

@@ -34,7 +34,7 @@ LATE = 1.0
 
 def full_round(jobs: int = 40, nodes: int = 16, power: float = -1.0) -> Instance:
     """A round of many jobs that run, with utilities worked out without compiling."""
-    instance = generate(3, jobs, nodes, state="disturbed", rules=Rules(power=power))
+    instance = generate(3, jobs, nodes, state="settled", rules=Rules(power=power))
     utility_table(instance, "numpy")
     return instance
 
@@ -230,7 +230,7 @@ from goodalloc.data.generator import generate
 from goodalloc.models.objective import utility_table
 from goodalloc.solvers.solve import solve
 
-instance = generate(3, 40, 16, state="disturbed")
+instance = generate(3, 40, 16, state="settled")
 utility_table(instance, "numpy")
 highspy.Highs.run = lambda solver: time.sleep(60)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
