@@ -8,25 +8,28 @@ have rows of their own. Notation (see NOTATION.md), equations as in `build_patte
     sum_{c of j} x_c = 1                                       for every job j              (P2)
     sum_T t_vT = 1                                             for every resident node v    (P3)
     sum_{T with j} t_vT = y_j                                  for every j that may stay    (P4)
-    sum_q D_rq <= N_r1                                         for every free size r        (P9)
-    slots_s + cuts into s - cuts of s >= sum_j x_{j,one,s}     for every size s             (P10)
-    sum_r D_rq >= sum_K n_Kq                                   for every piece size q       (P11)
-    sum_q q n_Kq >= K m_K,  2 m_K <= sum_q n_Kq <= N_max m_K   for every K on several nodes (P12)
+    sum_q D_rq <= N_r1                                         for every free size r        (P5)
+    S_s + cuts into s - cuts of s >= sum_j x_{j,one,s}         for every size s             (P6)
+    sum_r D_rq >= sum_K n_Kq                                   for every piece size q       (P7)
+    sum_q q n_Kq >= K m_K,  2 m_K <= sum_q n_Kq <= N_max m_K   for every K on several nodes (P8)
 
-with ``m_K`` the number of jobs placed on several nodes with K GPUs, ``y_j`` the choice to keep,
-``t_vT`` whether exactly the jobs T stay on node v (so that it offers what they leave; a distributed
-piece may go there unless T holds a distributed job), ``D_rq`` how many free nodes of r GPUs give a
-piece of q to a distributed job, ``X_sa`` how many slots of s GPUs are cut into a and s - a, and
-``n_Kq`` how many pieces of q the distributed jobs of K GPUs take. Without interference avoidance
-(P9) and (P11) fall away: pieces are slots like any other, n_Kq stands in (P10).
+with ``m_K`` the number of jobs placed on several nodes with K GPUs, ``N_max`` the most nodes of a
+job, ``y_j`` the choice to keep, ``t_vT`` whether exactly the jobs T stay on node v (so that it
+offers what they leave; a distributed piece may go there unless T holds a distributed job),
+``N_rd`` how many nodes, empty or by their state, offer r free GPUs (d = 1: to a distributed
+piece, too), ``D_rq`` how many of them give a piece of q to a distributed job, ``S_s = N_s0 + N_s1
+- sum_q D_sq + sum_q D_{s+q,q}`` the slots of s GPUs that this leaves, ``X_sa`` how many slots of
+s GPUs are cut into a and s - a, and ``n_Kq`` how many pieces of q the distributed jobs of K GPUs
+take (with ``exact=True``, of each such job, in place of "every K"). Without interference
+avoidance (P5) and (P7) fall away: pieces are slots like any other, n_Kq stands in (P6).
 
 Where more than `MOST_STAYS` jobs may stay on a node their sets are too many, and ``t_vrd`` says
 only that node v offers r free GPUs (d = 1: to a distributed piece, too):
 
-    sum_r r t_vr + sum_{j on v} a_jv y_j <= C_v                                             (P5)
-    sum_r t_vr <= 1                                                                         (P6)
-    y_j + sum_{r > C_v - a_jv} t_vr <= 1                       for every j that may stay    (P7)
-    sum_{j distributed on v} y_j + sum_r t_vr1 <= 1            interference avoidance       (P8)
+    sum_r r t_vr + sum_{j on v} a_jv y_j <= C_v                                             (P9)
+    sum_r t_vr <= 1                                                                         (P10)
+    y_j + sum_{r > C_v - a_jv} t_vr <= 1                       for every j that may stay    (P11)
+    sum_{j distributed on v} y_j + sum_r t_vr1 <= 1            interference avoidance       (P12)
 
 The program is a *relaxation*: the pieces of equal distributed jobs are counted together, so that a
 solution may (rarely) not split into jobs. `packing.pack` tells, and `build_patterns` with
@@ -131,13 +134,13 @@ class _Slots:
     def start(
         cls, builder: ProgramBuilder, free: FreeNodes, offers: Offers, choices: Choices, x: Indices
     ) -> "_Slots":
-        """Rows (P9) and (P10): the free nodes, the offers, the cuts, the demand on one node."""
+        """Rows (P5) and (P6): the free nodes, the offers, the cuts, the demand on one node."""
         most = int(max(free.gpus.max(), choices.replicas[choices.of(Kind.ONE_NODE)].max(initial=1)))
         empty = ~free.resident
         open_count = np.bincount(free.gpus[empty & ~free.blocked], minlength=most + 1)
         all_count = np.bincount(free.gpus[empty], minlength=most + 1)
-        node_rows = builder.add_rows("free_node", most + 1, upper=open_count)  # (P9)
-        slot_rows = builder.add_rows("slot", most + 1, lower=-all_count.astype(float))  # (P10)
+        node_rows = builder.add_rows("free_node", most + 1, upper=open_count)  # (P5)
+        slot_rows = builder.add_rows("slot", most + 1, lower=-all_count.astype(float))  # (P6)
         t, _, size, distributable = offers
         builder.add_entries(node_rows[size[distributable]], t[distributable], -1.0)
         builder.add_entries(slot_rows[size], t, 1.0)
@@ -158,11 +161,11 @@ def _add_pieces(
     builder: ProgramBuilder, instance: Instance, slots: _Slots, choices: Choices,
     several: Indices, *, exact: bool,
 ) -> None:  # fmt: skip
-    """Distributed jobs: the pieces they take and where these come from, (P11) and (P12)."""
+    """Distributed jobs: the pieces they take and where these come from, (P7) and (P8)."""
     most, num_nodes = slots.most, float(instance.cluster.num_nodes)
     piece_rows = slots.slot_rows
     if instance.rules.interference_avoidance:
-        piece_rows = builder.add_rows("piece", most + 1, lower=0.0)  # (P11)
+        piece_rows = builder.add_rows("piece", most + 1, lower=0.0)  # (P7)
         _add_distributed(builder, slots, piece_rows, num_nodes)
     key = choices.job[several] if exact else choices.replicas[several]
     owners, owner_of = np.unique(key, return_inverse=True)
@@ -170,7 +173,7 @@ def _add_pieces(
     def name_owner(i: int) -> str:
         return str(owners[i])
 
-    gpu_rows = builder.add_rows("pieces_gpus", owners.size, lower=0.0, label=name_owner)  # (P12)
+    gpu_rows = builder.add_rows("pieces_gpus", owners.size, lower=0.0, label=name_owner)  # (P8)
     few_rows = builder.add_rows("pieces_least", owners.size, lower=0.0, label=name_owner)
     many_rows = builder.add_rows("pieces_most", owners.size, upper=0.0, label=name_owner)
     builder.add_entries(gpu_rows[owner_of], several, -choices.replicas[several])

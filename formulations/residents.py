@@ -1,7 +1,7 @@
 """Nodes where jobs may stay: the part of the pattern program that knows single nodes.
 
-Nodes on which a job may keep its placement cannot be counted with others; equations (P3)-(P8) of
-`patterns` say, node by node, who stays and what that leaves for others.
+Nodes on which a job may keep its placement cannot be counted with others; equations (P3), (P4) and
+(P9)-(P12) of `patterns` say, node by node, who stays and what that leaves for others.
 """
 
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ def _add_states(
 def _add_crowded(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes, crowded: NDArray[np.bool_]
 ) -> Offers:
-    """Columns ``t`` and rows (P5)-(P8) of nodes with too many stays to list their sets."""
+    """Columns ``t`` and rows (P9)-(P12) of nodes with too many stays to list their sets."""
     nodes = np.flatnonzero(crowded)
     here = np.flatnonzero(crowded[free.stay_node])
     choice, at, gpus = free.stay_choice[here], free.stay_node[here], free.stay_gpus[here]
@@ -152,14 +152,14 @@ def _add_crowded(
 
     t = builder.add_columns("offer", node.size, upper=1.0, label=name_offer)
     row_of = np.full(free.gpus.size, -1)
-    row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes, label=name_node)  # (P5)
+    row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes, label=name_node)  # (P9)
     builder.add_entries(row_of[node], t, size)
     builder.add_entries(row_of[at], choice, gpus)
-    row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0, label=name_node)  # (P6)
+    row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0, label=name_node)  # (P10)
     builder.add_entries(row_of[node], t, 1.0)
     stay_rows = builder.add_rows(
         "stay", at.size, upper=1.0, label=lambda i: free.label(here[i])
-    )  # (P7)
+    )  # (P11)
     builder.add_entries(stay_rows, choice, 1.0)
     by_node = np.argsort(node, kind="stable")
     first = np.searchsorted(node[by_node], at, side="left")
@@ -172,7 +172,7 @@ def _add_crowded(
     mixed = np.flatnonzero(has_spread)
     row_of[mixed] = builder.add_rows(
         "interference", mixed.size, upper=1.0, label=lambda i: str(mixed[i])
-    )  # (P8)
+    )  # (P12)
     touching = free.stay_spread[here] & has_spread[at]
     builder.add_entries(row_of[at[touching]], choice[touching], 1.0)
     spreadable = distributable & has_spread[node]

@@ -5,6 +5,10 @@ worse than the relaxation's bound any solution with it must be. So solve only th
 choices whose reduced cost is at most ``delta``; the core's optimum is *the* optimum, proved, once
 ``optimum - bound <= delta``, because every dropped choice would cost more. If not, widen the core
 to that difference. Often the relaxation is integral already and nothing is left to solve.
+
+This is reduced-cost fixing (Dantzig, Fulkerson and Johnson, 1954): it needs every dropped column
+to be integer with lower bound 0, as all columns of these programs are, so that using one costs at
+least its reduced cost beyond the relaxation.
 """
 
 import math
