@@ -9,7 +9,7 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utility_table
 from goodalloc.solvers.base import find_solver
-from goodalloc.solvers.result import Result, Status
+from goodalloc.solvers.result import Limit, Result, Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
@@ -116,6 +116,8 @@ def _attempts(
             if math.isfinite(result.bound):
                 bound = min(result.bound, math.inf if bound is None else bound)
             yield result
+            if result.limit is Limit.INTERRUPTED:
+                return
 
 
 def with_common_bound(results: Sequence[Result]) -> list[Result]:
