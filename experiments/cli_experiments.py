@@ -30,6 +30,9 @@ from goodalloc.solvers.result import Result
 from goodalloc.solvers.result_file import csv_text, result_row, write_result
 from goodalloc.solvers.stop import Stop
 
+#: Gap within which a run counts as solved in the performance profile.
+SOLVED_GAP = 0.01
+
 
 def progress_bar(total: int, *, quiet: bool) -> Any:
     """A bar on standard error; silent where that is no terminal."""
@@ -122,7 +125,11 @@ def gap_command(arguments: argparse.Namespace) -> Output:
 
 
 def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:
-    """Draw the profiles of all runs, and the gap over time on every instance."""
+    """Draw the profiles of all runs, and the gap over time on every instance.
+
+    In the performance profile only runs that ended within `SOLVED_GAP` count as solved: being fast
+    at something else is no merit.
+    """
     from goodalloc.experiments import plots
 
     typed: list[dict[str, Any]] = typed_rows(rows)
@@ -132,10 +139,13 @@ def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:
     runs = list(dict.fromkeys((row["instance"], row["seed"]) for row in typed))
     seconds: dict[str, list[float]] = {solver: [math.nan] * len(runs) for solver in solvers}
     for row in typed:
-        if math.isfinite(row["fitness"]):
+        if row["gap"] <= SOLVED_GAP:
             at = runs.index((row["instance"], row["seed"]))
             seconds[row["solver"]][at] = row["solve_seconds"]
-    plots.save(plots.plot_performance_profile(seconds), folder / "performance_profile.png")
+    if any(math.isfinite(value) for times in seconds.values() for value in times):
+        axes = plots.plot_performance_profile(seconds)
+        axes.set_ylabel(f"share of runs solved to {SOLVED_GAP:.0%} within the factor")
+        plots.save(axes, folder / "performance_profile.png")
     for instance in dict.fromkeys(row["instance"] for row in typed):
         _draw_over_time([row for row in typed if row["instance"] == instance], folder)
 

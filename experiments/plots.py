@@ -257,6 +257,7 @@ def _open(ax: "Axes") -> None:
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "log":
             axis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.set_minor_formatter(lambda _value, _: "")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
 
