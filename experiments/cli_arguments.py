@@ -213,7 +213,9 @@ def seeds(text: str) -> tuple[int, ...]:
         low = whole(0)(first)
         high = whole(0)(last) if dash else low
         if high < low or high - low >= 10_000:
-            raise argparse.ArgumentTypeError(f"got {part!r}; expected a range such as 0-9 of at most 10000")
+            raise argparse.ArgumentTypeError(
+                f"got {part!r}; expected a range such as 0-9 of at most 10000"
+            )
         found.extend(range(low, high + 1))
     return tuple(found)
 
