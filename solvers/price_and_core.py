@@ -39,11 +39,6 @@ class Decision:
     ----------
     values, objective, bound
         The best solution and what is proved.
-    reduced
-        Reduced costs of all columns in the relaxation, and its objective: what any solution with a
-        column costs at least beyond that.
-    relaxed
-        The relaxation's objective.
     nodes, core
         Simplex iterations and nodes, and the columns of the last core.
     """
@@ -51,8 +46,6 @@ class Decision:
     values: Floats | None
     objective: float
     bound: float
-    reduced: Floats | None = None
-    relaxed: float = -math.inf
     nodes: int = 0
     core: int = 0
 
@@ -88,8 +81,8 @@ def decide(
     reduced = program.reduced_costs(relaxation.duals)
     fractional = np.abs(relaxation.values - np.rint(relaxation.values)) > INTEGRAL
     if not fractional[program.integer].any():
-        return Decision(np.rint(relaxation.values), bound, bound, reduced, bound, nodes)
-    best = Decision(None, math.inf, bound, reduced, bound, nodes)
+        return Decision(np.rint(relaxation.values), bound, bound, nodes)
+    best = Decision(None, math.inf, bound, nodes)
     delta = FIRST_CORE * gap
     if guide is not None and np.count_nonzero(reduced <= delta) > program.num_columns / 2:
         best = _guided(program, priced, watch, best, gap, guide)
