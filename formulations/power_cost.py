@@ -121,6 +121,30 @@ def fitness_from_cost(
     return reference * math.exp(exponent) if exponent < 700.0 else math.inf
 
 
+def cost_gap(gap: float, num_jobs: int, power: float) -> float:
+    """The gap in total cost, at the reference, that is this relative gap in fitness.
+
+    By equation (2) a total of ``num_jobs * -c(1 / (1 - gap))`` below zero has a fitness better by
+    the factor ``1 / (1 - gap)``: about ``num_jobs * gap`` when the gap is small. A gap of one and
+    more, which anything meets, counts as 0.99.
+
+    Parameters
+    ----------
+    gap
+        Relative gap, ``(bound - fitness) / bound``.
+    num_jobs
+        Number of jobs *n*.
+    power
+        The power *p*, finite.
+
+    Raises
+    ------
+    ValueError
+        If the power is NaN or infinite.
+    """
+    return num_jobs * -float(power_cost(1.0 / (1.0 - min(gap, 0.99)), power))
+
+
 def least_useful(mean: float, num_jobs: int, power: float) -> float:
     """Utility below which no choice is in an allocation as good as one with this mean (fact 1).
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.power_cost import (
+    cost_gap,
     fitness_from_cost,
     greatest_possible,
     least_useful,
@@ -42,6 +43,9 @@ POLISHED = 1e-6
 OFF_SCALE = 1e-2
 #: … and is as good as it gets from this share on.
 ON_SCALE = 0.5
+
+#: Share of the gap that an oracle may leave: at the end of that scale a gap in cost weighs double.
+OF_GAP = 0.45
 
 #: What is taken off an oracle's bound for rounding: as a share of the gap at a scale that fits, …
 SLACK = 0.02
@@ -117,7 +121,8 @@ def _finite(search: Search, power: float) -> float:
         if reference == previous:
             break
         previous = reference
-        request = scaled(power, reference, least, greatest, search.num_jobs * search.gap)
+        gap = OF_GAP * cost_gap(search.gap, search.num_jobs, power)
+        request = scaled(power, reference, least, greatest, gap)
         found, reached, cost = search.ask(request)
         if cost == math.inf and search.incumbent is not None:
             return bound  # refuted by the incumbent, so not a proof of anything

@@ -4,7 +4,9 @@ The relaxation prices everything the jobs compete for, and each choice's reduced
 worse than the relaxation's bound any solution with it must be. So solve only the *core*, the
 choices whose reduced cost is at most ``delta``; the core's optimum is *the* optimum, proved, once
 ``optimum - bound <= delta``, because every dropped choice would cost more. If not, widen the core
-to that difference. Often the relaxation is integral already and nothing is left to solve.
+to that difference. Often the relaxation is integral already and nothing is left to solve; mostly it
+is but for a few columns, and keeping its ones while deciding the rest meets the bound at once
+(relaxation enforced neighbourhood search: Berthold, Operations Research Letters, 2014).
 
 This is reduced-cost fixing (Dantzig, Fulkerson and Johnson, 1954): it needs every dropped column
 to be integer with lower bound 0, as all columns of these programs are, so that using one costs at
@@ -82,7 +84,11 @@ def decide(
     fractional = np.abs(relaxation.values - np.rint(relaxation.values)) > INTEGRAL
     if not fractional[program.integer].any():
         return Decision(np.rint(relaxation.values), bound, bound, nodes)
-    best = Decision(None, math.inf, bound, nodes)
+    best = _keep_ones(program, relaxation.values, watch, gap)
+    best = replace(best, bound=bound, nodes=nodes + best.nodes)
+    nodes = best.nodes
+    if best.objective - bound <= gap:
+        return best
     delta = FIRST_CORE * gap
     if guide is not None and np.count_nonzero(reduced <= delta) > program.num_columns / 2:
         best = _guided(program, priced, watch, best, gap, guide)
@@ -107,6 +113,17 @@ def decide(
             break
         delta = missing * (1 + 1e-9) + gap if math.isfinite(missing) else 100 * delta
     return best
+
+
+def _keep_ones(program: Program, relaxed: Floats, watch: Watch, gap: float) -> Decision:
+    """The best solution with every 0/1 column at one that the relaxation puts there.
+
+    The columns that count stay free: they follow, and fixing them mostly leaves nothing feasible.
+    """
+    kept = program.integer & (program.upper == 1.0) & (relaxed > 1.0 - INTEGRAL)
+    fixed = replace(program, lower=np.where(kept, 1.0, program.lower))
+    outcome = run_mixed_integer(fixed, watch, gap=gap)
+    return Decision(outcome.values, outcome.objective, -math.inf, outcome.nodes)
 
 
 def _guided(

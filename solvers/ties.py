@@ -10,9 +10,9 @@ harmonic, at +inf whose arithmetic mean is then best) the one returned
 4. and sits on the nodes that `place` finds for these choices, a function of the choices alone.
 
 Where more than two jobs could trade GPUs at equal sums in 3, any of the remaining may be returned.
-Large rounds whose objective hardly tells choices apart (at p = -10 all but the worst jobs cost the
-same to ten digits, and thousands of choices tie) keep the optimum that was found: the rule would
-cost more than the solve itself there.
+Rounds with more than `MOST_CHOICES` choices (about 6,000 jobs) and large ones whose objective
+hardly tells choices apart (at p = -10 all but the worst jobs cost the same to ten digits, and
+thousands of choices tie) keep the optimum that was found: the rule would cost more than the solve.
 """
 
 import math
@@ -37,11 +37,14 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utilities
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
 from goodalloc.solvers.place import MOST_NODE_COLUMNS, place
+from goodalloc.solvers.price_and_core import decide
 
 Floats = NDArray[np.float64]
 
 #: Relative difference in the objective up to which two allocations count as equally good.
 TIE = 1e-10
+#: Most choices of all jobs, tying or not.
+MOST_CHOICES = 50_000
 #: Most choices a job that tie in a large round.
 MOST_TIED = 3
 #: Tying choices up to which a round is not large.
@@ -96,6 +99,8 @@ def canonical(
         Whether all ranks of utilities count, not only the least.
     """
     choices = enumerate_choices(instance)
+    if len(choices) > MOST_CHOICES:
+        return allocation
     face = optimal_face(instance, choices, utilities(instance, allocation), leximin=leximin)
     kept = choices.where(face.allowed)
     limits = [(weights[face.allowed], most) for weights, most in face.limits]
@@ -180,10 +185,11 @@ def _preferred(
         patterns = build_patterns(
             instance, choices, preference(instance, choices), limits=rows, exact=exact
         )
-        outcome = run_mixed_integer(patterns.program, watch, gap=0.5)
-        if outcome.values is None:
+        priced = np.ones(patterns.program.num_columns, dtype=bool)
+        decision = decide(patterns.program, priced, watch, gap=0.5)
+        if decision.values is None or decision.objective - decision.bound > 0.5:
             return None
-        taken = choices.where(np.flatnonzero(outcome.values[: len(choices)] > 0.5))
+        taken = choices.where(np.flatnonzero(decision.values[: len(choices)] > 0.5))
         if place(instance, taken, watch) is not None:
             return taken
     if len(choices) * instance.cluster.num_nodes > MOST_NODE_COLUMNS:
