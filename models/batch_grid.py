@@ -12,6 +12,9 @@ from goodalloc.models.throughput import overlap
 ROUNDING = 1e-8
 """Slack of the published ceilings, in examples: keeps a whole number from being rounded up."""
 
+AT_ONCE = 512
+"""Lanes up to which NumPy visits all points at once; a loop costs more than it saves there."""
+
 
 def search_grid(lanes: Lanes, grid_points: int) -> BatchSize:
     """Return the best of a geometric grid of total batch sizes, as the artifact of Pollux does.
@@ -37,19 +40,23 @@ def search_grid(lanes: Lanes, grid_points: int) -> BatchSize:
     log_first = xp.log(first)
     log_ratio = (xp.log(lanes.maximum) - log_first) / max(grid_points - 1, 1)
 
-    def visit(index: Array, best: BatchSize) -> BatchSize:
+    def point(index: Array) -> BatchSize:
         inner = xp.exp(log_first + log_ratio * index)
         last = xp.where(index == grid_points - 1, lanes.maximum, inner)
         atomic, accumulation = round_batch(lanes, xp.where(index == 0, first, last))
-        value = grid_goodput(lanes, atomic, accumulation)
-        better = value > best.goodput
-        return BatchSize(
-            xp.where(better, value, best.goodput),
-            xp.where(better, atomic, best.atomic),
-            xp.where(better, accumulation, best.accumulation_steps),
-        )
+        return BatchSize(grid_goodput(lanes, atomic, accumulation), atomic, accumulation)
+
+    def visit(index: Array, best: BatchSize) -> BatchSize:
+        found = point(index)
+        better = found.goodput > best.goodput
+        return BatchSize(*(xp.where(better, *pair) for pair in zip(found, best, strict=True)))
 
     nothing = xp.zeros_like(first)
+    if xp.__name__ == "numpy" and first.size <= AT_ONCE:
+        points = point(xp.arange(grid_points)[:, None])
+        best = xp.argmax(points.goodput, axis=0)[None]
+        found = BatchSize(*(xp.take_along_axis(part, best, axis=0)[0] for part in points))
+        return BatchSize(*(xp.where(found.goodput > 0.0, part, nothing) for part in found))
     return repeat(xp, grid_points, visit, BatchSize(nothing, nothing, nothing))
 
 
@@ -57,7 +64,7 @@ def round_batch(lanes: Lanes, batch: Array) -> tuple[Array, Array]:
     """Split a total batch into whole m and s, rounding up as published."""
     xp = namespace(lanes, batch)
     local = batch / lanes.replicas
-    passes = xp.ceil(local / lanes.atomic_maximum - ROUNDING)
+    passes = xp.maximum(xp.ceil(local / lanes.atomic_maximum - ROUNDING), 1.0)
     alone = (lanes.replicas == 1.0) & (local > lanes.initial + ROUNDING)
     passes = xp.where(alone, xp.maximum(passes, 2.0), passes)
     passes = xp.where(lanes.accumulation, passes, 1.0)

@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 
 #: What HiGHS says of a relaxation that some columns are missing from.
 NO_SOLUTION = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kModelEmpty)
+#: Programs with no more columns start with all of them.
+FEW_COLUMNS = 2_000
 #: How long after its limit a run may still return by itself, in seconds.
 GRACE = 0.5
 
@@ -174,7 +176,7 @@ def run_relaxation(program: Program, priced: NDArray[np.bool_], watch: Watch) ->
     was, until none is left: the duals are then feasible for the whole program and the objective is
     its relaxation's.
     """
-    inside = priced.copy()
+    inside = priced | (program.num_columns <= FEW_COLUMNS)
     order = np.flatnonzero(inside)
     solver = new_solver(presolve="off", solver="simplex", simplex_strategy=1)
     solver.passModel(program.columns(inside).highs_model(relaxed=True))

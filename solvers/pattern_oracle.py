@@ -13,8 +13,9 @@ from goodalloc.formulations.patterns import Limit, build_patterns
 from goodalloc.formulations.power_cost import power_cost
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
+from goodalloc.models.objective import utilities
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer
-from goodalloc.solvers.oracle import Reply, Request
+from goodalloc.solvers.oracle import Reply, Request, within
 from goodalloc.solvers.place import place
 from goodalloc.solvers.price_and_core import decide
 
@@ -67,18 +68,29 @@ class PatternOracle:
             ((choices.utility < row.below).astype(np.float64), float(row.jobs))
             for row in request.limits
         )
-        bound = -math.inf
+        bound, known = -math.inf, self._cost_of_start(request)
         for exact in (False, True):
-            allocation, found = self._solve(choices, cost, scale, limits, gap, exact=exact)
+            allocation, found = self._solve(choices, cost, scale, limits, gap, known, exact=exact)
             bound = max(bound, found)
+            if known - bound <= gap:
+                return Reply(request.start, bound)
             if allocation is not None or self.watch.limit or bound == math.inf:
                 return Reply(allocation, bound)
         allocation, found = self._solve_by_node(choices, cost * scale, limits, gap * scale)
         return Reply(allocation, max(bound, found / scale))
 
+    def _cost_of_start(self, request: Request) -> float:
+        """What the start costs, infinity where there is none or it breaks a condition."""
+        if request.start is None:
+            return math.inf
+        reached = utilities(self.instance, request.start)
+        if request.forbidden(reached).any() or not within(reached, request.limits):
+            return math.inf
+        return float(np.sum(request.cost(reached)))
+
     def _solve(
         self, choices: Choices, cost: Floats, scale: float, limits: tuple[Limit, ...], gap: float,
-        *, exact: bool,
+        known: float, *, exact: bool,
     ) -> tuple[Allocation | None, float]:  # fmt: skip
         """An optimal allocation and its bound; None where the pieces do not split into jobs."""
         begin = self.watch.seconds
@@ -88,7 +100,9 @@ class PatternOracle:
         self.build_seconds += self.watch.seconds - begin
         guide = np.zeros(patterns.program.num_columns)
         guide[: len(choices)] = _guide(choices) * scale
-        decision = decide(patterns.program, priced, self.watch, gap=gap * scale, guide=guide)
+        decision = decide(
+            patterns.program, priced, self.watch, gap=gap * scale, guide=guide, known=known * scale
+        )
         self.nodes += decision.nodes
         if decision.values is None:
             return None, decision.bound / scale

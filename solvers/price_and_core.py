@@ -59,6 +59,7 @@ def decide(
     *,
     gap: float,
     guide: Floats | None = None,
+    known: float = math.inf,
 ) -> Decision:
     """Minimise a program exactly.
 
@@ -74,22 +75,27 @@ def decide(
         Absolute gap at which to stop.
     guide
         A second cost that tells good from bad where the first hardly does; shape (columns,).
+    known
+        Objective of a solution that the caller has; if that is proved, no other is looked for and
+        `Decision.values` is None.
     """
     relaxation = run_relaxation(program, priced, watch)
     if relaxation.values is None or relaxation.duals is None:
         bound = math.inf if relaxation.finished else -math.inf
         return Decision(None, math.inf, bound)
     bound, nodes = relaxation.objective, relaxation.nodes
+    if known - bound <= gap:
+        return Decision(None, known, bound, nodes)
     reduced = program.reduced_costs(relaxation.duals)
     fractional = np.abs(relaxation.values - np.rint(relaxation.values)) > INTEGRAL
     if not fractional[program.integer].any():
         return Decision(np.rint(relaxation.values), bound, bound, nodes)
-    best = _keep_ones(program, relaxation.values, watch, gap)
+    delta = FIRST_CORE * gap
+    best = _keep_ones(program, reduced <= delta, relaxation.values, watch, gap)
     best = replace(best, bound=bound, nodes=nodes + best.nodes)
     nodes = best.nodes
     if best.objective - bound <= gap:
         return best
-    delta = FIRST_CORE * gap
     if guide is not None and np.count_nonzero(reduced <= delta) > program.num_columns / 2:
         best = _guided(program, priced, watch, best, gap, guide)
         if best.objective - bound <= gap:
@@ -101,8 +107,7 @@ def decide(
         outcome = run_mixed_integer(program.columns(core), watch, gap=gap)
         nodes += outcome.nodes
         if outcome.values is not None and outcome.objective < best.objective:
-            values = np.zeros(program.num_columns)
-            values[core] = outcome.values
+            values = program.widen(outcome.values, core)
             best = replace(best, values=values, objective=outcome.objective)
         # What is not in the core costs more than bound + delta; the core at least its own bound.
         dropped = math.inf if core.all() else bound + delta
@@ -115,15 +120,18 @@ def decide(
     return best
 
 
-def _keep_ones(program: Program, relaxed: Floats, watch: Watch, gap: float) -> Decision:
-    """The best solution with every 0/1 column at one that the relaxation puts there.
+def _keep_ones(
+    program: Program, core: NDArray[np.bool_], relaxed: Floats, watch: Watch, gap: float
+) -> Decision:
+    """The best solution in the core with every 0/1 column at one that the relaxation puts there.
 
     The columns that count stay free: they follow, and fixing them mostly leaves nothing feasible.
     """
     kept = program.integer & (program.upper == 1.0) & (relaxed > 1.0 - INTEGRAL)
     fixed = replace(program, lower=np.where(kept, 1.0, program.lower))
-    outcome = run_mixed_integer(fixed, watch, gap=gap)
-    return Decision(outcome.values, outcome.objective, -math.inf, outcome.nodes)
+    outcome = run_mixed_integer(fixed.columns(core), watch, gap=gap)
+    values = None if outcome.values is None else program.widen(outcome.values, core)
+    return Decision(values, outcome.objective, -math.inf, outcome.nodes)
 
 
 def _guided(

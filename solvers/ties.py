@@ -98,6 +98,8 @@ def canonical(
     leximin
         Whether all ranks of utilities count, not only the least.
     """
+    if allocation == instance.current:
+        return allocation  # rule 1 keeps all that run, and rule 2 then adds nothing
     choices = enumerate_choices(instance)
     if len(choices) > MOST_CHOICES:
         return allocation
@@ -122,12 +124,11 @@ def canonical(
         scale = SLACK_IN_PROGRAM / face.slack
         rows.append((face.cost[face.allowed][core] * scale, face.most * scale))
         found = _preferred(instance, taken, rows, watch)
-        if found is None:
-            return allocation
-        taken = found
-    elif len(taken) < instance.num_jobs:
+    elif len(taken) == instance.num_jobs:
+        found = place(instance, taken, watch)
+    else:
         return allocation
-    return _as_good(instance, place(instance, taken, watch), allocation)
+    return _as_good(instance, found, allocation)
 
 
 def optimal_face(
@@ -179,8 +180,8 @@ def preference(instance: Instance, choices: Choices) -> Floats:
 
 def _preferred(
     instance: Instance, choices: Choices, rows: Sequence[Limit], watch: Watch
-) -> Choices | None:
-    """The preferred choices within the rows, one a job, or None."""
+) -> Allocation | None:
+    """Nodes for the preferred choices within the rows, or None."""
     for exact in (False, True):
         patterns = build_patterns(
             instance, choices, preference(instance, choices), limits=rows, exact=exact
@@ -190,8 +191,9 @@ def _preferred(
         if decision.values is None or decision.objective - decision.bound > 0.5:
             return None
         taken = choices.where(np.flatnonzero(decision.values[: len(choices)] > 0.5))
-        if place(instance, taken, watch) is not None:
-            return taken
+        placed = place(instance, taken, watch)
+        if placed is not None:
+            return placed
     if len(choices) * instance.cluster.num_nodes > MOST_NODE_COLUMNS:
         return None
     by_node = build_node_program(
@@ -200,7 +202,8 @@ def _preferred(
     outcome = run_mixed_integer(by_node.program, watch, gap=0.5)
     if outcome.values is None:
         return None
-    return choices.where(np.flatnonzero(outcome.values[: len(choices)] > 0.5))
+    taken = choices.where(np.flatnonzero(outcome.values[: len(choices)] > 0.5))
+    return place(instance, taken, watch)
 
 
 def _as_good(

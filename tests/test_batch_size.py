@@ -277,6 +277,19 @@ def test_more_allocations_than_a_chunk_change_nothing() -> None:
     np.testing.assert_array_equal(whole.goodput[:, -5:], part.goodput)
 
 
+def test_visiting_all_points_of_the_grid_at_once_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Few allocations are searched point by point or all points at once, to the same bits."""
+    replicas = np.arange(1, 65)
+    nodes = 1 + (replicas > 4)
+    at_once = best_batch_size(MODEL, nodes, replicas, "grid")
+    monkeypatch.setattr("goodalloc.models.batch_grid.AT_ONCE", 0)
+    one_by_one = best_batch_size(MODEL, nodes, replicas, "grid")
+    for found, expected in zip(at_once, one_by_one, strict=True):
+        assert np.array_equal(found, expected)
+
+
 def test_rounding_up_may_pass_the_largest_batch() -> None:
     """Trap (i): three replicas and M_max = 100 run at m = 34, that is 102 examples."""
     limits = BatchLimits(10, 100, 1, 100)

@@ -25,6 +25,12 @@ def watch(seconds: float | None = None) -> Watch:
     return Watch(Stop(seconds=seconds))
 
 
+@pytest.fixture(autouse=True)
+def _columns_join_when_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even small programs start with the columns that were named, so that the others must join."""
+    monkeypatch.setattr("goodalloc.solvers.highs_program.FEW_COLUMNS", 0)
+
+
 def random_program(seed: int) -> Program:
     """Some rows of small whole numbers; often fractional when relaxed, sometimes infeasible."""
     generator = np.random.default_rng(seed)
@@ -90,6 +96,28 @@ def test_whole_rounds_are_decided_as_by_highs_alone(state: str) -> None:
     priced = np.ones(program.num_columns, dtype=bool)
     check(program, priced)
     assert decide(program, priced, watch(), gap=GAP).core < program.num_columns
+
+
+def test_a_known_optimum_is_proved_and_no_other_is_looked_for() -> None:
+    """With the optimum known only the bound is needed; a worse one known changes nothing."""
+    proved = 0
+    for seed in range(40):
+        program = random_program(seed)
+        whole = decide_whole(program)
+        if whole.values is None:
+            continue
+        every = np.ones(program.num_columns, dtype=bool)
+        alone = decide(program, every, watch(), gap=GAP)
+        knowing = decide(program, every, watch(), gap=GAP, known=whole.objective)
+        if knowing.values is None:
+            proved += 1
+            assert knowing.objective - knowing.bound <= GAP
+        else:
+            assert knowing.objective == pytest.approx(whole.objective, abs=2 * GAP)
+        assert knowing.bound <= whole.objective + GAP
+        worse = decide(program, every, watch(), gap=GAP, known=whole.objective + 1.0)
+        assert worse.objective == alone.objective
+    assert proved > 0
 
 
 def test_relaxation_by_column_generation_is_that_of_all_columns() -> None:

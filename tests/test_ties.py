@@ -165,3 +165,19 @@ def test_without_time_the_allocation_is_returned_as_it_is() -> None:
     for allocation in equally_good(instance)[:3]:
         late = Watch(Stop(seconds=1e-9))
         assert canonical(instance, allocation, late) == allocation
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_an_optimum_that_is_in_place_stays(power: float) -> None:
+    """With an optimal allocation applied and nothing else changed nothing moves."""
+    for seed in range(82_000, 82_010):
+        instance = random_instance(seed, power)
+        found = solve_highs(instance).allocation
+        assert found is not None
+        jobs = [
+            job.replace(placement=placement)
+            for job, placement in zip(instance.jobs, found.placements(), strict=True)
+        ]
+        settled = instance.replace(jobs=tuple(jobs))
+        for start in (None, settled.current):
+            assert solve_highs(settled, start=start).allocation == settled.current, instance.name
