@@ -167,7 +167,7 @@ def _job_to_dict(job: Job, table: ModelTable, node_names: tuple[str, ...]) -> Do
 def _job(index: int, value: object, models: dict[str, Any], cluster: Cluster) -> Job:
     if not isinstance(value, dict) or "name" not in value:
         raise ValueError(f"Job number {index} is {shown(value)}; expected an object with a name.")
-    require_name("Job", value["name"])
+    require_name(f"Job number {index}", value["name"])
     item = f"Job '{value['name']}'"
     given = dict(check_keys(item, value, ("name", "model"), _JOB_DEFAULTS))
     model = given["model"]

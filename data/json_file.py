@@ -5,10 +5,11 @@ import math
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from goodalloc.models.validation import require_name
+from goodalloc.models.validation import literal, require_name
 
 Document = dict[str, Any]
 
@@ -130,13 +131,16 @@ def check_keys(
     if not isinstance(value, dict):
         raise ValueError(f"{item} is {shown(value)}; expected an object.")
     required, optional = tuple(required), tuple(optional)
+    known = (*required, *optional)
+    for key in value:
+        if key not in known:
+            meant = "".join(f" (did you mean '{k}'?)" for k in get_close_matches(key, known, 1))
+            raise ValueError(
+                f"{item}: key {key!r} is unknown{meant}; expected one of {', '.join(known)}."
+            )
     for key in required:
         if key not in value:
             raise ValueError(f"{item}: key '{key}' is missing.")
-    for key in value:
-        if key not in required and key not in optional:
-            known = ", ".join((*required, *optional))
-            raise ValueError(f"{item}: key {key!r} is unknown; expected one of {known}.")
     return value
 
 
@@ -191,7 +195,7 @@ def shown(value: object, limit: int = 60) -> str:
     if isinstance(value, (dict, list)) and len(value) > 4:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
     try:
-        text = repr(value)
+        text = literal(value)
     except (ValueError, RecursionError):
         return f"a huge {type(value).__name__}"
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.experiments.plots import COLOURS, legend_below, new_axes
+from goodalloc.experiments.plots import legend_below, new_axes
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 
@@ -20,7 +20,7 @@ MOST_LABELLED_NODES = 32
 def plot_allocation(instance: Instance, allocation: Allocation, ax: "Axes | None" = None) -> "Axes":
     """Who gets which GPUs: a row a node, a square a GPU, coloured by application.
 
-    The number in a square is the job's index; distributed jobs are hatched.
+    Numbers are the jobs' indices, where there is room for them; distributed jobs are hatched.
 
     Parameters
     ----------
@@ -62,8 +62,14 @@ def plot_allocation(instance: Instance, allocation: Allocation, ax: "Axes | None
                 boxed=bool(distributed[job]),
             )
     _label_nodes(ax, instance)
-    handles = [Patch(facecolor=colour, label=name or "?") for name, colour in colours.items()]
-    handles.append(Patch(facecolor=IDLE_COLOUR, label="idle"))
+    served = {instance.jobs[job].application for job in allocation.job.tolist()}
+    handles = [
+        Patch(facecolor=colour, label=name or "?")
+        for name, colour in colours.items()
+        if name in served
+    ]
+    if allocation.replicas.sum() < instance.cluster.num_gpus:
+        handles.append(Patch(facecolor=IDLE_COLOUR, label="idle"))
     if distributed.any():
         handles.append(
             Patch(facecolor="#888888", hatch="////", edgecolor="white", label="several nodes")
@@ -73,8 +79,13 @@ def plot_allocation(instance: Instance, allocation: Allocation, ax: "Axes | None
 
 
 def _application_colours(instance: Instance) -> dict[str, str]:
+    """Colours of the applications, ever lighter, so that a print in grey tells them apart too."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
     names = sorted({job.application for job in instance.jobs})
-    return {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(names)}
+    shades = colormaps["viridis"](np.linspace(0.0, 0.92, len(names)))
+    return {name: to_hex(shade) for name, shade in zip(names, shades, strict=True)}
 
 
 def _label(ax: "Axes", x: float, y: float, text: str, face: str, *, boxed: bool) -> None:
@@ -100,6 +111,7 @@ def _label_nodes(ax: "Axes", instance: Instance) -> None:
     ax.set_ylim(len(names) + 0.1, -0.2)
     for side in ax.spines.values():
         side.set_visible(False)
-    ax.set_xlabel("GPU of the node")
+    numbered = "; numbers are jobs" if len(names) <= MOST_LABELLED_NODES else ""
+    ax.set_xlabel(f"GPU of the node{numbered}")
     ax.set_ylabel("node")
     ax.set_title(f"Who gets which GPUs: {instance.name}", fontsize="medium")

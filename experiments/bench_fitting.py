@@ -25,6 +25,7 @@ import numpy as np
 
 from goodalloc.data.fit_profiles import APPLICATIONS, read_observations
 from goodalloc.data.profiles import application_names, load_profile
+from goodalloc.experiments.cli_arguments import whole
 from goodalloc.experiments.measurements import write_measurements
 from goodalloc.models.fitting import Fit, Observations, fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time
@@ -267,17 +268,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         Arguments without the name of the programme; those of the process if None.
     """
     parser = argparse.ArgumentParser(prog="bench_fitting", description=main.__doc__)
-    parser.add_argument("--jobs", type=int, nargs="+", default=[1, 16, 64, 256, 1024])
-    parser.add_argument("--observations", type=int, nargs="+", default=[5])
-    parser.add_argument("--published", type=int, default=100, help="jobs to fit as published")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=whole(1), nargs="+", default=[1, 16, 64, 256, 1024])
+    parser.add_argument("--observations", type=whole(1), nargs="+", default=[5])
+    parser.add_argument("--published", type=whole(1), default=100, help="jobs to fit as published")
+    parser.add_argument("--repeats", type=whole(1), default=3)
+    parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--reference", type=Path, help="folder that holds pollux/")
     parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     given = parser.parse_args(argv)
-    for value in (*given.jobs, *given.observations, given.published, given.repeats):
-        if value < 1:
-            parser.error(f"{value} is given; expected 1 or more.")
     generator = np.random.default_rng(given.seed)
     tables = measured_tables(given.reference) if given.reference else drawn_tables(generator)
     rows = [

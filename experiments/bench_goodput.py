@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.experiments.cli_arguments import whole
 from goodalloc.experiments.measurements import write_measurements
 from goodalloc.models.batch_integer import find_optimum
 from goodalloc.models.batch_size import GRID_POINTS
@@ -180,16 +181,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         Arguments without the name of the programme; those of the process if None.
     """
     parser = argparse.ArgumentParser(prog="bench_goodput", description=main.__doc__)
-    parser.add_argument("--allocations", type=int, default=1_000_000, help="for the searches")
-    parser.add_argument("--points", type=int, default=16_384, help="allocations for single points")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--allocations", type=whole(1), default=1_000_000, help="for the searches")
+    parser.add_argument("--points", type=whole(1), default=16_384, help="for single points")
+    parser.add_argument("--repeats", type=whole(1), default=5)
+    parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--backends", nargs="+", choices=("jax", "numpy"), default=["jax", "numpy"])
     parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     given = parser.parse_args(argv)
-    for option in ("allocations", "points", "repeats"):
-        if getattr(given, option) < 1:
-            parser.error(f"--{option} is {getattr(given, option)}; expected 1 or more.")
     rows = []
     searches: tuple[Search, ...] = ("integer", "grid")
     for backend in given.backends:

@@ -25,14 +25,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
     0: done; 1: nothing found, an infeasible allocation, or a solver that failed; 2: bad input,
-    said in one sentence; 130: interrupted before anything was found.
+    said in one sentence; 130: interrupted, and what that cost is said too.
     """
     try:
         return _run(argv)
     except ValueError as error:
         return _complain(" ".join(str(error).split()), BAD_INPUT)
-    except KeyboardInterrupt:
-        return _complain("interrupted before anything was found.", INTERRUPTED)
+    except KeyboardInterrupt as interrupt:
+        sentence = str(interrupt) or "interrupted before anything was found."
+        return _complain(sentence, INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED

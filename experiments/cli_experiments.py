@@ -1,9 +1,10 @@
 """The commands that run many solvers: compare, gap, demo."""
 
 import argparse
+import contextlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from goodalloc.experiments.compare import check_solvers, compare
 from goodalloc.experiments.gap import (
     GapPlan,
     check_seeds,
-    read_rows,
+    comparable_rows,
     run_gap,
     typed_rows,
     unpack_history,
@@ -60,10 +61,11 @@ def compare_command(arguments: argparse.Namespace) -> Output:
     )
     if folder is not None:
         write_atomically(folder / "compare.csv", csv_text([result_row(r) for r in results]))
-        _draw_comparison(results, folder / "compare.png")
         for result in results:
             name = "".join(c if c.isalnum() else "-" for c in result.solver)
             write_result(result, instance, folder / f"{name}-seed-{result.seed}.json")
+        with drawing(f"the results are in {folder}"):
+            _draw_comparison(results, folder / "compare.png")
         text += f"\n\nwritten to {folder}: compare.csv, compare.png and a file for every result"
     found = any(result.allocation is not None for result in results)
     return Output(text, for_machines(rows), 0 if found else 1)
@@ -73,29 +75,13 @@ def _draw_comparison(results: Sequence[Result], path: Path) -> None:
     """Gaps at the end beside gaps over time."""
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.plots import (
-        plot_gap_over_time,
-        plot_gaps,
-        save,
-        solver_colours,
-    )
+    from goodalloc.experiments.plots import plot_comparison, save
 
-    figure = Figure(figsize=(11.0, 2.5 + 0.3 * max(len(results), 4)), layout="constrained")
+    solvers = {result.solver for result in results}
+    figure = Figure(figsize=(11.0, 2.8 + 0.3 * max(len(solvers), 4)), layout="constrained")
     left, right = figure.subplots(1, 2)
-    plot_gaps(results, left)
-    repeated = len({result.seed for result in results}) > 1
-    labels = [f"{r.solver} (seed {r.seed})" if repeated else r.solver for r in results]
-    histories = {
-        label: [(point.seconds, point.fitness) for point in result.history]
-        or [(result.solve_seconds, result.fitness)]
-        for label, result in zip(labels, results, strict=True)
-        if result.allocation is not None
-    }
-    bound = min(result.bound for result in results)
-    if math.isfinite(bound) and histories:
-        end = max(result.solve_seconds for result in results)
-        plot_gap_over_time(histories, bound, right, end, solver_colours(labels))
-    save(left, path)
+    plot_comparison(results, left, right)
+    save(figure, path)
 
 
 def gap_command(arguments: argparse.Namespace) -> Output:
@@ -108,40 +94,56 @@ def gap_command(arguments: argparse.Namespace) -> Output:
         find_instance(source)
     folder = make_folder(arguments.out)
     table = folder / "gap.csv"
+    note = ""
     with progress_bar(len(plan.tasks()), quiet=arguments.json) as bar:
         try:
             rows = run_gap(plan, table, report=lambda _: bar.update())
         except KeyboardInterrupt:
-            rows = read_rows(table)
+            rows = comparable_rows(plan, table)
             if not rows:
                 raise
+            note = "\n\ninterrupted; the same command goes on from here"
     averages = solver_averages(rows)
     write_atomically(folder / "averages.csv", csv_text(averages, tuple(averages[0])))
-    draw_gap_benchmark(rows, folder)
+    with drawing(f"{table} and averages.csv are whole"):
+        draw_gap_benchmark(rows, folder)
     text = (
         f"{text_table(averages, tuple(averages[0]))}\n\nwritten to {folder}: gap.csv, averages.csv"
     )
-    return Output(f"{text} and pictures", for_machines(averages))
+    return Output(f"{text} and pictures{note}", for_machines(averages))
+
+
+@contextlib.contextmanager
+def drawing(written: str) -> Iterator[None]:
+    """Where pictures are drawn: an interrupt says what there is already."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted while drawing; {written}.") from None
 
 
 def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:
     """Draw the profiles of all runs, and the gap over time on every instance.
 
-    In the performance profile only runs that ended within `SOLVED_GAP` count as solved: being fast
-    at something else is no merit.
+    The profiles compare solvers on the instances and seeds that all of them ran. In the performance
+    profile only runs that ended within `SOLVED_GAP` count as solved: being fast at something else
+    is no merit.
     """
     from goodalloc.experiments import plots
 
     typed: list[dict[str, Any]] = typed_rows(rows)
-    solvers = list(dict.fromkeys(row["solver"] for row in typed))
-    gaps = {s: [row["gap"] for row in typed if row["solver"] == s] for s in solvers}
-    plots.save(plots.plot_gap_profile(gaps), folder / "gap_profile.png")
-    runs = list(dict.fromkeys((row["instance"], row["seed"]) for row in typed))
-    seconds: dict[str, list[float]] = {solver: [math.nan] * len(runs) for solver in solvers}
+    by_run: dict[tuple[str, str], dict[str, Any]] = {}
     for row in typed:
-        if row["gap"] <= SOLVED_GAP:
-            at = runs.index((row["instance"], row["seed"]))
-            seconds[row["solver"]][at] = row["solve_seconds"]
+        by_run.setdefault((row["instance"], row["seed"]), {})[row["solver"]] = row
+    solvers = list(dict.fromkeys(row["solver"] for row in typed))
+    shared = [runs for runs in by_run.values() if len(runs) == len(solvers)]
+    gaps = {s: [runs[s]["gap"] for runs in shared] for s in solvers}
+    if shared:
+        plots.save(plots.plot_gap_profile(gaps), folder / "gap_profile.png")
+    seconds = {
+        s: [r[s]["solve_seconds"] if r[s]["gap"] <= SOLVED_GAP else math.nan for r in shared]
+        for s in solvers
+    }
     if any(math.isfinite(value) for times in seconds.values() for value in times):
         axes = plots.plot_performance_profile(seconds)
         axes.set_ylabel(f"share of runs solved to {SOLVED_GAP:.0%} within the factor")
@@ -178,7 +180,8 @@ def demo_command(arguments: argparse.Namespace) -> Output:
             solvers=solvers, seconds=arguments.seconds, seed=arguments.seed,
             report=lambda _: bar.update(),
         )  # fmt: skip
-    table, picture = write_demo(rounds, folder)
+    with drawing(f"the table is in {folder}"):
+        table, picture = write_demo(rounds, folder)
     text = "\n\n".join([*(r.text() for r in rounds), f"written: {table}, {picture}"])
     rows = [row for demo_round in rounds for row in demo_round.rows()]
     return Output(text, for_machines(rows), 0 if all(r.best for r in rounds) else 1)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from goodalloc.data.benchmark_set import load_benchmark
 from goodalloc.data.json_file import write_atomically
@@ -37,11 +37,8 @@ class DemoRound:
     @property
     def best(self) -> Result | None:
         """The result with the best allocation."""
-        return max(self.served(), key=lambda result: result.fitness, default=None)
-
-    def served(self) -> list[Result]:
-        """The results that hold an allocation."""
-        return [result for result in self.results if result.allocation is not None]
+        served = [result for result in self.results if result.allocation is not None]
+        return max(served, key=lambda result: result.fitness, default=None)
 
     def title(self) -> str:
         """Its size in words."""
@@ -102,32 +99,18 @@ def write_demo(rounds: Sequence[DemoRound], folder: Path) -> tuple[Path, Path]:
 
 
 def demo_figure(rounds: Sequence[DemoRound]) -> "Figure":
-    """The best allocation of the first round; gaps of all solvers, and over time in the last."""
+    """A row for every round: its best allocation, the gaps of all solvers, and those over time."""
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.allocation_plot import plot_allocation
-    from goodalloc.experiments.plots import plot_gap_over_time, plot_gaps
+    from goodalloc.experiments.plots import plot_comparison
 
-    first, last = rounds[0], rounds[-1]
-    figure = Figure(figsize=(12.0, 7.0), layout="constrained")
-    gaps = [f"gaps {index}" for index in range(len(rounds))]
-    rows: list[Any] = [["who", name] for name in (*gaps, "time")]
-    axes = figure.subplot_mosaic(
-        rows, width_ratios=[1, 1.15], height_ratios=[*(1 for _ in rounds), 1.7]
-    )
-    if first.best is not None and first.best.allocation is not None:
-        plot_allocation(first.instance, first.best.allocation, axes["who"])
-        axes["who"].set_title(f"Who gets which GPUs: {first.title()}", fontsize="medium")
-    for name, demo_round in zip(gaps, rounds, strict=True):
-        plot_gaps(demo_round.served(), axes[name])
-        axes[name].set_title(f"At the end: {demo_round.title()}", fontsize="medium")
-    histories = {
-        result.solver: [(point.seconds, point.fitness) for point in result.history]
-        or [(result.solve_seconds, result.fitness)]
-        for result in last.served()
-    }
-    bound = min((result.bound for result in last.results), default=float("inf"))
-    end = max((result.solve_seconds for result in last.served()), default=1.0)
-    plot_gap_over_time(histories, bound, axes["time"], end)
-    axes["time"].set_title(f"Over time: {last.title()}", fontsize="medium")
+    figure = Figure(figsize=(15.0, 5.5 * len(rounds)), layout="constrained")
+    panels = figure.subplots(len(rounds), 3, squeeze=False, width_ratios=[1, 0.8, 1])
+    for demo_round, (who, gaps, time) in zip(rounds, panels, strict=True):
+        plot_comparison(demo_round.results, gaps, time)
+        best = demo_round.best
+        if best is not None and best.allocation is not None:
+            plot_allocation(demo_round.instance, best.allocation, who)
+            who.set_title(f"{demo_round.title()}: {best.solver}'s allocation", fontsize="medium")
     return figure

@@ -1,10 +1,12 @@
 """The gap benchmark: instances × solvers × seeds into one table that survives any interruption."""
 
+import contextlib
 import csv
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,26 +94,67 @@ def check_seeds(seeds: Sequence[int]) -> None:
 def run_gap(
     plan: GapPlan, table: Path, report: Callable[[Row], None] = lambda row: None
 ) -> list[dict[str, str]]:
-    """Make the runs that the table does not hold yet, and return its rows of this plan.
+    """Make the runs that the table does not hold yet, and return its `comparable_rows`.
 
     Every row is written as soon as its run ends; a crash, an exception or a timeout is a row too.
+
+    Raises
+    ------
+    ValueError
+        If another process is writing the table, or it is no table of this benchmark.
     """
-    repair(table)
-    tasks = plan.tasks()
     digests = {name: _digest(name) for name in plan.instances}
-    wanted = [_key(_settings(task, digests)) for task in tasks]
-    done = {_key(row) for row in read_rows(table)}
-    with Worker() as worker:
-        for task, key in zip(tasks, wanted, strict=True):
-            if key in done:
-                report({})
-                continue
-            outcome = worker.run(task, GRACE_FACTOR * plan.seconds + GRACE_SECONDS)
-            row = gap_row(task, outcome, digests)
-            append_row(table, row)
+    with _locked(table), Worker() as worker:
+        repair(table)
+        done = {_key(row) for row in read_rows(table)}
+        for task in plan.tasks():
+            row: Row = {}
+            if _key(_settings(task, digests)) not in done:
+                outcome = worker.run(task, GRACE_FACTOR * plan.seconds + GRACE_SECONDS)
+                row = gap_row(task, outcome, digests)
+                append_row(table, row)
             report(row)
-    rows = {_key(row): row for row in read_rows(table)}
-    return [rows[key] for key in wanted if key in rows]
+    return comparable_rows(plan, table)
+
+
+def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
+    """The rows of the table that bear comparison with the plan's, earlier plans' included.
+
+    They ran under the plan's limits, with this version, on instances as they are now.
+    """
+    rows = {_key(row): row for row in read_rows(table)}.values()
+    digests = {row["instance"]: row["digest"] for row in rows}
+    digests |= {name: _digest(name) for name in plan.instances}
+    same = {
+        "version": library_version(), "seconds_limit": str(plan.seconds),
+        "gap_limit": str(plan.gap),
+    }  # fmt: skip
+    return [
+        row
+        for row in rows
+        if digests[row["instance"]] == row["digest"] and same.items() <= row.items()
+    ]
+
+
+@contextlib.contextmanager
+def _locked(table: Path) -> Iterator[None]:
+    """Keep other processes from writing the table; the system frees it however this one ends."""
+    try:
+        stream = table.open("ab")
+    except OSError as error:
+        raise ValueError(f"File '{table}' cannot be written ({error.strerror}).") from error
+    with stream:
+        if sys.platform != "win32":  # where the standard library has no such lock
+            import fcntl
+
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ValueError(
+                    f"File '{table}' is being written by another run; "
+                    "wait for it to end or choose another folder."
+                ) from error
+        yield
 
 
 def _digest(name: str) -> str:

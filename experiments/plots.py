@@ -41,39 +41,37 @@ def new_axes(width: float = 7.0, height: float = 4.5) -> "Axes":
 
 
 def solver_colours(names: Iterable[str]) -> dict[str, str]:
-    """A colour for every name; names that differ in their seed only, as "(seed 1)", share one."""
-    order: dict[str, int] = {}
-    return {
-        name: COLOURS[order.setdefault(name.partition(" (seed ")[0], len(order)) % len(COLOURS)]
-        for name in names
-    }
+    """A colour for every name."""
+    return {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(names)}
 
 
 def plot_gaps(results: Sequence[Result], ax: "Axes | None" = None) -> "Axes":
-    """Optimality gap of every result as a bar, in per cent on a logarithmic axis."""
+    """Optimality gap of every solver as a bar, in per cent on a logarithmic axis.
+
+    Of several seeds the bar is the median, with a whisker from the least to the greatest.
+    """
     ax = ax or new_axes()
-    repeated = len({result.solver for result in results}) < len(results)
-    names = [f"{r.solver} (seed {r.seed})" if repeated else r.solver for r in results]
-    colours = solver_colours([result.solver for result in results])
-    for row, result in enumerate(results):
-        gap = result.gap
-        colour = colours[result.solver]
-        if math.isnan(gap):
-            text, length = " no allocation" if result.allocation is None else " no bound", 0.0
-        elif gap <= SMALLEST_GAP:
-            text, length = " 0 (proven optimal)", 100 * SMALLEST_GAP
-        else:
-            text, length = f" {100 * gap:.2g} %", 100 * gap
-        ax.barh(row, length, color=colour, height=0.65)
-        ax.text(max(length, 100 * SMALLEST_GAP), row, text, va="center", fontsize="small")
-    known = [100 * r.gap for r in results if r.gap > SMALLEST_GAP]
+    runs: dict[str, list[Result]] = {}
+    for result in results:
+        runs.setdefault(result.solver, []).append(result)
+    known = [100 * result.gap for result in results if result.gap > SMALLEST_GAP]
+    left = min([1e-3, *(gap / 5 for gap in known)])
+    for row, (solver, group) in enumerate(runs.items()):
+        gaps = [max(100 * r.gap, left / 10) for r in group if not math.isnan(r.gap)]
+        if gaps:
+            middle = float(np.median(gaps))
+            ax.barh(row, middle, color=solver_colours(runs)[solver], height=0.65)
+            reach = [[middle - min(gaps)], [max(gaps) - middle]]
+            if len(gaps) > 1:
+                ax.errorbar(middle, row, xerr=reach, color="black", capsize=4, linewidth=1.2)
+        ax.text(
+            1.02, row, _gap_in_words(group), va="center", fontsize="small",
+            transform=ax.get_yaxis_transform(),
+        )  # fmt: skip
     ax.set_xscale("log")
-    ax.set_xlim(min([1e-3, *(gap / 5 for gap in known)]), max([1e-2, *known]) * 30)
-    _place_zero_labels(ax)
-    left = ax.get_xlim()[0]
-    ax.set_xticks([tick for tick in ax.get_xticks() if left <= tick <= 100])
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_xlim(left, 100.0)
+    ax.set_yticks(range(len(runs)), list(runs))
+    ax.set_ylim(len(runs) - 0.4, -0.6)
     ax.set_xlabel("optimality gap (%)")
     ax.grid(axis="x", color="#DDDDDD", linewidth=0.6)
     ax.set_axisbelow(True)
@@ -81,12 +79,38 @@ def plot_gaps(results: Sequence[Result], ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def _place_zero_labels(ax: "Axes") -> None:
-    """Labels of bars that end left of the axis begin at the axis."""
-    left = ax.get_xlim()[0]
-    for text in ax.texts:
-        x, y = text.get_position()
-        text.set_position((max(x, left), y))
+def _gap_in_words(runs: Sequence[Result]) -> str:
+    """The median gap of a solver's runs, and how many have none."""
+    gaps = [result.gap for result in runs if not math.isnan(result.gap)]
+    if not gaps:
+        return "no allocation" if all(r.allocation is None for r in runs) else "no bound"
+    failed = f", {len(runs) - len(gaps)} failed" if len(gaps) < len(runs) else ""
+    if max(gaps) <= SMALLEST_GAP:
+        return f"0 (proven optimal){failed}"
+    median, worst = (
+        f"{100 * gap if gap > SMALLEST_GAP else 0:.2g} %" for gap in (np.median(gaps), max(gaps))
+    )
+    return f"{median}{'' if worst == median else f', worst {worst}'}{failed}"
+
+
+def plot_comparison(results: Sequence[Result], gaps: "Axes", time: "Axes") -> None:
+    """Gaps at the end in one axes, and in another over time, each solver with its first seed."""
+    plot_gaps(results, gaps)
+    gaps.set_title("Gap at the end", fontsize="medium")
+    histories: dict[str, list[tuple[float, float]]] = {}
+    for result in results:
+        points = [(point.seconds, point.fitness) for point in result.history]
+        if result.allocation is None:
+            points = []
+        elif not points:
+            points = [(result.solve_seconds, result.fitness)]
+        histories.setdefault(result.solver, points)
+    bound = min(result.bound for result in results)
+    if math.isfinite(bound):
+        end = max(result.solve_seconds for result in results)
+        plot_gap_over_time(histories, bound, time, end)
+    which = ", first seed" if len(histories) < len(results) else ""
+    time.set_title(f"Gap over time{which}, compiling apart", fontsize="medium")
 
 
 def plot_gap_over_time(
@@ -94,7 +118,6 @@ def plot_gap_over_time(
     bound: float,
     ax: "Axes | None" = None,
     end: float | None = None,
-    colours: Mapping[str, str] | None = None,
 ) -> "Axes":
     """Gap of the best allocation so far against time, one line a solver.
 
@@ -108,18 +131,17 @@ def plot_gap_over_time(
         Where to draw; a new figure if None.
     end
         Seconds to which lines are drawn; a little past the last incumbent if None.
-    colours
-        Colour of every line, where it has to agree with other pictures.
     """
     ax = ax or new_axes()
     last = max((point[0] for history in histories.values() for point in history), default=1.0)
     end = max(end or 0.0, last * 1.5, 0.01)
-    first, colours = end, colours or solver_colours(histories)
+    first, colours = end, solver_colours(histories)
     gaps = {
         name: [100 * max(bound - point[1], 0.0) / bound for point in history]
         for name, history in histories.items()
     }
     none = _place_of_zero([gap for values in gaps.values() for gap in values])
+    widths = np.linspace(3.5, 1.0, len(histories)).tolist()  # so that none hides another
     for index, (name, history) in enumerate(histories.items()):
         if not history:
             continue
@@ -129,7 +151,9 @@ def plot_gap_over_time(
         ax.step(
             [*seconds, end], [*heights, heights[-1]], where="post", label=name,
             color=colours[name], linestyle=STYLES[index % len(STYLES)],
-            marker=MARKERS[index % len(MARKERS)], markevery=[0, len(seconds) - 1], markersize=5,
+            linewidth=widths[index], marker=MARKERS[index % len(MARKERS)],
+            markevery=[0, len(seconds) - 1], markersize=3 + 1.5 * widths[index],
+            clip_on=False,
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -138,7 +162,7 @@ def plot_gap_over_time(
     ax.set_ylabel("optimality gap (%)")
     _finish(ax)
     ax.set_yticks(*_gap_ticks(none))
-    ax.set_ylim(none / 2, 200.0)
+    ax.set_ylim(none / 2, 100.0)
     return ax
 
 
@@ -160,9 +184,9 @@ def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: "Axes | None" = No
     ax = ax or new_axes()
     none = _place_of_zero([100 * gap for values in gaps.values() for gap in values])
     shown = {n: [max(100 * gap, none) for gap in values] for n, values in gaps.items()}
-    _draw_profiles(ax, {name: share_within(values) for name, values in shown.items()})
+    _draw_profiles(ax, {name: share_within(values) for name, values in shown.items()}, 100.0)
     ax.set_xticks(*_gap_ticks(none))
-    ax.set_xlim(none / 2, 200.0)
+    ax.set_xlim(none / 2, 100.0)
     ax.set_xlabel("optimality gap (%)")
     ax.set_ylabel("share of runs within the gap")
     return ax
@@ -181,19 +205,21 @@ def plot_performance_profile(
     return ax
 
 
-def _draw_profiles(ax: "Axes", profiles: Mapping[str, Profile]) -> None:
+def _draw_profiles(ax: "Axes", profiles: Mapping[str, Profile], end: float = 0.0) -> None:
+    """Draw step functions to the right edge: `end`, or twice the largest value if that is more."""
     points = [p.value for p in profiles.values() if p.value.size]
     low, high = (min(p[0] for p in points), max(p[-1] for p in points)) if points else (1.0, 1.0)
+    right = max(2 * high, end)
     colours = solver_colours(profiles)
     for index, (name, profile) in enumerate(profiles.items()):
-        value = np.concatenate([[low / 2], profile.value, [high * 2]])
+        value = np.concatenate([[low / 2], profile.value, [right]])
         share = np.concatenate([[0.0], profile.share, [profile.share.max(initial=0.0)]])
         ax.step(
             value, share, where="post", label=name, color=colours[name],
             linestyle=STYLES[index % len(STYLES)],
         )  # fmt: skip
     ax.set_xscale("log")
-    ax.set_xlim(low / 2, high * 2)
+    ax.set_xlim(low / 2, right)
     ax.set_ylim(-0.02, 1.04)
     _finish(ax)
 

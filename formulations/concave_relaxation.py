@@ -5,8 +5,8 @@ least concave function above its utility on every whole number of GPUs; forget t
 
 .. math::
 
-    \max_{k, t} \Bigl(\tfrac1n \sum_j t_j^p\Bigr)^{1/p}
-    \quad \text{s.t.} \quad t_j \le \phi_j(k_j), \qquad \sum_j k_j \le G.                   (1)
+    \max_{k, \mu} \Bigl(\tfrac1n \sum_j \mu_j^p\Bigr)^{1/p}
+    \quad \text{s.t.} \quad \mu_j \le \phi_j(k_j), \qquad \sum_j k_j \le G.               (1)
 
 For p <= 1 the power mean is concave, so (1) is convex; every allocation is feasible in it, so its
 value is an upper bound on the fitness. For p > 1 the mean is not concave and there is no such
@@ -216,8 +216,8 @@ def _evaluate(envelope: Envelope, gpus: Floats) -> Floats:
 def dual(envelope: Envelope, gpus: int, power: float, price: float, scale: float) -> float:
     """The bound (2) on the cost at a price, in units of cost, less what rounding may have hidden.
 
-    On a piece with slope *s* the cost falls by as much as the price asks where
-    ``(u / scale)^(p - 1) = price * scale / s``; elsewhere an end is best.
+    On a piece the cost falls by as much as the price asks where
+    ``(u / scale)^(p - 1) = price * scale / slope``; elsewhere an end is best.
     """
     low = envelope.utility
     high = low + envelope.slope * (envelope.right - envelope.left)

@@ -138,8 +138,9 @@ def _exact_bound(knapsack: Knapsack, reference: float) -> float:
 def first_reference(knapsack: Knapsack) -> float:
     """A utility near the best mean.
 
-    The best least utility *m* of (1) and its best greatest utility *M* enclose its best mean:
-    ``m <= mean <= m n^(-1/p)`` for p < 0 and ``M n^(-1/p) <= mean <= M`` for p > 0.
+    The best least and the best greatest utility of (1) enclose its best mean:
+    ``least <= mean <= least n^(-1/p)`` for p < 0, ``greatest n^(-1/p) <= mean <= greatest`` for
+    p > 0.
     """
     if knapsack.power < 0:
         return _least_bound(knapsack)

@@ -1,32 +1,33 @@
 r"""The node-indexed mixed-integer linear program, as it would stand in a paper, in Pyomo.
 
-Sets: jobs :math:`j \in J`, nodes :math:`v \in V`, and for every job its choices :math:`c \in C_j`:
+Sets: jobs :math:`j \in J`, nodes :math:`v \in V`, and for every job its choices :math:`i \in A_j`:
 stay idle, keep exactly what it holds, or run anew on *one node* or on *several nodes* with
-:math:`K_c` GPUs. :math:`S_j \subseteq C_j` are the choices on several nodes, :math:`O_j` on one.
+:math:`K_i` GPUs. :math:`S_j \subseteq A_j` are the choices on several nodes, :math:`O_j` on one.
 
-Data: :math:`G_v` GPUs of node *v*; :math:`h_{jv}` replicas of *j* on *v* now; :math:`N` most nodes
-of a job; :math:`c_{jc}` the cost of the utility :math:`u_{jc}` (`formulations/power_cost.py`).
+Data: :math:`G_v` GPUs of node *v*; :math:`h_{jv}` replicas of *j* on *v* now; :math:`N_{max}` most
+nodes of a job; :math:`c_{ji}` the cost of the utility :math:`u_{ji}`
+(`formulations/power_cost.py`).
 
-Variables: :math:`x_{jc} \in \{0,1\}`, job *j* takes choice *c*; :math:`a_{jv} \in \mathbb Z_+`,
+Variables: :math:`x_{ji} \in \{0,1\}`, job *j* takes choice *i*; :math:`a_{jv} \in \mathbb Z_+`,
 replicas of *j* placed anew on *v*; :math:`z_{jv} \in \{0,1\}`, any of them there;
 :math:`w_{jv} \ge 0`, those of a job on several nodes.
 
 .. math::
 
-    \min \sum_j \sum_{c \in C_j} c_{jc} x_{jc}                                                 (1)
+    \min \sum_j \sum_{i \in A_j} c_{ji} x_{ji}                                                 (1)
 
-    \sum_{c \in C_j} x_{jc} = 1                                         \quad \forall j        (2)
+    \sum_{i \in A_j} x_{ji} = 1                                         \quad \forall j        (2)
 
-    \sum_v a_{jv} = \sum_{c \in O_j \cup S_j} K_c x_{jc}                \quad \forall j        (3)
+    \sum_v a_{jv} = \sum_{i \in O_j \cup S_j} K_i x_{ji}                \quad \forall j        (3)
 
     z_{jv} \le a_{jv} \le G_v z_{jv}                                    \quad \forall j, v     (4)
 
-    \sum_{O_j} x_{jc} + 2 \sum_{S_j} x_{jc} \le \sum_v z_{jv}
-        \le \sum_{O_j} x_{jc} + N \sum_{S_j} x_{jc}                     \quad \forall j        (5)
+    \sum_{O_j} x_{ji} + 2 \sum_{S_j} x_{ji} \le \sum_v z_{jv}
+        \le \sum_{O_j} x_{ji} + N_{max} \sum_{S_j} x_{ji}               \quad \forall j        (5)
 
     \sum_j (a_{jv} + h_{jv} x_{j,keep}) \le G_v                         \quad \forall v        (6)
 
-    w_{jv} \ge z_{jv} + \sum_{S_j} x_{jc} - 1                           \quad \forall j, v     (7)
+    w_{jv} \ge z_{jv} + \sum_{S_j} x_{ji} - 1                           \quad \forall j, v     (7)
 
     \sum_j w_{jv} + \sum_{j \text{ on } v \text{ and others}} x_{j,keep} \le 1 \quad \forall v (8)
 

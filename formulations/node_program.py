@@ -3,13 +3,13 @@
 It is what the pattern program avoids, kept for the rare rounds on few nodes where counting pieces
 is not enough (see `patterns`), and for exporting the plain model. Equations:
 
-    minimise  sum_c cost_c x_c                                                              (N1)
-    sum_{c of j} x_c = 1                                       for every job j              (N2)
-    sum_v l_cv = x_c                                           for every c on one node      (N3)
+    minimise  sum_i c_i x_i                                                                 (N1)
+    sum_{i of j} x_i = 1                                       for every job j              (N2)
+    sum_v l_iv = x_i                                           for every i on one node      (N3)
     sum_v a_jv = sum_K K x_{j,several,K}                       for every distributed j      (N4)
-    z_jv <= a_jv <= C_v z_jv                                   for every j and node v       (N5)
+    z_jv <= a_jv <= F_v z_jv                                   for every j and node v       (N5)
     2 m_j <= sum_v z_jv <= N_max m_j,  m_j = sum_K x_{j,several,K}                          (N6)
-    kept on v + sum K l_cv + sum a_jv <= C_v                   for every node v             (N7)
+    kept on v + sum K l_iv + sum a_jv <= F_v                   for every node v             (N7)
     distributed kept on v + sum_j z_jv <= 1                    interference avoidance       (N8)
 """
 

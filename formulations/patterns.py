@@ -4,32 +4,32 @@ Speed depends on (one node | several, GPUs), so what couples the jobs is only ho
 pieces. Equal free nodes are *counted*, not indexed; only nodes whose jobs may keep their placement
 have rows of their own. Notation (see NOTATION.md), equations as in `build_patterns`:
 
-    minimise  sum_c cost_c x_c                                                              (P1)
-    sum_{c of j} x_c = 1                                       for every job j              (P2)
-    sum_T t_vT = 1                                             for every resident node v    (P3)
-    sum_{T with j} t_vT = y_j                                  for every j that may stay    (P4)
-    sum_q D_rq <= N_r1                                         for every free size r        (P5)
-    S_s + cuts into s - cuts of s >= sum_j x_{j,one,s}         for every size s             (P6)
-    sum_r D_rq >= sum_K n_Kq                                   for every piece size q       (P7)
-    sum_q q n_Kq >= K m_K,  2 m_K <= sum_q n_Kq <= N_max m_K   for every K on several nodes (P8)
+    minimise  sum_i c_i x_i                                                                 (P1)
+    sum_{i of j} x_i = 1                                       for every job j              (P2)
+    sum_T b_vT = 1                                             for every resident node v    (P3)
+    sum_{T with j} b_vT = y_j                                  for every j that may stay    (P4)
+    sum_q E_fq <= N_f1                                         for every free size f        (P5)
+    L_s + cuts into s - cuts of s >= sum_j x_{j,one,s}         for every size s             (P6)
+    sum_f E_fq >= sum_K Q_Kq                                   for every piece size q       (P7)
+    sum_q q Q_Kq >= K m_K,  2 m_K <= sum_q Q_Kq <= N_max m_K   for every K on several nodes (P8)
 
 with ``m_K`` the number of jobs placed on several nodes with K GPUs, ``N_max`` the most nodes of a
-job, ``y_j`` the choice to keep, ``t_vT`` whether exactly the jobs T stay on node v (so that it
+job, ``y_j`` the choice to keep, ``b_vT`` whether exactly the jobs T stay on node v (so that it
 offers what they leave; a distributed piece may go there unless T holds a distributed job),
-``N_rd`` how many nodes, empty or by their state, offer r free GPUs (d = 1: to a distributed
-piece, too), ``D_rq`` how many of them give a piece of q to a distributed job, ``S_s = N_s0 + N_s1
-- sum_q D_sq + sum_q D_{s+q,q}`` the slots of s GPUs that this leaves, ``X_sa`` how many slots of
-s GPUs are cut into a and s - a, and ``n_Kq`` how many pieces of q the distributed jobs of K GPUs
+``N_fd`` how many nodes, empty or by their state, offer f free GPUs (d = 1: to a distributed
+piece, too), ``E_fq`` how many of them give a piece of q to a distributed job, ``L_s = N_s0 + N_s1
+- sum_q E_sq + sum_q E_{s+q,q}`` the slots of s GPUs that this leaves, ``X_sq`` how many slots of
+s GPUs are cut into q and s - q, and ``Q_Kq`` how many pieces of q the distributed jobs of K GPUs
 take (with ``exact=True``, of each such job, in place of "every K"). Without interference
-avoidance (P5) and (P7) fall away: pieces are slots like any other, n_Kq stands in (P6).
+avoidance (P5) and (P7) fall away: pieces are slots like any other, Q_Kq stands in (P6).
 
-Where more than `MOST_STAYS` jobs may stay on a node their sets are too many, and ``t_vrd`` says
-only that node v offers r free GPUs (d = 1: to a distributed piece, too):
+Where more than `MOST_STAYS` jobs may stay on a node their sets are too many, and ``o_vfd`` says
+only that node v offers f free GPUs (d = 1: to a distributed piece, too):
 
-    sum_r r t_vr + sum_{j on v} a_jv y_j <= C_v                                             (P9)
-    sum_r t_vr <= 1                                                                         (P10)
-    y_j + sum_{r > C_v - a_jv} t_vr <= 1                       for every j that may stay    (P11)
-    sum_{j distributed on v} y_j + sum_r t_vr1 <= 1            interference avoidance       (P12)
+    sum_f f o_vf + sum_{j on v} h_jv y_j <= F_v                                             (P9)
+    sum_f o_vf <= 1                                                                         (P10)
+    y_j + sum_{f > F_v - h_jv} o_vf <= 1                       for every j that may stay    (P11)
+    sum_{j distributed on v} y_j + sum_f o_vf1 <= 1            interference avoidance       (P12)
 
 The program is a *relaxation*: the pieces of equal distributed jobs are counted together, so that a
 solution may (rarely) not split into jobs. `packing.pack` tells, and `build_patterns` with
@@ -58,9 +58,9 @@ Limit = tuple[Floats, float]
 class PatternProgram:
     """The program with the column indices that decoding needs.
 
-    The first columns are the choices. The columns ``t`` are listed with their node, size and d;
-    ``dist[r, q]`` are the columns ``D``, ``cut[s, a]`` the columns ``X`` and ``piece[owner, q]``
-    the columns ``n`` (owner: K, or the job when exact).
+    The first columns are the choices. The columns ``b`` and ``o`` are listed with their node, size
+    and d; ``dist[f, q]`` are the columns ``E``, ``cut[s, q]`` the columns ``X`` and
+    ``piece[owner, q]`` the columns ``Q`` (owner: K, or the job when exact).
     """
 
     program: Program
@@ -199,7 +199,7 @@ def _add_pieces(
 def _add_distributed(
     builder: ProgramBuilder, slots: _Slots, piece_rows: Indices, num_nodes: float
 ) -> None:
-    """Columns ``D``: a free node gives one piece to a distributed job, the rest is a slot."""
+    """Columns ``E``: a free node gives one piece to a distributed job, the rest is a slot."""
     splits = [(r, q) for r in range(1, slots.most + 1) for q in range(1, r + 1)]
     columns = builder.add_columns(
         "distributed", len(splits), upper=num_nodes, label=lambda i: "{}_{}".format(*splits[i])

@@ -99,6 +99,12 @@ class Program:
             self.index[entries], self.value[entries], self.offset,
         )  # fmt: skip
 
+    def widen(self, values: Floats, chosen: NDArray[np.bool_]) -> Floats:
+        """Values of all columns from those of some of them, the others at zero."""
+        wide = np.zeros(self.num_columns)
+        wide[chosen] = values
+        return wide
+
     def reduced_costs(self, duals: Floats) -> Floats:
         """``cost - A' duals``, shape (columns,)."""
         column = np.repeat(np.arange(self.num_columns), np.diff(self.starts))

@@ -15,7 +15,7 @@ from goodalloc.models.instance import Instance
 
 Indices = NDArray[np.int64]
 
-#: The columns ``t``, and the node, free GPUs and d of each.
+#: The columns ``b`` and ``o``, and the node, free GPUs and d of each.
 Offers = tuple[Indices, Indices, Indices, NDArray[np.bool_]]
 
 #: Most jobs that may stay on a node for which every set of them has a column of its own.
@@ -76,7 +76,7 @@ def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
 
 
 def add_residents(builder: ProgramBuilder, instance: Instance, free: FreeNodes) -> Offers:
-    """Columns ``t`` of the nodes where jobs may stay, with the rows that tie them to who stays."""
+    """Columns ``b`` and ``o`` of nodes where jobs may stay, and the rows that say who stays."""
     stays_of = np.bincount(free.stay_node, minlength=free.gpus.size)
     parts = [_add_crowded(builder, instance, free, stays_of > MOST_STAYS)]
     for count in range(1, MOST_STAYS + 1):
@@ -127,7 +127,7 @@ def _add_states(
 def _add_crowded(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes, crowded: NDArray[np.bool_]
 ) -> Offers:
-    """Columns ``t`` and rows (P9)-(P12) of nodes with too many stays to list their sets."""
+    """Columns ``o`` and rows (P9)-(P12) of nodes with too many stays to list their sets."""
     nodes = np.flatnonzero(crowded)
     here = np.flatnonzero(crowded[free.stay_node])
     choice, at, gpus = free.stay_choice[here], free.stay_node[here], free.stay_gpus[here]

@@ -9,6 +9,14 @@ import numpy as np
 from goodalloc.models.efficiency import GradientStatistics, efficiency
 from goodalloc.models.namespace import Array, namespace
 from goodalloc.models.throughput import ThroughputParameters, throughput
+from goodalloc.models.validation import LARGEST_COUNT
+
+#: Largest throughput parameter, gradient statistic and batch size: far beyond any that was ever
+#: measured (10^9 seconds are thirty years), and far from overflowing.
+LARGEST = (1e9, 1e100, float(LARGEST_COUNT))
+
+#: Least seconds of a pass, for the same reason.
+SHORTEST_PASS = 1e-12
 
 
 class BatchLimits(NamedTuple):
@@ -50,8 +58,9 @@ def goodput(
 ) -> Array:
     """Return throughput times efficiency, in examples per second worth of M0.
 
-    The batch limits, apart from M0, play no part: see `best_batch_size` for those. Zero where
-    there is no replica or more nodes than replicas.
+    The batch limits, apart from M0, play no part: the m and s that are best within them are found
+    by `best_batch_size` of `models/batch_size.py`. Zero where there is no replica or more nodes
+    than replicas.
 
     Parameters
     ----------
@@ -83,21 +92,25 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
     Raises
     ------
     ValueError
-        On a NaN or infinite number, a negative time or statistic, a job whose pass takes no time,
-        gamma below 1, or batch limits that are not whole, not positive or out of order.
+        On a NaN or infinite number, a negative time or statistic, one beyond `LARGEST`, a job
+        whose pass takes no time, gamma below 1, or batch limits that are not whole, not positive
+        or out of order.
     """
     if plainly_in_order(model):
         return model
-    for group in model:
+    for part, largest in zip(model._fields, LARGEST, strict=True):
+        group = getattr(model, part)
         for field, value in zip(group._fields, group, strict=True):
             _require(
                 np.isfinite(_numbers(name, field, value)), name, field, value, "a finite number"
             )
             _require(np.asarray(value) >= 0.0, name, field, value, "0 or more")
+            _require(np.asarray(value) <= largest, name, field, value, f"at most {largest:.10g}")
     parameters, batch = model.throughput, model.batch
     _require(np.asarray(parameters.gamma) >= 1.0, name, "gamma", parameters.gamma, "1 or more")
     unit = np.add(parameters.alpha_grad, parameters.beta_grad)
-    _require(unit > 0.0, name, "alpha_grad + beta_grad", unit, "a positive time")
+    words = f"a positive time, at least {SHORTEST_PASS:g} seconds"
+    _require(unit >= SHORTEST_PASS, name, "alpha_grad + beta_grad", unit, words)
     for field in ("initial", "maximum", "atomic_minimum", "atomic_maximum"):
         value = np.asarray(getattr(batch, field), dtype=float)
         whole = np.isfinite(value) & (value >= 1.0) & (np.floor(value) == value)
@@ -121,14 +134,14 @@ def plainly_in_order(model: GoodputModel) -> bool:
 
     False leaves everything open: numbers of other types, arrays, or something wrong.
     """
-    parameters, gradient, batch = model
-    numbers = (*parameters, *gradient, *batch)
-    if not all(isinstance(number, float | int) and 0.0 <= number < np.inf for number in numbers):
-        return False
+    parameters, _, batch = model
+    for group, largest in zip(model, LARGEST, strict=True):
+        if not all(isinstance(value, float | int) and 0.0 <= value <= largest for value in group):
+            return False
     examples = batch[:4]
     return (
         parameters.gamma >= 1.0
-        and parameters.alpha_grad + parameters.beta_grad > 0.0
+        and parameters.alpha_grad + parameters.beta_grad >= SHORTEST_PASS
         and all(size >= 1 and size == int(size) for size in examples)
         and batch.initial <= batch.maximum
         and batch.atomic_minimum <= min(batch.atomic_maximum, batch.maximum)

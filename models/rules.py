@@ -87,11 +87,6 @@ class Rules:
         """A copy with some values changed."""
         return replace(self, **changes)
 
-    @property
-    def maximises_largest(self) -> bool:
-        """Whether the objective is the largest utility alone (p = +inf)."""
-        return self.power == math.inf
-
 
 #: The objective of the OSDI'21 artifact, to the last digit.
 OSDI21 = Rules(batch_search="grid")

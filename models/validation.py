@@ -1,15 +1,20 @@
 """One voice for refused numbers: the item, its value, what was expected."""
 
+import json
 import math
 from numbers import Integral, Real
+
+
+def literal(value: object) -> str:
+    """A value as a message shows it: true, false and null as files have them."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
 
 
 def require_name(item: str, value: object) -> None:
     """Refuse anything but a non-empty string of printable characters."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise ValueError(
-            f"{item}: name is {value!r}; expected a non-empty string of printable characters."
-        )
+        expected = "a non-empty string of printable characters"
+        raise ValueError(f"{item}: name is {literal(value)}; expected {expected}.")
 
 
 #: Counts beyond this are refused: they fit no array and no memory.
@@ -26,7 +31,9 @@ def require_count(item: str, value: object, minimum: int, maximum: int | None = 
         expected += f" and at most {LARGEST_COUNT if maximum is None else maximum}"
     if not minimum <= number <= (LARGEST_COUNT if maximum is None else maximum):
         shown = (
-            f"an integer of {number.bit_length()} bits" if number.bit_length() > 99 else repr(value)
+            f"an integer of {number.bit_length()} bits"
+            if number.bit_length() > 99
+            else literal(value)
         )
         raise ValueError(f"{item} is {shown}; expected {expected}.")
 
@@ -42,25 +49,25 @@ def require_number(
     """Refuse NaN, infinities (if `finite`) and numbers below `minimum` (or at it, if `strict`)."""
     relation = "above" if strict else "of at least"
     bound = "" if minimum == -math.inf else f" {relation} {minimum:g}"
-    expected = f"a {'finite ' if finite else ''}number{bound}"
+    expected = f"a finite number{bound}" if finite else f"a number{bound}, inf or -inf"
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise ValueError(f"{item} is {value!r}; expected {expected}.")
+        raise ValueError(f"{item} is {literal(value)}; expected {expected}.")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     bad = math.isnan(number) or (finite and math.isinf(number))
     if bad or number < minimum or (strict and number == minimum):
-        raise ValueError(f"{item} is {value!r}; expected {expected}.")
+        raise ValueError(f"{item} is {literal(value)}; expected {expected}.")
 
 
 def require_choice(item: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse anything but one of the named choices."""
     if value not in choices:
-        raise ValueError(f"{item} is {value!r}; expected one of {', '.join(choices)}.")
+        raise ValueError(f"{item} is {literal(value)}; expected one of {', '.join(choices)}.")
 
 
 def require_flag(item: str, value: object) -> None:
     """Refuse anything but True or False."""
     if not isinstance(value, bool):
-        raise ValueError(f"{item} is {value!r}; expected true or false.")
+        raise ValueError(f"{item} is {literal(value)}; expected true or false.")

@@ -7,7 +7,7 @@ the random numbers are others.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -133,12 +133,13 @@ def solve_genetic(
         instance, stop=stop, seed=seed, start=start, generations=generations,
         warm_population=warm_population, options=options,
     )  # fmt: skip
+    compiling = evolution.compile_seconds
     return Answer(
         allocation=evolution.best,
         limit=evolution.limit,
-        history=evolution.history,
+        history=tuple(replace(i, seconds=i.seconds - compiling) for i in evolution.history),
         iterations=evolution.generations,
-        build_seconds=evolution.compile_seconds,
+        compile_seconds=compiling,
     )
 
 

@@ -32,7 +32,7 @@ def solve_greedy(
     instance
         The round.
     stop
-        Limits on the time; what is allocated by then is returned.
+        Limits on the time; what is allocated by then, or at Ctrl-C, is returned.
     seed
         Not used.
     start
@@ -43,18 +43,21 @@ def solve_greedy(
     deadline = None if stop.seconds is None else begin + stop.seconds
     best, best_fitness, steps = None, -np.inf, 0
     history: list[Incumbent] = []
+    limit: Limit | None = None
     for placements in _starts(instance, start):
         occupancy = Occupancy(instance, placements)
-        steps += extend(occupancy, deadline)
+        try:
+            steps += extend(occupancy, deadline)
+        except KeyboardInterrupt:
+            limit, deadline = Limit.INTERRUPTED, begin  # no step more, from no start
         found = occupancy.allocation()
         value = fitness(instance, found)
         if value > best_fitness:
             best, best_fitness = found, value
             history.append(Incumbent(time.perf_counter() - begin, steps, value))
-    late = deadline is not None and time.perf_counter() >= deadline
-    return Answer(
-        best, limit=Limit.TIME if late else None, history=tuple(history), iterations=steps
-    )
+    if limit is None and deadline is not None and time.perf_counter() >= deadline:
+        limit = Limit.TIME
+    return Answer(best, limit=limit, history=tuple(history), iterations=steps)
 
 
 def _starts(instance: Instance, start: Allocation | None) -> list[list[Placement]]:

@@ -15,7 +15,7 @@ from goodalloc.solvers.pattern_oracle import PatternOracle
 from goodalloc.solvers.result import Answer, Incumbent, Limit
 from goodalloc.solvers.rounding import round_and_place
 from goodalloc.solvers.sharing import knapsack_replicas
-from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.stop import Stop, proves
 from goodalloc.solvers.ties import canonical
 
 #: Time for the greedy allocation that stands in after a limit: little after a promised time.
@@ -62,7 +62,7 @@ def solve_highs(
         if knapsack < bound:
             bound, source = knapsack, "knapsack"
     value = fitness(instance, allocation) if allocation is not None else 0.0
-    proven = allocation is not None and bound - value <= stop.gap * abs(bound)
+    proven = allocation is not None and proves(bound, value, stop.gap)
     if proven and not leximin:  # whose other ranks no bound covers
         limit = None
     if allocation is not None and proven and break_ties:

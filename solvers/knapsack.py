@@ -2,7 +2,7 @@
 
 from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.result import Answer
+from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.rounding import round_and_place
 from goodalloc.solvers.sharing import knapsack_replicas
 
@@ -18,4 +18,8 @@ def solve_knapsack(instance: Instance, *, exact: bool = False) -> Answer:
         Take the bound of the integer knapsack, by dynamic programming: tighter and slower.
     """
     allocation = round_and_place(instance, knapsack_replicas(instance))
-    return Answer(allocation, knapsack_bound(instance, exact=exact), "knapsack")
+    try:
+        bound = knapsack_bound(instance, exact=exact)
+    except KeyboardInterrupt:
+        return Answer(allocation, limit=Limit.INTERRUPTED)
+    return Answer(allocation, bound, "knapsack")

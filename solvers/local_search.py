@@ -34,7 +34,7 @@ def solve_local_search(
     instance
         The round.
     stop
-        Limits on the search; an iteration is a pass over all jobs.
+        Limits on the search, Ctrl-C as well; an iteration is a pass over all jobs.
     seed
         Not used.
     start
@@ -43,14 +43,16 @@ def solve_local_search(
     """
     del seed
     begin, stop = time.perf_counter(), stop or Stop()
+    reached: Limit | None = None
     if start is None:
-        start = solve_greedy(instance, stop=stop).allocation
+        greedy = solve_greedy(instance, stop=stop)
+        start, reached = greedy.allocation, greedy.limit
     assert start is not None
     occupancy = Occupancy(instance, start.placements())
     best = start if not violations(instance, start) else occupancy.allocation()
     best_fitness = fitness(instance, best)
     history = [Incumbent(time.perf_counter() - begin, 0, best_fitness)]
-    passes, stale, reached = 0, 0, None
+    passes, stale = 0, 0
     try:
         while reached is None:
             moves = improve(occupancy, begin, stop.seconds)
@@ -66,6 +68,7 @@ def solve_local_search(
                 break
     except KeyboardInterrupt:
         reached = Limit.INTERRUPTED
+        best = max(best, occupancy.allocation(), key=lambda found: fitness(instance, found))
     return Answer(best, limit=reached, history=tuple(history), iterations=passes)
 
 

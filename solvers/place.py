@@ -1,7 +1,6 @@
 """Find nodes for chosen shapes: the allocation that gives every job exactly its choice."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
 from goodalloc.formulations.node_program import build_node_program, decode_nodes
@@ -54,23 +53,3 @@ def place_by_node(instance: Instance, taken: Choices, watch: Watch) -> Allocatio
     program = build_node_program(instance, taken, np.zeros(len(taken)))
     outcome = run_mixed_integer(program.program, watch, gap=0.5)
     return None if outcome.values is None else decode_nodes(instance, program, outcome.values)
-
-
-def choices_of(instance: Instance, choices: Choices, allocation: Allocation) -> NDArray[np.int64]:
-    """Index, among all choices, of what each job has under an allocation; -1 where absent."""
-    unchanged = allocation.unchanged(instance.current) & (allocation.job_replicas > 0)
-    kind = np.where(
-        allocation.job_replicas == 0,
-        Kind.IDLE,
-        np.where(
-            unchanged,
-            Kind.KEEP,
-            np.where(allocation.job_nodes > 1, Kind.SEVERAL_NODES, Kind.ONE_NODE),
-        ),
-    )
-    width = int(max(choices.replicas.max(), allocation.job_replicas.max())) + 1
-    known = (choices.job * 4 + choices.kind) * width + choices.replicas
-    wanted = (np.arange(instance.num_jobs) * 4 + kind) * width + allocation.job_replicas
-    order = np.argsort(known)
-    at = np.minimum(np.searchsorted(known[order], wanted), known.size - 1)
-    return np.where(known[order][at] == wanted, order[at], -1)

@@ -2,8 +2,8 @@
 
 import logging
 import math
-import time
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from goodalloc.solvers.hierarchy import maximise_power_mean
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.oracle import Reply, Request
 from goodalloc.solvers.result import Answer, Limit
-from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.stop import Stop, proves
 from goodalloc.solvers.ties import canonical
 
 #: Costs are scaled so that the gap to close is this, well above the solvers' tolerances …
@@ -72,22 +72,28 @@ class NodeOracle:
         The round.
     solver, name
         A Pyomo solver, and what it is called.
-    stop
-        Limits, counted from the oracle's construction.
+    watch
+        The clock of the whole solve.
     """
 
     instance: Instance
     solver: Any
     name: str
-    stop: Stop
-    begin: float = field(default_factory=time.perf_counter)
+    watch: Watch
     build_seconds: float = 0.0
-    out_of_time: bool = False
+    limit: Limit | None = None
     trouble: str = ""
 
     def __call__(self, request: Request) -> Reply:
-        """Minimise the request's cost; exact unless time runs out."""
-        begin = time.perf_counter()
+        """Minimise the request's cost; exact unless time runs out or Ctrl-C is pressed."""
+        try:
+            return self._answer(request)
+        except KeyboardInterrupt:
+            self.watch.interrupted = True
+            return Reply(None)
+
+    def _answer(self, request: Request) -> Reply:
+        begin = self.watch.seconds
         utility = np.array(list(node_choices(self.instance).values()))
         largest = float(np.abs(request.cost(utility[~request.forbidden(utility)])).max(initial=1.0))
         gap = max(request.gap, 1e-12)
@@ -98,18 +104,16 @@ class NodeOracle:
             forbidden=request.forbidden,
             limits=request.limits,
         )
-        self.build_seconds += time.perf_counter() - begin
+        self.build_seconds += self.watch.seconds - begin
         return self._solve(model, gap * scale, scale)
 
     def _solve(self, model: Any, gap: float, scale: float) -> Reply:
         """Run the solver on a scaled model; whatever it says is data."""
         options: dict[str, Any] = {}
-        if self.stop.seconds is not None:
-            left = self.stop.seconds - (time.perf_counter() - self.begin)
-            self.out_of_time = left <= 0.0
-            if self.out_of_time:
-                return Reply(None)
-            options["timelimit"] = left
+        if self.watch.limit is not None:
+            return Reply(None)
+        if math.isfinite(self.watch.left):
+            options["timelimit"] = self.watch.left
         for option, value in zip(GAP_OPTIONS.get(self.name, ()), (0.0, gap), strict=False):
             self.solver.options[option] = value
         try:
@@ -120,7 +124,8 @@ class NodeOracle:
         condition = results.solver.termination_condition
         if condition == pyo.TerminationCondition.infeasible:
             return Reply(None, math.inf)
-        self.out_of_time |= condition == pyo.TerminationCondition.maxTimeLimit
+        if condition == pyo.TerminationCondition.maxTimeLimit:
+            self.limit = Limit.TIME
         bound = results.problem.lower_bound
         bound = -math.inf if bound is None or math.isnan(bound) else float(bound) / scale
         if not len(results.solution):
@@ -145,17 +150,11 @@ def solve_pyomo(
     ----------
     instance
         The round; a few dozen jobs and nodes are what this road is for.
-    stop
-        Limits; on time the best allocation so far is returned, with its bound.
-    start
-        An allocation to fall back on.
+    stop, start, leximin, break_ties
+        As for `goodalloc.solvers.highs.solve_highs`.
     solver_name
         A solver that Pyomo finds: ``"highs"`` is always there, ``"gurobi"``, ``"scip"``, ``"cbc"``
         where installed.
-    leximin
-        At p = -inf: also maximise the second-least utility, then the third, …
-    break_ties
-        Among equally good allocations return the one that the stated rule prefers (see `ties`).
 
     Raises
     ------
@@ -163,7 +162,8 @@ def solve_pyomo(
         If the solver is not available.
     """
     stop = stop or Stop()
-    oracle = NodeOracle(instance, find_pyomo_solver(solver_name), solver_name, stop)
+    watch = Watch(stop)
+    oracle = NodeOracle(instance, find_pyomo_solver(solver_name), solver_name, watch)
     choices = node_choices(instance)
     usable = start if start is not None and not violations(instance, start) else None
     outcome = maximise_power_mean(
@@ -177,15 +177,16 @@ def solve_pyomo(
     )
     allocation = outcome.allocation
     value = 0.0 if allocation is None else fitness(instance, allocation)
-    proven = allocation is not None and outcome.bound - value <= stop.gap * outcome.bound
+    proven = allocation is not None and proves(outcome.bound, value, stop.gap)
     if allocation is not None and proven and break_ties:
-        allocation = canonical(instance, allocation, Watch(stop, oracle.begin), leximin=leximin)
+        with suppress(KeyboardInterrupt):  # a proven optimum is there already
+            allocation = canonical(instance, allocation, watch, leximin=leximin)
     return Answer(
         allocation,
         outcome.bound,
         "node-indexed program",
         proven=proven,
-        limit=Limit.TIME if oracle.out_of_time and not proven else None,
+        limit=None if proven else watch.limit or oracle.limit,
         iterations=outcome.calls,
         build_seconds=oracle.build_seconds,
         message=oracle.trouble,

@@ -61,6 +61,8 @@ class Answer:
         Generations, nodes or moves, as the solver counts.
     build_seconds
         Time spent on building the program, part of the whole.
+    compile_seconds
+        Time spent on compiling; the first call with these shapes pays it, and no other.
     message
         Anything a person should know.
     """
@@ -73,6 +75,7 @@ class Answer:
     history: tuple[Incumbent, ...] = ()
     iterations: int = 0
     build_seconds: float = 0.0
+    compile_seconds: float = 0.0
     message: str = ""
 
 
@@ -94,9 +97,10 @@ class Result:
         What is known, and what ended the search.
     seed
         The seed used.
-    build_seconds, solve_seconds, check_seconds, bound_seconds
-        Time for building the program, for the whole solver, for checking, and for a bound that was
-        computed separately.
+    solve_seconds, build_seconds
+        Time of the solver, all but compiling, and the part of it that went into building programs.
+    compile_seconds, check_seconds, bound_seconds
+        Time for compiling, for checking, and for a bound that was computed separately.
     iterations, history, message
         As in `Answer`.
     """
@@ -111,6 +115,7 @@ class Result:
     limit: Limit | None = None
     seed: int = 0
     build_seconds: float = 0.0
+    compile_seconds: float = 0.0
     solve_seconds: float = 0.0
     check_seconds: float = 0.0
     bound_seconds: float = 0.0

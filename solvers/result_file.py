@@ -32,7 +32,8 @@ from goodalloc.models.validation import require_choice, require_count
 from goodalloc.solvers.result import Incumbent, Limit, Result, Status
 
 _NUMBERS = (
-    "fitness", "bound", "build_seconds", "solve_seconds", "check_seconds", "bound_seconds",
+    "fitness", "bound", "build_seconds", "compile_seconds", "solve_seconds", "check_seconds",
+    "bound_seconds",
 )  # fmt: skip
 _TEXTS = ("solver", "bound_source", "message")
 _COUNTS = ("seed", "iterations")
@@ -44,7 +45,8 @@ _KEYS = (
 #: Columns of a result in a table.
 COLUMNS = (
     "instance", "solver", "seed", "status", "limit", "fitness", "bound", "gap", "bound_source",
-    "solve_seconds", "build_seconds", "check_seconds", "bound_seconds", "iterations", "message",
+    "solve_seconds", "build_seconds", "compile_seconds", "check_seconds", "bound_seconds",
+    "iterations", "message",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.base import call_solver, find_solver
 from goodalloc.solvers.result import Answer, Result, Status
-from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.stop import Stop, proves
 
 
 def solve(
@@ -62,7 +62,7 @@ def solve(
     arguments = {"stop": stop, "seed": seed, "start": start, **options}
     begin = time.perf_counter()
     answer = call_solver(function, instance, arguments, name=name)
-    solve_seconds = time.perf_counter() - begin
+    solve_seconds = time.perf_counter() - begin - answer.compile_seconds
     return certify(
         instance, answer, name, seed=seed, bound=bound, solve_seconds=solve_seconds, gap=stop.gap
     )
@@ -109,7 +109,8 @@ def certify(
         solver=solver, instance=instance.name, allocation=allocation, fitness=value,
         bound=best_bound, bound_source=source, status=_status(allocation, value, best_bound, gap),
         limit=answer.limit, seed=seed, build_seconds=answer.build_seconds,
-        solve_seconds=solve_seconds, check_seconds=check_seconds, bound_seconds=bound_seconds,
+        compile_seconds=answer.compile_seconds, solve_seconds=solve_seconds,
+        check_seconds=check_seconds, bound_seconds=bound_seconds,
         iterations=answer.iterations, history=answer.history, message=message,
     )  # fmt: skip
 
@@ -117,4 +118,4 @@ def certify(
 def _status(allocation: Allocation | None, value: float, bound: float, gap: float) -> Status:
     if allocation is None:
         return Status.UNKNOWN
-    return Status.OPTIMAL if bound - value <= gap * abs(bound) else Status.FEASIBLE
+    return Status.OPTIMAL if proves(bound, value, gap) else Status.FEASIBLE

@@ -6,6 +6,14 @@ from typing import Any
 from goodalloc.models.validation import require_count, require_number
 from goodalloc.solvers.result import Limit
 
+#: Relative gaps up to this are what rounding leaves of none.
+ROUNDING = 1e-12
+
+
+def proves(bound: float, fitness: float, gap: float) -> bool:
+    """Whether a bound proves a fitness optimal to a relative gap; `ROUNDING` is always granted."""
+    return bound - fitness <= max(gap, ROUNDING) * abs(bound)
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -16,7 +24,7 @@ class Stop:
     seconds
         Wall-clock time.
     gap
-        Relative gap at which an allocation counts as optimal.
+        Relative gap at which an allocation counts as optimal; see `proves`.
     iterations
         Generations of the genetic algorithm, passes of the local search.
     no_improvement

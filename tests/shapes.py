@@ -74,3 +74,23 @@ def has_choices(instance: Instance, taken: Choices, allocation: Allocation) -> b
 def chosen(choices: Choices, values: Floats) -> Choices:
     """The choices that a solution takes."""
     return choices.where(np.flatnonzero(values[: len(choices)] > 0.5))
+
+
+def choices_of(instance: Instance, choices: Choices, allocation: Allocation) -> Indices:
+    """Index, among all choices, of what each job has under an allocation; -1 where absent."""
+    unchanged = allocation.unchanged(instance.current) & (allocation.job_replicas > 0)
+    kind = np.where(
+        allocation.job_replicas == 0,
+        Kind.IDLE,
+        np.where(
+            unchanged,
+            Kind.KEEP,
+            np.where(allocation.job_nodes > 1, Kind.SEVERAL_NODES, Kind.ONE_NODE),
+        ),
+    )
+    width = int(max(choices.replicas.max(), allocation.job_replicas.max())) + 1
+    known = (choices.job * 4 + choices.kind) * width + choices.replicas
+    wanted = (np.arange(instance.num_jobs) * 4 + kind) * width + allocation.job_replicas
+    order = np.argsort(known)
+    at = np.minimum(np.searchsorted(known[order], wanted), known.size - 1)
+    return np.where(known[order][at] == wanted, order[at], -1)

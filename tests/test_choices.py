@@ -10,8 +10,8 @@ from goodalloc.models.job import Job, SpeedupTable
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.highs import solve_highs
-from goodalloc.solvers.place import choices_of
 from tests.random_instances import random_instance
+from tests.shapes import choices_of
 
 
 def listed(choices: Choices) -> list[tuple[int, str, int]]:

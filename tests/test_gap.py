@@ -1,11 +1,13 @@
 """The gap benchmark: resumes, survives whatever a solver does, and sums up honestly."""
 
+import json
 import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import goodalloc.models
-from goodalloc.experiments import gap
+from goodalloc.experiments import cli_experiments, gap
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.gap import (
     GAP_COLUMNS,
@@ -56,6 +58,14 @@ def slow(instance):
     return instance.current
 """
 
+LOCK = """
+import fcntl, time
+stream = open({table!r}, "ab")
+fcntl.flock(stream, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(600)
+"""
+
 INSTANCES = ("tiny-disturbed", "small-running")
 
 
@@ -95,6 +105,75 @@ def test_a_failure_or_a_timeout_is_a_row(
     averages = {row["solver"]: row for row in solver_averages(typed_rows(rows))}
     assert averages[f"{plugin}:hang"]["failed"] == 1
     assert averages[f"{plugin}:stay"]["failed"] == 0
+
+
+def test_a_table_has_one_writer(
+    plugin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second run on the folder is refused in one sentence until the first has ended."""
+    (tmp_path / "first.py").write_text(LOCK.format(table=str(tmp_path / "gap.csv")))
+    first = subprocess.Popen(
+        [sys.executable, str(tmp_path / "first.py")], stdout=subprocess.PIPE, text=True
+    )
+    assert first.stdout is not None
+    assert first.stdout.readline() == "locked\n"
+    arguments = ["gap", "--instances", "tiny-cold", "--solvers", f"{plugin}:stay"]
+    arguments += ["--out", str(tmp_path), "--json"]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert "is being written by another run; wait for it to end or choose another" in error
+    assert error.count("\n") == 1
+    first.kill()
+    first.communicate()
+    assert main(arguments) == 0
+    assert len(read_rows(tmp_path / "gap.csv")) == 1
+
+
+def test_the_report_covers_earlier_plans(
+    plugin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows under the same limits stay in the averages; those under others do not come in."""
+    arguments = ["gap", "--solvers", f"{plugin}:stay", "--out", str(tmp_path), "--json"]
+    for more in (["--instances", ",".join(INSTANCES)], ["--instances", INSTANCES[0]]):
+        assert main([*arguments, *more]) == 0
+        assert json.loads(capsys.readouterr().out)[0]["runs"] == 2
+    assert main([*arguments, "--instances", INSTANCES[0], "--seconds", "5"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["runs"] == 1
+    assert len(read_rows(tmp_path / "gap.csv")) == 3
+
+
+def test_an_interrupt_while_drawing_says_what_there_is(
+    plugin: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The rows and their averages were written before."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_experiments, "draw_gap_benchmark", interrupt)
+    arguments = ["gap", "--instances", "tiny-cold", "--solvers", f"{plugin}:stay"]
+    assert main([*arguments, "--out", str(tmp_path)]) == 130
+    assert "interrupted while drawing" in capsys.readouterr().err
+    assert len(read_rows(tmp_path / "gap.csv")) == 1
+    assert (tmp_path / "averages.csv").is_file()
+
+
+def test_a_warm_worker_has_imported_what_the_solver_needs(
+    run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """Also what CVXPY leaves until it solves something."""
+    program = """
+import sys
+from goodalloc.experiments.worker import _warm_up
+assert "clarabel" not in sys.modules
+_warm_up("convex")
+assert "clarabel" in sys.modules
+"""
+    done = run_python("-c", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_killed_benchmark_goes_on_where_it_was(plugin: str, tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from goodalloc.models.chunked import Search
 from goodalloc.models.efficiency import GradientStatistics, efficiency
-from goodalloc.models.goodput import BatchLimits, GoodputModel, goodput, validate
-from goodalloc.models.speedup import stack_models
+from goodalloc.models.goodput import LARGEST, BatchLimits, GoodputModel, goodput, validate
+from goodalloc.models.speedup import goodput_table, stack_models
 from goodalloc.models.throughput import ThroughputParameters, throughput
 
 MODEL = GoodputModel(
@@ -52,6 +53,9 @@ def test_a_sound_model_passes_unchanged() -> None:
         ("throughput", "gamma", 0.5, "gamma is 0.5; expected 1 or more."),
         ("throughput", "gamma", math.inf, "gamma is inf; expected a finite number."),
         ("throughput", "alpha_local", "fast", "alpha_local is 'fast'; expected a finite number."),
+        ("throughput", "beta_node", 2e9, "beta_node is 2000000000.0; expected at most 1000000000."),
+        ("gradient", "variance", 1e101, "variance is 1e+101; expected at most 1e+100."),
+        ("batch", "maximum", 2**31, "maximum is 2147483648; expected at most 2147483647."),
         ("gradient", "square", -1.0, "square is -1.0; expected 0 or more."),
         ("gradient", "variance", math.inf, "variance is inf; expected a finite number."),
         ("batch", "initial", 0, "initial is 0; expected a whole number of examples, 1 or more."),
@@ -72,10 +76,25 @@ def test_a_senseless_number_is_refused_by_name(
 
 
 def test_a_pass_that_takes_no_time_is_refused() -> None:
-    """Throughput would be infinite."""
-    instant = MODEL.throughput._replace(alpha_grad=0.0, beta_grad=0.0)
-    with pytest.raises(ValueError, match=r"alpha_grad \+ beta_grad is 0.0; expected a positive"):
-        validate(MODEL._replace(throughput=instant))
+    """Throughput would be infinite, or all but."""
+    for seconds in (0.0, 1e-300):
+        instant = MODEL.throughput._replace(alpha_grad=seconds, beta_grad=0.0)
+        words = rf"alpha_grad \+ beta_grad is {seconds}; expected a positive time, at least 1e-12"
+        with pytest.raises(ValueError, match=words):
+            validate(MODEL._replace(throughput=instant))
+
+
+@pytest.mark.parametrize("search", ["integer", "grid"])
+def test_the_largest_numbers_do_not_overflow(search: Search) -> None:
+    """Any warning of NumPy is an error here; goodput stays a number."""
+    time, statistic, batch = LARGEST
+    fields = dict.fromkeys(ThroughputParameters._fields, ("throughput", time))
+    fields |= dict.fromkeys(GradientStatistics._fields, ("gradient", statistic))
+    fields |= dict.fromkeys(("maximum", "atomic_maximum"), ("batch", batch))
+    for field, (group, value) in fields.items():
+        model = MODEL._replace(**{group: getattr(MODEL, group)._replace(**{field: value})})
+        table = goodput_table(stack_models([validate(model)]), 4, search, backend="numpy")
+        assert np.isfinite(table).all()
 
 
 def test_the_culprit_of_a_stack_is_named() -> None:

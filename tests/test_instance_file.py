@@ -187,7 +187,7 @@ def test_a_result_survives_a_file(two_jobs: Instance, tmp_path: Path, found: boo
     allocation = Allocation.from_placements([((1, 1),), ((3, 8),)], 4) if found else None
     result = Result(
         "some solver", "two", allocation, 0.1 if found else math.nan, math.inf, "", Status.FEASIBLE,
-        Limit.TIME, 7, 0.1, 1 / 3, 0.2, 0.0, 12,
+        Limit.TIME, 7, 0.1, 1.5, 1 / 3, 0.2, 0.0, 12,
         (Incumbent(0.5, 1, 0.05), Incumbent(1.5, 9, 0.1, 0.25)), "two\nlines",
     )  # fmt: skip
     path = tmp_path / "r.json"

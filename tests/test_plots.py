@@ -11,19 +11,18 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from goodalloc.data.benchmark_set import load_benchmark
 from goodalloc.data.generator import generate
 from goodalloc.experiments.allocation_plot import plot_allocation
 from goodalloc.experiments.demo import DemoRound, demo_figure
 from goodalloc.experiments.plots import (
-    COLOURS,
     plot_gap_over_time,
     plot_gap_profile,
     plot_gaps,
     plot_performance_profile,
     save,
-    solver_colours,
 )
 from goodalloc.models.allocation import Allocation
 from goodalloc.solvers.result import Incumbent, Result, Status
@@ -108,8 +107,6 @@ def test_gap_bars_name_every_solver_and_value() -> None:
 
 def test_the_allocation_colours_what_is_used() -> None:
     """The coloured area is the number of GPUs in use, and the legend names the applications."""
-    from matplotlib.patches import Rectangle
-
     instance = generate(3, 20, nodes=8, state="running")
     ax = plot_allocation(instance, instance.current)
     squares = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
@@ -119,14 +116,38 @@ def test_the_allocation_colours_what_is_used() -> None:
     legend = ax.get_legend()
     assert legend is not None
     names = {text.get_text() for text in legend.get_texts()}
-    assert {job.application for job in instance.jobs} <= names
+    assert names - {"idle", "several nodes"} == {
+        j.application for j in instance.jobs if j.placement
+    }
+    one = instance.current.rows(instance.current.job[:1].tolist())
+    legend = plot_allocation(instance, one).get_legend()
+    assert legend is not None
+    assert len({text.get_text() for text in legend.get_texts()} - {"idle", "several nodes"}) == 1
 
 
-def test_solvers_keep_their_colours_over_seeds() -> None:
-    """Runs that differ in their seed share a colour; different solvers do not."""
-    colours = solver_colours(["a (seed 0)", "b (seed 0)", "a (seed 1)"])
-    assert colours["a (seed 0)"] == colours["a (seed 1)"] == COLOURS[0]
-    assert colours["b (seed 0)"] == COLOURS[1]
+def test_seeds_of_a_solver_share_a_bar() -> None:
+    """Its length is the median, the words name the worst and count what failed."""
+    gaps = (0.01, 0.03, 0.02, math.nan)
+    runs = [result("many", 1 - gap, seed=seed) for seed, gap in enumerate(gaps)]
+    ax = plot_gaps([*runs, result("one", 0.5)])
+    bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert [bar.get_width() for bar in bars] == pytest.approx([2.0, 50.0])
+    assert [text.get_text() for text in ax.texts] == ["2 %, worst 3 %, 1 failed", "50 %"]
+    assert ax.get_xlim()[1] == 100.0
+
+
+def test_the_gap_profile_reaches_the_right_edge() -> None:
+    """Every line ends where the axis does, at 100 %."""
+    ax = plot_gap_profile(GAPS)
+    assert ax.get_xlim()[1] == 100.0
+    assert {float(np.asarray(line.get_xdata())[-1]) for line in ax.lines} == {100.0}
+
+
+def test_no_line_over_time_hides_another() -> None:
+    """Those drawn later, on top, are thinner."""
+    widths = [line.get_linewidth() for line in plot_gap_over_time(HISTORIES, 1.0).lines]
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == len(widths)
 
 
 def test_no_text_of_the_demonstration_overlaps() -> None:

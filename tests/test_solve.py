@@ -1,13 +1,16 @@
 """The front door: any way to name a solver, every answer checked, every option known."""
 
 import dataclasses
+import importlib
 import math
+import time
 from importlib.metadata import EntryPoint
 from typing import Any
 
 import numpy as np
 import pytest
 
+from goodalloc.data.generator import generate
 from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
@@ -191,10 +194,69 @@ def test_status_goes_by_the_gap_that_was_asked_for(gap: float, status: Status) -
     assert certify(INSTANCE, Answer(allocation, bound), "mine", gap=gap).status is status
 
 
+def test_a_gap_of_rounding_is_proof_enough() -> None:
+    """Asked for a gap of 0, the exact solver still proves what float64 can tell."""
+    for seed in range(91_000, 91_010):
+        assert solve(random_instance(seed), stop=Stop(gap=0.0)).status is Status.OPTIMAL
+    allocation = one_each(INSTANCE)
+    value = fitness(INSTANCE, allocation)
+    for excess, status in ((1e-15, Status.OPTIMAL), (1e-11, Status.FEASIBLE)):
+        answer = Answer(allocation, value * (1 + excess))
+        assert certify(INSTANCE, answer, "mine", gap=0.0).status is status
+
+
+def test_compiling_is_counted_apart() -> None:
+    """Seconds are those of the solver without it."""
+
+    def compiles(instance: Instance) -> Answer:
+        time.sleep(0.3)
+        return Answer(one_each(instance), compile_seconds=0.3)
+
+    result = solve(INSTANCE, compiles)
+    assert result.compile_seconds == 0.3
+    assert result.solve_seconds < 0.2
+
+
+INTERRUPTS = [
+    ("greedy", "goodalloc.solvers.greedy.best_step", 5),
+    ("local_search", "goodalloc.solvers.greedy.best_step", 5),
+    ("local_search", "goodalloc.solvers.occupancy.Occupancy.reseat", 3),
+    ("knapsack", "goodalloc.solvers.knapsack.knapsack_bound", 0),
+    ("pyomo", "goodalloc.solvers.pyomo_solver.build_node_milp", 0),
+    ("pyomo", "goodalloc.solvers.pyomo_solver.violations", 1),
+]
+
+
+@pytest.mark.parametrize(("solver", "place", "calls"), INTERRUPTS)
+def test_ctrl_c_leaves_the_best_so_far(
+    solver: str, place: str, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Raised at some call deep inside; a start, where the solver takes one, is never lost."""
+    instance = generate(3, 12, nodes=4, state="running")
+    left = iter(range(calls))
+    *path, name = place.removeprefix("goodalloc.solvers.").split(".")
+    owner = importlib.import_module(f"goodalloc.solvers.{path[0]}")
+    for attribute in path[1:]:
+        owner = getattr(owner, attribute)
+    original = getattr(owner, name)
+
+    def interrupt(*arguments: Any, **options: Any) -> Any:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, interrupt)
+    result = solve(instance, solver, start=instance.current if solver == "pyomo" else None)
+    assert result.limit is Limit.INTERRUPTED
+    assert result.status is Status.FEASIBLE
+    if solver != "knapsack":
+        assert result.fitness >= fitness(instance, instance.current) * (1 - 1e-12)
+
+
 def test_what_the_solver_counts_is_passed_on() -> None:
     """Limit, history, iterations, building time and message stand in the result."""
     answer = Answer(
-        one_each(INSTANCE), 1.0, "mine", False, Limit.ITERATIONS, (), 17, 0.25, "well done"
+        one_each(INSTANCE), 1.0, "mine", False, Limit.ITERATIONS, (), 17, 0.25, 0.0, "well done"
     )
     result = solve(INSTANCE, lambda instance: answer)
     assert result.limit is Limit.ITERATIONS
