@@ -267,7 +267,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         Arguments without the name of the programme; those of the process if None.
     """
-    parser = argparse.ArgumentParser(prog="bench_fitting", description=main.__doc__)
+    purpose, _, _ = (__doc__ or "").partition(";")
+    parser = argparse.ArgumentParser(prog="bench_fitting", description=f"{purpose}.")
     parser.add_argument("--jobs", type=whole(1), nargs="+", default=[1, 16, 64, 256, 1024])
     parser.add_argument("--observations", type=whole(1), nargs="+", default=[5])
     parser.add_argument("--published", type=whole(1), default=100, help="jobs to fit as published")

@@ -4,6 +4,7 @@ Each row of the CSV is one measure on one library: seconds of the first call (im
 compiling and running), of the fastest repeat, the processor seconds of that repeat, and the rate
 in goodput points or in allocations a second. For the searches it also tells how many evaluations
 of the step time an allocation took, and the most that one took; the published grid takes 50.
+Peak memory is that of the process so far, the arguments included.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.experiments.cli_arguments import whole
-from goodalloc.experiments.measurements import write_measurements
+from goodalloc.experiments.measurements import peak_gib, write_measurements
 from goodalloc.models.batch_integer import find_optimum
 from goodalloc.models.batch_size import GRID_POINTS
 from goodalloc.models.chunked import Backend, Search, search_chunked
@@ -53,6 +54,7 @@ class Measurement(NamedTuple):
     run_seconds: float
     processor_seconds: float
     per_second: float
+    peak_gib: float
     mean_evaluations: float | None = None
     most_evaluations: float | None = None
 
@@ -121,7 +123,7 @@ def measure(
         timings.append((time.perf_counter() - start, time.process_time() - busy))
     seconds, processor = min(timings)
     LOGGER.info("%s on %s: %.3g per second", name, backend, size / seconds)
-    return Measurement(name, backend, size, first, seconds, processor, size / seconds)
+    return Measurement(name, backend, size, first, seconds, processor, size / seconds, peak_gib())
 
 
 def measure_points(backend: Backend, allocations: int, repeats: int, seed: int) -> Measurement:
@@ -180,7 +182,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         Arguments without the name of the programme; those of the process if None.
     """
-    parser = argparse.ArgumentParser(prog="bench_goodput", description=main.__doc__)
+    purpose, _, _ = (__doc__ or "").partition(";")
+    parser = argparse.ArgumentParser(prog="bench_goodput", description=f"{purpose}.")
     parser.add_argument("--allocations", type=whole(1), default=1_000_000, help="for the searches")
     parser.add_argument("--points", type=whole(1), default=16_384, help="for single points")
     parser.add_argument("--repeats", type=whole(1), default=5)

@@ -9,7 +9,6 @@ the check. Processor time stands beside wall time: a busy machine is not a slow 
 import argparse
 import csv
 import math
-import resource
 import statistics
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from goodalloc.data.generator import State, generate
+from goodalloc.experiments.measurements import peak_gib
 from goodalloc.experiments.plots import plot_scaling, save
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utility_table
@@ -49,7 +49,7 @@ def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
         "bound": result.bound,
         "gap": result.gap,
         "status": str(result.status),
-        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "peak_gib": peak_gib(),
     }
 
 

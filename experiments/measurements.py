@@ -1,10 +1,17 @@
 """Rows of measurements as CSV, for the benchmarks that time one part."""
 
 import csv
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+
+def peak_gib() -> float:
+    """The most memory that this process has held so far, in GiB."""
+    kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kibibytes / (2**30 if sys.platform == "darwin" else 2**20)
 
 
 def write_measurements(
