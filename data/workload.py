@@ -1,0 +1,114 @@
+"""Workloads: which jobs are submitted when, and what their users ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from goodalloc.data.json_file import write_atomically
+from goodalloc.models.validation import require_count, require_name
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+#: Columns of a workload file, as published with Pollux.
+COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One job as its user submits it.
+
+    Parameters
+    ----------
+    name
+        Unique within a workload.
+    time
+        Seconds from the start of the workload.
+    application
+        What it trains.
+    replicas
+        GPUs asked for; schedulers that choose the number themselves pass over it.
+    batch_size
+        Total batch size asked for, in examples; likewise.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    name: str
+    time: int
+    application: str
+    replicas: int
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        require_name("Job", self.name)
+        item = f"Job '{self.name}'"
+        require_count(f"{item}: time", self.time, minimum=0)
+        if not self.application:
+            raise ValueError(f"{item}: application is ''; expected what it trains.")
+        require_count(f"{item}: num_replicas", self.replicas, minimum=1)
+        require_count(f"{item}: batch_size", self.batch_size, minimum=1)
+
+
+def read_workload(path: str | os.PathLike[str]) -> tuple[Submission, ...]:
+    """Read a workload in the published format: CSV with the columns `COLUMNS`.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, a column is missing, a value makes no sense, or a name is given
+        twice.
+    """
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"File '{path}': cannot be read as a workload ({error}).") from error
+    missing = [column for column in COLUMNS if column not in table.columns]
+    if missing:
+        raise ValueError(f"File '{path}': column '{missing[0]}' is missing.")
+    try:
+        jobs = tuple(
+            Submission(name, _whole(time), application, _whole(replicas), _whole(batch))
+            for name, time, application, replicas, batch in table[list(COLUMNS)].itertuples(
+                index=False, name=None
+            )
+        )
+        check_workload(jobs)
+    except ValueError as error:
+        raise ValueError(f"File '{path}': {error}") from error
+    return jobs
+
+
+def _whole(text: str) -> Any:
+    """The whole number that is written here; anything else as it is, to be refused by its value."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def check_workload(jobs: Sequence[Submission]) -> None:
+    """Refuse an empty workload and names that are given twice."""
+    if not jobs:
+        raise ValueError("Workload: got no jobs; expected at least one.")
+    seen: set[str] = set()
+    for job in jobs:
+        if job.name in seen:
+            raise ValueError(f"Job '{job.name}' is listed twice; expected unique names.")
+        seen.add(job.name)
+
+
+def write_workload(jobs: Sequence[Submission], path: str | os.PathLike[str]) -> None:
+    """Write a workload in the published format."""
+    lines = [
+        f"{job.name},{job.time},{job.application},{job.replicas},{job.batch_size}" for job in jobs
+    ]
+    write_atomically(Path(path), "\n".join([",".join(COLUMNS), *lines]) + "\n")
