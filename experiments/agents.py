@@ -1,0 +1,54 @@
+"""What the jobs' agents work out between rounds, for all jobs that need it in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.models.batch_size import best_batch_size
+from goodalloc.models.fitting import FitOptions, fit_throughput, pad_observations
+from goodalloc.models.speedup import stack_models
+from goodalloc.models.throughput import ThroughputParameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from goodalloc.experiments.simulated_job import SimulatedJob
+
+#: A loss within 1e-5 of the least takes half the time, and no decision could tell the difference.
+ONLINE = FitOptions(smoothing=1e-5, tolerance=1e-6)
+
+
+def fit_models(jobs: Iterable[SimulatedJob]) -> None:
+    """Fit the throughput parameters of the jobs that measured something new since the last fit."""
+    stale = [job for job in jobs if len(job.profile) > job.fitted]
+    if not stale:
+        return
+    tables = [
+        np.array([(*configuration, *times) for configuration, times in job.profile.items()])
+        for job in stale
+    ]
+    fitted = fit_throughput(pad_observations(tables), ONLINE).parameters
+    for job, parameters in zip(stale, zip(*fitted, strict=True), strict=True):
+        job.parameters = ThroughputParameters(*map(float, parameters))
+        job.fitted = len(job.profile)
+
+
+def choose_batch_sizes(jobs: Sequence[SimulatedJob]) -> None:
+    """Give every job the batch size of its best predicted goodput, by the published grid.
+
+    Nothing is done for jobs that predict the same on the same GPUs as when they chose last.
+    """
+    fit_models(jobs)
+    wanted = {job: (model, len(job.spread), job.replicas) for job in jobs if (model := job.model())}
+    changed = {job: choice for job, choice in wanted.items() if choice != job.chosen_for}
+    if not changed:
+        return
+    models, nodes, replicas = zip(*changed.values(), strict=True)
+    found = best_batch_size(
+        stack_models(models), np.array(nodes), np.array(replicas), search="grid"
+    )
+    for job, atomic, steps in zip(changed, found.atomic, found.accumulation_steps, strict=True):
+        job.set_batch(int(atomic), int(steps))
+        job.chosen_for = changed[job]

@@ -1,0 +1,69 @@
+"""The policies that a replay knows by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goodalloc.models.rules import OSDI21
+from goodalloc.models.validation import require_choice
+from goodalloc.solvers.optimus import Optimus
+from goodalloc.solvers.pollux import Pollux, PolluxGenetic
+from goodalloc.solvers.queueing import (
+    EqualShare,
+    FirstComeFirstServed,
+    ShortestRemainingTimeFirst,
+)
+from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.tiresias import Tiresias
+
+if TYPE_CHECKING:
+    from goodalloc.models.rules import Rules
+    from goodalloc.solvers.policy import Policy
+
+#: What each name stands for.
+POLICIES = {
+    "pollux": "every round of Pollux decided exactly",
+    "pollux-genetic": "Pollux with its genetic algorithm, as published",
+    "pollux-greedy": "Pollux's objective by greedy marginal gain",
+    "optimus": "Optimus with an oracle for steps and step times",
+    "tiresias": "Tiresias: two queues by attained service",
+    "fifo": "first come, first served",
+    "srtf": "shortest remaining time first, with an oracle",
+    "equal": "equal shares of the GPUs",
+}
+
+
+def make_policy(
+    name: str, *, seed: int = 0, seconds: float | None = None, rules: Rules = OSDI21
+) -> Policy:
+    """A new policy of that name.
+
+    Parameters
+    ----------
+    name
+        One of `POLICIES`.
+    seed
+        Seed of the genetic algorithm.
+    seconds
+        Time limit of every round, for the exact one.
+    rules
+        Objective and constraints of Pollux.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+    """
+    require_choice("Policy", name, tuple(POLICIES))
+    if name == "pollux":
+        return Pollux("highs", rules, Stop(seconds=seconds), seed)
+    if name == "pollux-greedy":
+        return Pollux("greedy", rules, Stop(seconds=seconds), seed)
+    if name == "pollux-genetic":
+        return PolluxGenetic(rules, seed=seed)
+    plain = {
+        "optimus": Optimus, "tiresias": Tiresias, "fifo": FirstComeFirstServed,
+        "srtf": ShortestRemainingTimeFirst, "equal": EqualShare,
+    }  # fmt: skip
+    policy: Policy = plain[name]()
+    return policy

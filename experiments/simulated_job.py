@@ -1,0 +1,217 @@
+"""One job of a replay: what it truly does, what it measures, and what it makes of that.
+
+The rules are those of the simulator published with Pollux (OSDI'21): a job advances in segments
+that end with its epoch or with the interval. In every segment it measures its true step times and
+gradient statistics; from what it measured it predicts its goodput and chooses its batch size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from goodalloc.models.goodput import GoodputModel
+
+if TYPE_CHECKING:
+    from goodalloc.data.application import Application, Spread
+    from goodalloc.data.workload import Submission
+    from goodalloc.models.allocation import Placement
+    from goodalloc.models.efficiency import GradientStatistics
+    from goodalloc.models.throughput import ThroughputParameters
+
+#: Slack of the published ceilings, in examples.
+ROUNDING = 1e-8
+
+#: One measured configuration: (one node or several as a count, replicas, atomic batch size).
+Configuration = tuple[int, int, int]
+
+
+class SimulatedJob:
+    """A job under way.
+
+    Parameters
+    ----------
+    submission
+        What its user submitted.
+    application
+        The truth about it.
+    batch_size
+        Its fixed total batch size, None if it adapts.
+    fixed_replicas
+        The only number of GPUs it may use, None for any.
+    """
+
+    def __init__(
+        self, submission: Submission, application: Application, *, batch_size: int | None,
+        fixed_replicas: int | None,
+    ) -> None:  # fmt: skip
+        self.submission, self.application = submission, application
+        self.target_batch_size, self.fixed_replicas = batch_size, fixed_replicas
+        self.placement: Placement = ()
+        self.spread: Spread = ()
+        self.replicas = 0
+        self.atomic_batch_size = self.accumulation_steps = 0
+        self.delay = 0.0
+        self.restarts: int | None = None
+        self.epoch = 0
+        self.progress = 0.0
+        self.attained_service = 0.0
+        self.first_start: float | None = None
+        self.completion: float | None = None
+        self.profile: dict[Configuration, tuple[float, float]] = {}
+        self.parameters: ThroughputParameters | None = None
+        self.fitted = 0
+        self.gradient: GradientStatistics | None = None
+        self.chosen_for: tuple[GoodputModel, int, int] | None = None
+        self.efficiency = self.rate = 0.0
+
+    @property
+    def batch_size(self) -> int:
+        """Total batch size, 0 while it does not run."""
+        return self.replicas * self.atomic_batch_size * (self.accumulation_steps + 1)
+
+    @property
+    def throughput(self) -> float:
+        """Examples per second, while it trained last."""
+        initial = self.application.batch.initial
+        return self.rate * initial / self.efficiency if self.efficiency else 0.0
+
+    @property
+    def most_explored(self) -> int:
+        """Largest number of GPUs it measured itself on."""
+        return max((replicas for _, replicas, _ in self.profile), default=0)
+
+    @property
+    def chooses_batch_size(self) -> bool:
+        """Whether its batch size follows from its model, now."""
+        return self.target_batch_size is None and bool(self.profile)
+
+    def model(self) -> GoodputModel | None:
+        """Its goodput as it predicts it, None before it measured anything."""
+        if self.parameters is None or self.gradient is None:
+            return None
+        return GoodputModel(self.parameters, self.gradient, self.application.batch)
+
+    def reallocate(self, placement: Placement, delay: float) -> None:
+        """Start anew on other GPUs after a delay, or stop on none."""
+        self.chosen_for = None
+        self.placement = placement
+        self.spread = tuple(gpus for _, gpus in placement)
+        self.replicas = sum(self.spread)
+        if placement:
+            self.delay = delay
+            self.restarts = 0 if self.restarts is None else self.restarts + 1
+        else:
+            self.atomic_batch_size = self.accumulation_steps = 0
+
+    def set_requested_batch(self) -> None:
+        """Split the fixed batch size, or before any measurement the initial one, over the GPUs."""
+        limits = self.application.batch
+        batch = self.target_batch_size
+        if batch is None:
+            batch = int(max(limits.initial, limits.atomic_minimum * self.replicas))
+        local = math.ceil(batch / self.replicas - ROUNDING)
+        passes = math.ceil(local / limits.atomic_maximum - ROUNDING)
+        if self.replicas == 1 and batch > limits.initial:
+            passes = max(passes, 2)
+        self.set_batch(math.ceil(local / passes - ROUNDING), passes - 1)
+
+    def set_batch(self, atomic_batch_size: int, accumulation_steps: int) -> None:
+        """Take a batch size, no larger in total than the application allows."""
+        most = int(self.application.batch.maximum / (self.replicas * (accumulation_steps + 1)))
+        self.atomic_batch_size = min(atomic_batch_size, most)
+        self.accumulation_steps = accumulation_steps
+
+    def wait_for_restart(self, seconds: float) -> float:
+        """Spend what is left of the restart delay; returns the seconds that remain to train."""
+        delay = min(self.delay, seconds)
+        self.delay -= delay
+        self.attained_service += delay * self.replicas
+        return seconds - delay
+
+    def train(self, now: float, seconds: float, interference: float) -> float:
+        """Train to the end of the epoch or of the interval; returns the seconds that remain.
+
+        Parameters
+        ----------
+        now
+            The time at the start of this segment.
+        seconds
+            Seconds to the end of the interval.
+        interference
+            Share of the goodput that is lost to other distributed jobs.
+        """
+        if self.first_start is None:
+            self.first_start = now
+        rate = self._measure() * (1.0 - interference)
+        end = self.application.progress(self.epoch)
+        if self.progress + rate * seconds < end:
+            self.progress += rate * seconds
+            self.attained_service += seconds * self.replicas
+            return 0.0
+        spent = float(round((end - self.progress) / rate))
+        self.epoch += 1
+        self.progress = end
+        self.attained_service += spent * self.replicas
+        if self.epoch == self.application.epochs:
+            self.completion = now + spent
+        return seconds - spent
+
+    def _measure(self) -> float:
+        """True progress per second; the job takes note of its step times and statistics."""
+        batch, passes = self.batch_size, self.accumulation_steps + 1
+        step, synchronisation = self.application.step_times(self.spread, self.atomic_batch_size)
+        gradient = self.application.gradient_statistics(batch, self.epoch)
+        self.gradient = gradient
+        configuration = (len(self.spread), self.replicas, self.atomic_batch_size)
+        if configuration not in self.profile:
+            self.profile[configuration] = (step - synchronisation, step)
+        scale = batch / self.application.batch.initial
+        square, variance = float(gradient.square), float(gradient.variance)
+        gain = (variance + square) / (variance / scale + square)
+        self.efficiency = gain / scale
+        self.rate = gain / (step + (passes - 1) * (step - synchronisation))
+        return self.rate
+
+
+class JobOracle:
+    """What Optimus is told of a job: its remaining steps and true step times.
+
+    Parameters
+    ----------
+    job
+        The job.
+    """
+
+    def __init__(self, job: SimulatedJob) -> None:
+        self._job = job
+        self._seconds: dict[tuple[int, int], float] = {}
+
+    def remaining_steps(self) -> float:
+        """Steps at the requested batch size from the end of this epoch to that of the last."""
+        job, last = self._job, self._job.application.epochs - 1
+        if job.epoch >= last:
+            return 1.0
+        batch = job.submission.batch_size
+        return job.application.steps(batch, last) - job.application.steps(batch, job.epoch)
+
+    def seconds_per_step(self, replicas: int, gpus_per_node: int) -> float:
+        """True seconds of a step on packed nodes; one GPU always accumulates (as published)."""
+        key = (replicas, gpus_per_node)
+        if key not in self._seconds:
+            self._seconds[key] = self._step(replicas, gpus_per_node)
+        return self._seconds[key]
+
+    def _step(self, replicas: int, gpus_per_node: int) -> float:
+        full, rest = divmod(replicas, gpus_per_node)
+        spread = (gpus_per_node,) * full + ((rest,) if rest else ())
+        application = self._job.application
+        limits = application.batch
+        local = math.ceil(self._job.submission.batch_size / replicas - ROUNDING)
+        passes = math.ceil(local / limits.atomic_maximum - ROUNDING)
+        if replicas == 1:
+            passes = max(passes, 2)
+        atomic = math.ceil(local / passes - ROUNDING)
+        atomic = min(atomic, int(limits.maximum / (replicas * passes)))
+        step, synchronisation = application.step_times(spread, atomic)
+        return float(step + (step - synchronisation) * (passes - 1))

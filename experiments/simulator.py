@@ -1,0 +1,274 @@
+"""A cluster in discrete time: jobs advance, then a policy decides, then its decision applies.
+
+The rules are those of the simulator published with Pollux (OSDI'21). The policy sees what the
+agents of the jobs measured and predict (`solvers/policy.py`), never the truth behind it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.data.workload import check_workload
+from goodalloc.experiments.agents import choose_batch_sizes, fit_models
+from goodalloc.experiments.simulated_job import JobOracle, SimulatedJob
+from goodalloc.models.cluster import Cluster
+from goodalloc.models.validation import require_count, require_number
+from goodalloc.solvers.policy import ActiveJob, Decision, Policy, Round
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.data.application import Application
+    from goodalloc.data.workload import Submission
+    from goodalloc.models.goodput import GoodputModel
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Under what conditions a workload is replayed; the defaults are Pollux's published ones.
+
+    Parameters
+    ----------
+    nodes, gpus_per_node
+        The cluster.
+    interval
+        Seconds between decisions.
+    restart_delay
+        Seconds without progress after a change of allocation.
+    interference
+        Share of its goodput that a distributed job loses while it shares a node with another one.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    nodes: int = 16
+    gpus_per_node: int = 4
+    interval: int = 60
+    restart_delay: float = 30.0
+    interference: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_count("Setting: nodes", self.nodes, minimum=1)
+        require_count("Setting: gpus_per_node", self.gpus_per_node, minimum=1)
+        require_count("Setting: interval", self.interval, minimum=1)
+        require_number("Setting: restart_delay", self.restart_delay, minimum=0.0)
+        require_number("Setting: interference", self.interference, minimum=0.0)
+        if self.interference >= 1.0:
+            raise ValueError(f"Setting: interference is {self.interference}; expected below 1.")
+
+
+class RoundRecord(NamedTuple):
+    """One round: what was decided.
+
+    Attributes
+    ----------
+    time
+        Seconds from the start.
+    round_
+        What the policy saw.
+    decision
+        What it wanted.
+    seconds
+        Wall time of the decision.
+    restarts
+        Jobs whose placement changed to another one.
+    """
+
+    time: int
+    round_: Round
+    decision: Decision
+    seconds: float
+    restarts: int
+
+
+@dataclass
+class Simulator:
+    """A replay under way; pickling it keeps everything.
+
+    Parameters
+    ----------
+    workload
+        Which jobs are submitted when.
+    applications
+        The truth about what they train, by name.
+    policy
+        Decides the rounds.
+    setting
+        The conditions.
+
+    Raises
+    ------
+    ValueError
+        If the workload is empty, names a job twice, or an unknown application.
+    """
+
+    workload: Sequence[Submission]
+    applications: Mapping[str, Application]
+    policy: Policy
+    setting: Setting = Setting()
+    time: int = field(default=0, init=False)
+    jobs: list[SimulatedJob] = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_workload(self.workload)
+        for job in self.workload:
+            if job.application not in self.applications:
+                raise ValueError(
+                    f"Job '{job.name}': application '{job.application}' is unknown; "
+                    f"expected one of {', '.join(self.applications)}."
+                )
+        self.cluster = Cluster.uniform(self.setting.nodes, self.setting.gpus_per_node)
+        self.jobs = [self._start(job) for job in sorted(self.workload, key=lambda j: j.time)]
+        self._oracles = {job.submission.name: JobOracle(job) for job in self.jobs}
+
+    def _start(self, submission: Submission) -> SimulatedJob:
+        application = self.applications[submission.application]
+        restriction = application.restriction
+        batch: int | None = submission.batch_size
+        if self.policy.adapts_batch_size:
+            batch = restriction.batch_size if restriction else None
+        replicas = restriction.replicas if restriction else None
+        return SimulatedJob(submission, application, batch_size=batch, fixed_replicas=replicas)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint has to keep."""
+        return {"time": self.time, "jobs": self.jobs, "policy": self.policy}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint of the same replay."""
+        self.time, self.jobs, self.policy = state["time"], state["jobs"], state["policy"]
+        self._oracles = {job.submission.name: JobOracle(job) for job in self.jobs}
+
+    @property
+    def finished(self) -> bool:
+        """Whether all jobs are complete."""
+        return all(job.completion is not None for job in self.jobs)
+
+    @property
+    def completed(self) -> int:
+        """How many jobs are complete."""
+        return sum(job.completion is not None for job in self.jobs)
+
+    @property
+    def active(self) -> list[SimulatedJob]:
+        """Jobs that are submitted and not complete, in order of submission."""
+        return [
+            job for job in self.jobs
+            if job.completion is None and job.submission.time <= self.time
+        ]  # fmt: skip
+
+    def step(self) -> RoundRecord | None:
+        """Advance all jobs by one interval, then decide; None where no job is active."""
+        self._advance()
+        self.time += self.setting.interval
+        active = self.active
+        if not active:
+            return None
+        round_ = self.observe(active)
+        begin = time.perf_counter()
+        decision = self.policy.decide(round_)
+        seconds = time.perf_counter() - begin
+        check_decision(round_, decision)
+        return RoundRecord(self.time, round_, decision, seconds, self._apply(active, decision))
+
+    def observe(self, active: Sequence[SimulatedJob]) -> Round:
+        """What a scheduler knows now."""
+
+        def model_of(job: SimulatedJob) -> GoodputModel | None:
+            fit_models(active)
+            return job.model()
+
+        return Round(
+            self.time,
+            self.cluster,
+            tuple(
+                ActiveJob(
+                    name=job.submission.name, application=job.submission.application,
+                    submission=job.submission.time, age=self.time - job.submission.time,
+                    placement=job.placement, restarts=job.restarts or 0,
+                    attained_service=job.attained_service, replicas=job.submission.replicas,
+                    batch_size=job.submission.batch_size, batch=job.application.batch,
+                    fixed_replicas=job.fixed_replicas, most_explored=job.most_explored,
+                    model=lambda job=job: model_of(job),  # type: ignore[misc]
+                    oracle=self._oracles[job.submission.name],
+                )
+                for job in active
+            ),
+        )  # fmt: skip
+
+    def _advance(self) -> None:
+        """Let every running job train for one interval, segment by segment side by side."""
+        crowded = self._crowded_nodes()
+        left: dict[SimulatedJob, float] = {}
+        for job in self.jobs:
+            if job.placement and job.completion is None:
+                left[job] = job.wait_for_restart(float(self.setting.interval))
+        end = float(self.time + self.setting.interval)
+        training = [job for job, seconds in left.items() if seconds > 0]
+        while training:
+            for job in training:
+                meets = len(job.spread) > 1 and any(node in crowded for node, _ in job.placement)
+                loss = self.setting.interference if meets else 0.0
+                left[job] = job.train(end - left[job], left[job], loss)
+            choose_batch_sizes([job for job in training if job.chooses_batch_size])
+            training = [job for job in training if left[job] > 0 and job.completion is None]
+        for job in left:
+            if job.completion is not None:
+                job.placement = ()
+
+    def _crowded_nodes(self) -> set[int]:
+        """Nodes that several distributed jobs share."""
+        jobs = Counter(
+            node for job in self.jobs if len(job.placement) > 1 for node, _ in job.placement
+        )
+        return {node for node, count in jobs.items() if count > 1}
+
+    def _apply(self, active: Sequence[SimulatedJob], decision: Decision) -> int:
+        """Give the jobs what was decided; returns how many restart."""
+        restarts = 0
+        moved: list[SimulatedJob] = []
+        for job in active:
+            placement = decision.placements.get(job.submission.name, ())
+            if sorted(placement) == sorted(job.placement):
+                continue
+            restarts += job.restarts is not None and bool(placement)
+            job.reallocate(placement, self.setting.restart_delay)
+            if placement:
+                moved.append(job)
+        for job in moved:
+            if not job.chooses_batch_size:
+                job.set_requested_batch()
+        choose_batch_sizes([job for job in moved if job.chooses_batch_size])
+        return restarts
+
+
+def check_decision(round_: Round, decision: Decision) -> None:
+    """Refuse a decision that names an unknown job or node, or uses a GPU twice.
+
+    Raises
+    ------
+    ValueError
+        With the time, the item and what was expected.
+    """
+    names = {job.name for job in round_.jobs}
+    used: Counter[int] = Counter()
+    at = f"Decision at {round_.time} s"
+    for name, placement in decision.placements.items():
+        if name not in names:
+            raise ValueError(f"{at}: job '{name}' is not active.")
+        for node, gpus in placement:
+            require_count(f"{at}: GPUs of job '{name}' on node {node}", gpus, minimum=1)
+            require_count(f"{at}: node of job '{name}'", node, 0, round_.cluster.num_nodes - 1)
+            used[node] += gpus
+    capacity = round_.cluster.node_gpus
+    for node, gpus in used.items():
+        if gpus > capacity[node]:
+            raise ValueError(
+                f"{at}: node {node} is to hold {gpus} GPUs; it has {int(capacity[node])}."
+            )

@@ -1,0 +1,178 @@
+"""Policies: what decides every round of a replay, knowing only what a scheduler knows.
+
+A policy sees a `Round` and answers with a `Decision`. Any solver is one (`solvers/pollux.py`);
+queues and marginal gains are others (`solvers/tiresias.py`, `solvers/optimus.py`, …).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from goodalloc.models.instance import Instance
+from goodalloc.models.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from goodalloc.models.allocation import Placement
+    from goodalloc.models.cluster import Cluster
+    from goodalloc.models.goodput import BatchLimits, GoodputModel
+    from goodalloc.models.rules import Rules
+
+#: Most GPUs that Pollux ever gives to one job (its traces measure no more).
+MOST_REPLICAS = 64
+
+
+class Oracle(Protocol):
+    """What only a replay knows of a job; Optimus is published with it ("Optimus+Oracle")."""
+
+    def remaining_steps(self) -> float:
+        """Optimiser steps at the requested batch size to the end of the training, at least 1."""
+        ...
+
+    def seconds_per_step(self, replicas: int, gpus_per_node: int) -> float:
+        """Seconds of a step at the requested batch size on so many GPUs, packed onto nodes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveJob:
+    """A submitted job that is not finished, as the scheduler sees it.
+
+    Parameters
+    ----------
+    name, application
+        Its name, and what it trains.
+    submission
+        When it was submitted, in seconds from the start.
+    age
+        Seconds since then.
+    placement
+        The GPUs it holds: (node, GPUs) pairs.
+    restarts
+        Times it was restarted; the first start does not count.
+    attained_service
+        GPU-seconds received.
+    replicas, batch_size
+        GPUs and total batch size that its user asked for.
+    batch
+        Its batch limits.
+    fixed_replicas
+        The only number of GPUs it may use, None for any.
+    most_explored
+        The largest number of GPUs it ever ran on.
+    model
+        Gives its goodput model as fitted to what it measured so far, None before the first step.
+    oracle
+        What only a replay knows.
+    """
+
+    name: str
+    application: str
+    submission: int
+    age: int
+    placement: Placement
+    restarts: int
+    attained_service: float
+    replicas: int
+    batch_size: int
+    batch: BatchLimits
+    fixed_replicas: int | None
+    most_explored: int
+    model: Callable[[], GoodputModel | None] = field(repr=False)
+    oracle: Oracle = field(repr=False)
+
+    @property
+    def max_replicas(self) -> int:
+        """Most GPUs that Pollux gives it: at most twice what it ever ran on, so that it explores.
+
+        ``min(max(2 K_max, 1), 64, floor(M_max / m_min))`` (Pollux's artifact).
+        """
+        if self.fixed_replicas is not None:
+            return self.fixed_replicas
+        most = int(self.batch.maximum // self.batch.atomic_minimum)
+        return max(min(max(2 * self.most_explored, 1), MOST_REPLICAS, most), 1)
+
+
+@dataclass(frozen=True)
+class Round:
+    """The state of the cluster when a decision is due.
+
+    Parameters
+    ----------
+    time
+        Seconds from the start.
+    cluster
+        The nodes there are.
+    jobs
+        The active jobs in order of submission; at least one.
+    """
+
+    time: int
+    cluster: Cluster
+    jobs: tuple[ActiveJob, ...]
+
+    def instance(self, rules: Rules, limits: Mapping[str, int] | None = None) -> Instance:
+        """The round as an instance under Pollux's rules, with the fitted models.
+
+        Parameters
+        ----------
+        rules
+            Objective and constraints.
+        limits
+            Most GPUs of the jobs named here, in place of `ActiveJob.max_replicas`.
+        """
+        limits = limits or {}
+        return Instance(
+            self.cluster,
+            tuple(
+                Job(
+                    job.name, job.model(), float(job.age), job.restarts,
+                    tuple(sorted(job.placement)),
+                    max_replicas=limits.get(job.name, job.max_replicas),
+                    attained_service=job.attained_service, application=job.application,
+                )
+                for job in self.jobs
+            ),
+            rules,
+            f"round-{self.time}",
+        )  # fmt: skip
+
+
+class Decision(NamedTuple):
+    """What a policy wants.
+
+    Attributes
+    ----------
+    placements
+        The (node, GPUs) pairs of every job that runs, by name; the others get nothing. A job whose
+        placement changes restarts.
+    nodes
+        Nodes that the cluster should have from the next round on, None for as many as it has.
+    fitness, bound
+        Objective of the decision by the policy's own rules, and a proven bound on it, if known.
+    """
+
+    placements: Mapping[str, Placement]
+    nodes: int | None = None
+    fitness: float | None = None
+    bound: float | None = None
+
+
+class Policy(Protocol):
+    """Decides round after round; may remember earlier ones, and must survive pickling.
+
+    Attributes
+    ----------
+    adapts_batch_size
+        Whether jobs choose their batch size themselves, as under Pollux; otherwise they keep what
+        their users asked for.
+    """
+
+    @property
+    def adapts_batch_size(self) -> bool: ...
+
+    def decide(self, round_: Round) -> Decision:
+        """Decide one round."""
+        ...

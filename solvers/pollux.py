@@ -1,0 +1,127 @@
+"""Pollux (OSDI'21) as a policy: every round by any solver, or by its genetic algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.models.feasibility import violations
+from goodalloc.models.rules import OSDI21, Rules
+from goodalloc.solvers.genetic_options import GeneticOptions
+from goodalloc.solvers.policy import Decision
+from goodalloc.solvers.solve import solve
+from goodalloc.solvers.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from goodalloc.models.allocation import Allocation
+    from goodalloc.models.instance import Instance
+    from goodalloc.solvers.policy import Round
+
+
+@dataclass
+class Pollux:
+    """Maximise the fitness of every round by a solver; the exact one by default.
+
+    Parameters
+    ----------
+    solver
+        As in `goodalloc.solvers.solve.solve`: a name, a dotted path or a function.
+    rules
+        Objective and constraints.
+    stop
+        Limits of each round; when time runs out the best allocation so far is taken.
+    seed
+        Seed of a randomised solver; every round has its own.
+    options
+        Further options of the solver.
+    """
+
+    solver: str | Callable[..., Any] = "highs"
+    rules: Rules = OSDI21
+    stop: Stop = field(default_factory=Stop)
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    adapts_batch_size: bool = field(default=True, init=False)
+
+    def decide(self, round_: Round) -> Decision:
+        """Solve the round from where the jobs run now; they stay if the solver finds nothing."""
+        instance = round_.instance(self.rules)
+        usable = not violations(instance, instance.current)
+        result = solve(
+            instance, self.solver, stop=self.stop, seed=round_seed(self.seed, round_.time),
+            start=instance.current if usable else None, **self.options,
+        )  # fmt: skip
+        if result.allocation is None:
+            return Decision({job.name: job.placement for job in round_.jobs})
+        return Decision(
+            placements_of(instance, result.allocation), None, result.fitness, result.bound
+        )
+
+
+@dataclass
+class PolluxGenetic:
+    """Pollux as published: its genetic algorithm, started from what the last round left behind.
+
+    The first population is the last round's non-dominated members, without the rows of jobs that
+    are gone and with empty rows for new ones; in the first round the current placements alone.
+
+    Parameters
+    ----------
+    rules
+        Objective and constraints.
+    population, generations
+        The budget; published are 100 and 100.
+    seed
+        Seed of all random numbers; every round has its own.
+    """
+
+    rules: Rules = OSDI21
+    population: int = 100
+    generations: int = 100
+    seed: int = 0
+    adapts_batch_size: bool = field(default=True, init=False)
+    _members: NDArray[np.int64] | None = field(default=None, init=False, repr=False)
+    _names: tuple[str, ...] = field(default=(), init=False, repr=False)
+
+    def decide(self, round_: Round) -> Decision:
+        """Evolve the population of the last round; the fittest member decides."""
+        from goodalloc.solvers.genetic import evolve
+
+        instance = round_.instance(self.rules)
+        evolution = evolve(
+            instance, seed=round_seed(self.seed, round_.time), generations=self.generations,
+            warm_population=self._adapted(round_), options=GeneticOptions(self.population),
+        )  # fmt: skip
+        self._members = evolution.non_dominated()
+        self._names = tuple(job.name for job in round_.jobs)
+        placements = placements_of(instance, evolution.best)
+        return Decision(placements, None, float(evolution.fitness[0]))
+
+    def _adapted(self, round_: Round) -> NDArray[np.int64] | None:
+        """The members of the last round for the jobs and nodes of this one."""
+        if self._members is None:
+            return None
+        row = {name: index for index, name in enumerate(self._names)}
+        nodes = min(round_.cluster.num_nodes, self._members.shape[2])
+        shape = (len(self._members), len(round_.jobs), round_.cluster.num_nodes)
+        members = np.zeros(shape, dtype=np.int64)
+        for index, job in enumerate(round_.jobs):
+            if job.name in row:
+                members[:, index, :nodes] = self._members[:, row[job.name], :nodes]
+        return members
+
+
+def placements_of(instance: Instance, allocation: Allocation) -> dict[str, Any]:
+    """The placements of an allocation by the names of the jobs."""
+    return dict(zip((job.name for job in instance.jobs), allocation.placements(), strict=True))
+
+
+def round_seed(seed: int, time: int) -> int:
+    """A seed for one round that depends on nothing but the policy's seed and the time."""
+    return int(np.random.SeedSequence([seed, time]).generate_state(1)[0])

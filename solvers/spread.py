@@ -1,0 +1,74 @@
+"""Placing GPUs on the emptiest nodes first, as the published baselines do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from goodalloc.models.allocation import Placement
+    from goodalloc.models.cluster import Cluster
+    from goodalloc.solvers.policy import Round
+
+
+class FreeGpus:
+    """The GPUs of every node that nobody holds.
+
+    Parameters
+    ----------
+    cluster
+        The nodes.
+    held
+        Placements that stay.
+    """
+
+    def __init__(self, cluster: Cluster, held: Iterable[Placement]) -> None:
+        self._free: list[int] = cluster.node_gpus.tolist()
+        for placement in held:
+            for node, gpus in placement:
+                self._free[node] -= gpus
+
+    @property
+    def total(self) -> int:
+        """All free GPUs."""
+        return sum(self._free)
+
+    def take(self, replicas: int) -> Placement:
+        """Take GPUs from the node with the most, then from the next; the first of equal nodes.
+
+        The pairs are in the order taken: the spread of a job is a sequence up to rotation.
+
+        Raises
+        ------
+        ValueError
+            If fewer GPUs are free.
+        """
+        if replicas > self.total:
+            raise ValueError(f"GPUs wanted: {replicas}; only {self.total} are free.")
+        pairs: list[tuple[int, int]] = []
+        while replicas > 0:
+            most = max(self._free)
+            node = self._free.index(most)
+            gpus = min(most, replicas)
+            pairs.append((node, gpus))
+            self._free[node] -= gpus
+            replicas -= gpus
+        return tuple(pairs)
+
+
+def place_changed(round_: Round, replicas: Mapping[str, int]) -> dict[str, Placement]:
+    """Place so many GPUs for every job: those whose number is as before stay where they are.
+
+    The others are placed in order of their number, on the emptiest nodes (as published of Optimus).
+    """
+    placements: dict[str, Placement] = {
+        job.name: job.placement
+        for job in round_.jobs
+        if job.placement and sum(gpus for _, gpus in job.placement) == replicas[job.name]
+    }
+    free = FreeGpus(round_.cluster, placements.values())
+    for job in sorted(round_.jobs, key=lambda job: replicas[job.name]):
+        if replicas[job.name] > 0 and job.name not in placements:
+            placements[job.name] = free.take(replicas[job.name])
+    return placements

@@ -1,0 +1,91 @@
+"""Tiresias (NSDI'19): two queues by attained service, GPUs and batch size as the user asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from goodalloc.solvers.policy import Decision
+from goodalloc.solvers.spread import FreeGpus
+
+if TYPE_CHECKING:
+    from goodalloc.models.allocation import Placement
+    from goodalloc.solvers.policy import Round
+
+
+@dataclass
+class Tiresias:
+    """Discretised two-dimensional least attained service, as in the evaluation of Pollux.
+
+    New jobs join the first queue and leave it for the second once their time run × GPUs reaches the
+    threshold. The queues are scanned one after the other, first come first served: a job runs if
+    its GPUs are left over by those before it, else it is preempted. Running jobs stay where they
+    are; the others take the nodes with the most free GPUs.
+
+    Parameters
+    ----------
+    threshold
+        GPU-seconds at which a job moves to the second queue; 16 GPU-hours as published.
+    promote
+        The promotion knob: a job of the second queue that waited this many times as long as it ran
+        goes back to the first. 0 never promotes, as published.
+    """
+
+    threshold: float = 57_600.0
+    promote: float = 0.0
+    adapts_batch_size: bool = field(default=False, init=False)
+    _first: list[str] = field(default_factory=list, init=False)
+    _second: list[str] = field(default_factory=list, init=False)
+    _running: set[str] = field(default_factory=set, init=False)
+    _executed: Counter[str] = field(default_factory=Counter, init=False)
+    _waited: Counter[str] = field(default_factory=Counter, init=False)
+    _time: int = field(default=0, init=False)
+
+    def decide(self, round_: Round) -> Decision:
+        """Account for the time since the last round, move jobs between queues, give GPUs."""
+        jobs = {job.name: job for job in round_.jobs}
+        elapsed, self._time = round_.time - self._time, round_.time
+        known = {*self._first, *self._second}
+        self._first = [name for name in self._first if name in jobs]
+        self._second = [name for name in self._second if name in jobs]
+        self._first += [name for name in jobs if name not in known]
+        for name, job in jobs.items():
+            if name in self._running:
+                self._executed[name] += elapsed
+                served = self._executed[name] * job.replicas
+                if name in self._first and served >= self.threshold:
+                    self._first.remove(name)
+                    self._second.append(name)
+            elif self._executed[name] > 0:
+                self._wait(name, elapsed)
+        left = round_.cluster.num_gpus
+        self._running = set()
+        for name in (*self._first, *self._second):
+            if jobs[name].replicas <= left:
+                self._running.add(name)
+                left -= jobs[name].replicas
+        return Decision(self._place(round_))
+
+    def _wait(self, name: str, elapsed: int) -> None:
+        """Count the waiting time of a preempted job; promote it if it starves."""
+        self._waited[name] += elapsed
+        starves = self._waited[name] >= self._executed[name] * self.promote
+        if self.promote > 0 and name in self._second and starves:
+            self._executed[name] = self._waited[name] = 0
+            self._second.remove(name)
+            self._first.append(name)
+
+    def _place(self, round_: Round) -> dict[str, Placement]:
+        """Jobs that keep running stay; the others take the emptiest nodes, queue by queue."""
+        jobs = {job.name: job for job in round_.jobs}
+        placements = {
+            name: job.placement
+            for name, job in jobs.items()
+            if name in self._running and job.placement
+        }
+        free = FreeGpus(round_.cluster, placements.values())
+        for name in (*self._first, *self._second):
+            if name in self._running and name not in placements:
+                placements[name] = free.take(jobs[name].replicas)
+        return placements

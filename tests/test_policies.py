@@ -1,0 +1,175 @@
+"""The policies: each does what its paper says, on rounds small enough to work out by hand."""
+
+import pickle
+
+import pytest
+
+from goodalloc.experiments.policies import POLICIES, make_policy
+from goodalloc.models.allocation import Placement
+from goodalloc.models.cluster import Cluster
+from goodalloc.models.efficiency import GradientStatistics
+from goodalloc.models.goodput import BatchLimits, GoodputModel
+from goodalloc.models.throughput import ThroughputParameters
+from goodalloc.solvers.policy import ActiveJob, Round
+from goodalloc.solvers.pollux import PolluxGenetic
+from goodalloc.solvers.spread import FreeGpus
+from goodalloc.solvers.tiresias import Tiresias
+
+LIMITS = BatchLimits(128, 4096, 32, 1024)
+MODEL = GoodputModel(
+    ThroughputParameters(0.05, 0.001, 0.01, 0.001, 0.05, 0.005, 2.0),
+    GradientStatistics(1.0, 20.0), LIMITS,
+)  # fmt: skip
+
+
+class Told:
+    """An oracle that knows what the test says: step times fall as one over the GPUs, to a floor."""
+
+    def __init__(self, steps: float, floor: float = 0.0) -> None:
+        self.steps, self.floor = steps, floor
+
+    def remaining_steps(self) -> float:
+        return self.steps
+
+    def seconds_per_step(self, replicas: int, gpus_per_node: int) -> float:
+        return max(1.0 / replicas, self.floor)
+
+
+def active(
+    name: str, replicas: int = 1, *, placement: Placement = (), steps: float = 100.0,
+    floor: float = 0.0, explored: int = 64, submission: int = 0,
+) -> ActiveJob:  # fmt: skip
+    """A job in the middle of its training."""
+    return ActiveJob(
+        name, "cifar10", submission, 3600 - submission, placement, 1, 100.0, replicas, 1024, LIMITS,
+        None, explored, lambda: MODEL, Told(steps, floor),
+    )  # fmt: skip
+
+
+def round_of(*jobs: ActiveJob, nodes: int = 2, time: int = 3600) -> Round:
+    """A round on nodes of four GPUs."""
+    return Round(time, Cluster.uniform(nodes, 4), jobs)
+
+
+def gpus(policy: str, *jobs: ActiveJob, nodes: int = 2) -> dict[str, int]:
+    """GPUs that every job gets."""
+    placements = make_policy(policy).decide(round_of(*jobs, nodes=nodes)).placements
+    return {job.name: sum(g for _, g in placements.get(job.name, ())) for job in jobs}
+
+
+def test_first_come_first_served_lets_nobody_pass() -> None:
+    """The second job does not fit beside the first; the third would, and waits."""
+    jobs = (active("a", 6), active("b", 4), active("c", 1))
+    assert gpus("fifo", *jobs) == {"a": 6, "b": 0, "c": 0}
+
+
+def test_shortest_remaining_time_first_preempts() -> None:
+    """The job that runs has the most left to do, so it stops."""
+    jobs = (active("long", 8, placement=((0, 4), (1, 4)), steps=1e6), active("short", 4, steps=10))
+    assert gpus("srtf", *jobs) == {"long": 0, "short": 4}
+
+
+def test_equal_shares_differ_by_one_and_respect_what_was_explored() -> None:
+    """Eight GPUs for three jobs; one that ran on one GPU only may have two."""
+    jobs = (active("a"), active("b"), active("c", explored=1))
+    assert gpus("equal", *jobs) == {"a": 3, "b": 3, "c": 2}
+
+
+def test_optimus_gives_gpus_where_they_save_most_time() -> None:
+    """One each; then the long job gains most until its steps cannot be faster."""
+    jobs = (active("long", steps=1000, floor=0.25), active("short", steps=10))
+    assert gpus("optimus", *jobs) == {"long": 4, "short": 4}
+    jobs = (active("long", steps=1000), active("short", steps=1))
+    assert gpus("optimus", *jobs) == {"long": 7, "short": 1}
+
+
+def test_optimus_leaves_gpus_free_that_nobody_gains_from() -> None:
+    """A step that cannot be faster needs no second GPU."""
+    assert gpus("optimus", active("only", floor=1.0)) == {"only": 1}
+
+
+def test_tiresias_moves_a_job_to_the_second_queue_after_its_service() -> None:
+    """Sixteen GPU-hours on four GPUs are four hours; a new job then goes first."""
+    tiresias = Tiresias()
+    old = active("old", 8)
+    placed = tiresias.decide(round_of(old, time=0)).placements
+    assert sum(g for _, g in placed["old"]) == 8
+    running = active("old", 8, placement=placed["old"])
+    before, after = 7_199, 7_200
+    for time, winner in ((before, "old"), (after, "new")):
+        tiresias = Tiresias()
+        tiresias.decide(round_of(old, time=0))
+        placements = tiresias.decide(round_of(running, active("new", 4), time=time)).placements
+        assert set(placements) == {winner}
+
+
+def test_tiresias_promotes_a_starved_job_only_when_asked_to() -> None:
+    """With the knob at 1 a job that waited as long as it ran goes before those that come later."""
+    for promote, winner in ((0.0, "third"), (1.0, "old")):
+        tiresias = Tiresias(threshold=1000.0, promote=promote)
+        tiresias.decide(round_of(active("old", 8), time=0))
+        old = active("old", 8, placement=((0, 4), (1, 4)))
+        for time, name in ((125, "first"), (250, "second"), (375, "third")):
+            placements = tiresias.decide(round_of(old, active(name, 8), time=time)).placements
+            old = active("old", 8)
+        assert set(placements) == {winner}
+
+
+def test_gpus_are_taken_from_the_emptiest_node_first() -> None:
+    """Six of eight where one is held: four from the free node, two from the other."""
+    free = FreeGpus(Cluster.uniform(2, 4), [((0, 1),)])
+    assert free.total == 7
+    assert free.take(6) == ((1, 4), (0, 2))
+    with pytest.raises(ValueError, match="GPUs wanted: 2; only 1 are free"):
+        free.take(2)
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_every_policy_is_feasible_survives_pickling_and_repeats_itself(policy: str) -> None:
+    """Pickled between two rounds it decides the second as if nothing had happened."""
+    jobs = tuple(active(f"job-{index}", 1 + index, submission=index) for index in range(3))
+    first, second = make_policy(policy, seed=3), make_policy(policy, seed=3)
+    decided = first.decide(round_of(*jobs)).placements
+    assert second.decide(round_of(*jobs)).placements == decided
+    copy = pickle.loads(pickle.dumps(first))
+    later = tuple(
+        active(job.name, job.replicas, placement=tuple(decided.get(job.name, ())))
+        for job in (*jobs, active("late", 2))
+    )
+    one, other = (p.decide(round_of(*later, time=3660)).placements for p in (second, copy))
+    assert one == other
+    held = [0, 0]
+    for placement in one.values():
+        for node, count in placement:
+            held[node] += count
+    assert max(held) <= 4
+
+
+def test_the_genetic_policy_goes_on_from_its_last_population() -> None:
+    """With few generations a warm start is no worse than what it left behind."""
+    policy = PolluxGenetic(population=20, generations=10, seed=1)
+    jobs = tuple(active(f"job-{index}") for index in range(4))
+    first = policy.decide(round_of(*jobs))
+    again = policy.decide(round_of(*jobs, time=3660))
+    assert first.fitness is not None
+    assert again.fitness is not None
+    assert again.fitness >= first.fitness * (1 - 1e-12)
+
+
+def test_exact_pollux_reports_its_proof_and_beats_the_genetic_algorithm() -> None:
+    """Fitness and bound agree, and no other road is better."""
+    jobs = tuple(active(f"job-{index}") for index in range(4))
+    exact = make_policy("pollux").decide(round_of(*jobs))
+    genetic = make_policy("pollux-genetic").decide(round_of(*jobs))
+    greedy = make_policy("pollux-greedy").decide(round_of(*jobs))
+    assert exact.fitness is not None
+    assert exact.bound == pytest.approx(exact.fitness, rel=1e-9)
+    for other in (genetic, greedy):
+        assert other.fitness is not None
+        assert other.fitness <= exact.fitness * (1 + 1e-9)
+
+
+def test_an_unknown_policy_is_refused_by_name() -> None:
+    """With the names there are."""
+    with pytest.raises(ValueError, match=r"Policy is 'magic'; expected .*tiresias"):
+        make_policy("magic")
