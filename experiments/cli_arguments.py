@@ -13,6 +13,7 @@ COMMANDS = {
     "generate": "goodalloc.experiments.cli_solve:generate_command",
     "compare": "goodalloc.experiments.cli_experiments:compare_command",
     "gap": "goodalloc.experiments.cli_experiments:gap_command",
+    "simulate": "goodalloc.experiments.cli_replay:simulate_command",
     "demo": "goodalloc.experiments.cli_experiments:demo_command",
 }
 
@@ -44,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
         "generate": ("draw an instance", _add_generate),
         "export": ("write an instance as a mathematical program", _add_export),
         "check": ("check an allocation of an instance and say what it is worth", _add_check),
+        "simulate": ("replay a workload under several policies; resumes", _add_simulate),
         "demo": ("a short demonstration", _add_demo),
     }
     for name, (text, build) in builders.items():
@@ -131,6 +133,53 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument("--solvers", type=names, nargs="+", metavar="NAMES", help="which to run")
     parser.add_argument("--out", metavar="FOLDER", default="results/demo", help="(results/demo)")
+
+
+def _add_simulate(parser: argparse.ArgumentParser) -> None:
+    default = "pollux,optimus,tiresias"
+    parser.add_argument(
+        "workload", nargs="?",
+        help="a CSV of name, time, application, num_replicas, batch_size (default: draw one)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
+        help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, fifo, "
+        "srtf, equal)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--load", type=number(0.0), default=1.0, help="of a drawn workload: jobs / 160 (default: 1)"
+    )
+    parser.add_argument(
+        "--requests", default="tuned", help="of a drawn workload: tuned or realistic"
+    )
+    parser.add_argument(
+        "--traces", metavar="FOLDER",
+        help="measurements of the Pollux artifact as the truth (default: the shipped profiles)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
+    parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
+    parser.add_argument("--gpus-per-node", type=whole(1), default=4, help="(default: 4)")
+    parser.add_argument("--interval", type=whole(1), default=60, help="seconds (default: 60)")
+    parser.add_argument(
+        "--restart-delay", type=number(0.0, strict=False), default=30.0, help="s (default: 30)"
+    )
+    parser.add_argument(
+        "--interference", type=number(0.0, strict=False), default=0.0,
+        help="goodput lost by distributed jobs that share a node (default: 0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--interference-avoidance", action=argparse.BooleanOptionalAction, default=True,
+        help="Pollux: at most one distributed job a node (default: yes)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--power", type=any_number, default=-1.0, help="Pollux's power of the mean (default: -1)"
+    )
+    parser.add_argument("--seconds", type=number(0.0), help="time limit of a decision")
+    parser.add_argument(
+        "--gaps", action=argparse.BooleanOptionalAction, default=True,
+        help="prove how far every decision is from the best by Pollux's objective (default: yes)",
+    )  # fmt: skip
+    parser.add_argument("--out", metavar="FOLDER", default="results/simulate", help="(default)")
 
 
 def _add_grid(parser: argparse.ArgumentParser, solvers: str) -> None:

@@ -1,0 +1,66 @@
+"""How good a decision is by Pollux's own objective, whoever took it and for whatever reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.objective import fitness
+from goodalloc.solvers.solve import solve
+from goodalloc.solvers.stop import Stop
+
+if TYPE_CHECKING:
+    from goodalloc.models.rules import Rules
+    from goodalloc.solvers.policy import Decision, Round
+
+
+class Verdict(NamedTuple):
+    """Fitness of a decision, a proven bound on any, and the relative gap between them."""
+
+    fitness: float
+    bound: float
+    gap: float
+
+
+class Judge:
+    """Values decisions by the objective of Pollux, as the jobs' fitted models predict it.
+
+    Policies that know nothing of Pollux break its rules: distributed jobs share nodes and jobs take
+    more GPUs than they have explored. What a decision breaks is lifted for its round, so that it is
+    compared with the best of all that it could have been.
+
+    Parameters
+    ----------
+    rules
+        Objective and constraints.
+    seconds
+        Time limit of every proof; the gap is then to the best bound found.
+    """
+
+    def __init__(self, rules: Rules, seconds: float | None = None) -> None:
+        self.rules = rules
+        self.stop = Stop(seconds=seconds)
+
+    def __call__(self, round_: Round, decision: Decision) -> Verdict:
+        """Fitness, bound and gap; a bound that the policy proved by the same rules is taken."""
+        wanted = [decision.placements.get(job.name, ()) for job in round_.jobs]
+        limits = {
+            job.name: max(job.max_replicas, sum(gpus for _, gpus in pairs))
+            for job, pairs in zip(round_.jobs, wanted, strict=True)
+        }
+        nodes = max((len(pairs) for pairs in wanted), default=0)
+        distributed = [node for pairs in wanted if len(pairs) > 1 for node, _ in pairs]
+        shared = len(distributed) > len(set(distributed))
+        rules = self.rules.replace(
+            interference_avoidance=self.rules.interference_avoidance and not shared,
+            max_nodes_per_job=max(self.rules.max_nodes_per_job, nodes),
+        )
+        instance = round_.instance(rules, limits)
+        placements = [tuple(sorted(pairs)) for pairs in wanted]
+        allocation = Allocation.from_placements(placements, round_.cluster.num_nodes)
+        value = fitness(instance, allocation)
+        bound = decision.bound
+        if bound is None:
+            options = {"break_ties": False}
+            bound = solve(instance, "highs", stop=self.stop, start=allocation, **options).bound
+        return Verdict(value, bound, max(1.0 - value / bound, 0.0))

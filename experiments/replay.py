@@ -1,0 +1,208 @@
+"""Replays a workload into a folder: progress, records, and checkpoints that survive a kill.
+
+The folder holds (schema in data/FORMAT.md)
+
+- ``rounds.csv``: one row a round: who ran, on how many GPUs, how good the decision was;
+- ``samples.csv``: one row an active job and round;
+- ``jobs.csv``: one row a job, when all are complete;
+- ``timing.csv``: wall time of every decision, the only file that differs between equal replays;
+- ``checkpoint.pickle``: the state, replaced every so many rounds and removed at the end.
+
+A killed replay goes on from its checkpoint: what was written after it is cut off and written again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.json_file import dump, write_atomically, write_bytes_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from goodalloc.data.application import Application
+    from goodalloc.experiments.judge import Judge
+    from goodalloc.experiments.simulator import RoundRecord, Simulator
+
+ROUND_COLUMNS = (
+    "time", "active_jobs", "running_jobs", "nodes", "allocated_gpus", "restarts", "efficiency",
+    "throughput", "goodput", "fitness", "bound", "gap",
+)  # fmt: skip
+SAMPLE_COLUMNS = (
+    "time", "job", "application", "epoch", "progress", "gpus", "nodes", "batch_size", "efficiency",
+    "restarts",
+)  # fmt: skip
+JOB_COLUMNS = (
+    "job", "application", "submission", "start", "completion", "jct", "restarts",
+    "attained_service",
+)  # fmt: skip
+TIMING_COLUMNS = ("time", "decision_seconds")
+
+#: Files that grow row by row.
+GROWING = {"rounds.csv": ROUND_COLUMNS, "samples.csv": SAMPLE_COLUMNS, "timing.csv": TIMING_COLUMNS}
+
+CHECKPOINT = "checkpoint.pickle"
+DESCRIPTION = "replay.json"
+
+
+@dataclass
+class Replay:
+    """A simulator with the folder that its records go to.
+
+    Parameters
+    ----------
+    simulator
+        The replay; on resuming it takes over the state of the checkpoint.
+    folder
+        Where everything is written.
+    description
+        What is replayed: a folder that holds another replay is refused.
+    judge
+        Values every decision by Pollux's objective; None leaves these columns empty.
+    every
+        Rounds between checkpoints.
+    """
+
+    simulator: Simulator
+    folder: Path
+    description: Mapping[str, Any]
+    judge: Judge | None = None
+    every: int = 100
+    _buffers: dict[str, io.StringIO] = field(default_factory=dict, init=False, repr=False)
+
+    def run(self, report: Callable[[Simulator], None] = lambda _: None) -> None:
+        """Replay to the end, from the last checkpoint if there is one.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds another replay, or cannot be read or written.
+        """
+        self._check_description()
+        if (self.folder / "jobs.csv").exists():
+            return
+        self._resume()
+        rounds = 0
+        while not self.simulator.finished:
+            record = self.simulator.step()
+            if record is not None:
+                self._record(record)
+            rounds += 1
+            if rounds % self.every == 0:
+                self._checkpoint()
+            report(self.simulator)
+        self._flush()
+        write_atomically(self.folder / "jobs.csv", _csv(JOB_COLUMNS, self._job_rows()))
+        (self.folder / CHECKPOINT).unlink(missing_ok=True)
+
+    def _check_description(self) -> None:
+        text = dump(dict(self.description)) + "\n"
+        path = self.folder / DESCRIPTION
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            raise ValueError(
+                f"Folder '{self.folder}' holds another replay (see its {DESCRIPTION}); "
+                "expected the same one or an empty folder."
+            )
+        write_atomically(path, text)
+
+    def _record(self, record: RoundRecord) -> None:
+        jobs = self.simulator.active
+        running = [job for job in jobs if job.placement]
+        verdict = self.judge(record.round_, record.decision) if self.judge else ("", "", "")
+        gpus = sum(job.replicas for job in running)
+        weight = sum(job.replicas * job.efficiency for job in running)
+        throughput = sum(job.throughput for job in running)
+        goodput = sum(job.throughput * job.efficiency for job in running)
+        self._write("rounds.csv", [(
+            record.time, len(jobs), len(running), record.round_.cluster.num_nodes, gpus,
+            record.restarts, weight / gpus if gpus else "", throughput, goodput, *verdict,
+        )])  # fmt: skip
+        self._write("samples.csv", [(
+            record.time, job.submission.name, job.submission.application, job.epoch, job.progress,
+            job.replicas, len(job.spread), job.batch_size, job.efficiency, job.restarts or 0,
+        ) for job in jobs])  # fmt: skip
+        self._write("timing.csv", [(record.time, record.seconds)])
+
+    def _job_rows(self) -> Iterable[tuple[object, ...]]:
+        for job in self.simulator.jobs:
+            completion = job.completion if job.completion is not None else float("nan")
+            submitted = job.submission
+            yield (
+                submitted.name, submitted.application, submitted.time, job.first_start,
+                completion, completion - submitted.time, job.restarts or 0, job.attained_service,
+            )  # fmt: skip
+
+    def _write(self, name: str, rows: Iterable[tuple[object, ...]]) -> None:
+        csv.writer(self._buffers[name], lineterminator="\n").writerows(map(_cells, rows))
+
+    def _flush(self) -> None:
+        for name, buffer in self._buffers.items():
+            with (self.folder / name).open("a", encoding="utf-8", newline="") as stream:
+                stream.write(buffer.getvalue())
+                stream.flush()
+                os.fsync(stream.fileno())
+            buffer.seek(0)
+            buffer.truncate()
+
+    def _checkpoint(self) -> None:
+        """Write the rows, then the state together with how long the files are."""
+        self._flush()
+        sizes = {name: (self.folder / name).stat().st_size for name in GROWING}
+        content = io.BytesIO()
+        _Pickler(content, self.simulator.applications).dump((sizes, self.simulator.state()))
+        write_bytes_atomically(self.folder / CHECKPOINT, content.getvalue())
+
+    def _resume(self) -> None:
+        self._buffers = {name: io.StringIO() for name in GROWING}
+        path = self.folder / CHECKPOINT
+        if not path.exists():
+            for name, columns in GROWING.items():
+                write_atomically(self.folder / name, _csv(columns, ()))
+            return
+        try:
+            with path.open("rb") as stream:
+                sizes, state = _Unpickler(stream, self.simulator.applications).load()
+        except (OSError, pickle.UnpicklingError, EOFError, AttributeError) as error:
+            raise ValueError(f"File '{path}': cannot be read as a checkpoint ({error}).") from error
+        self.simulator.restore(state)
+        for name, size in sizes.items():
+            os.truncate(self.folder / name, size)
+
+
+class _Pickler(pickle.Pickler):
+    """Keeps the truth about the applications out of the checkpoint."""
+
+    def __init__(self, stream: io.BytesIO, applications: Mapping[str, Application]) -> None:
+        super().__init__(stream, protocol=pickle.HIGHEST_PROTOCOL)
+        self._names = {id(application): name for name, application in applications.items()}
+
+    def persistent_id(self, obj: object) -> str | None:
+        return self._names.get(id(obj))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts the applications back."""
+
+    def __init__(self, stream: Any, applications: Mapping[str, Application]) -> None:
+        super().__init__(stream)
+        self._applications = applications
+
+    def persistent_load(self, pid: str) -> Application:
+        return self._applications[pid]
+
+
+def _cells(row: tuple[object, ...]) -> list[object]:
+    """Numbers to ten digits: enough, and equal wherever the last bits differ."""
+    return [f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row]
+
+
+def _csv(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([columns, *map(_cells, rows)])
+    return buffer.getvalue()

@@ -1,0 +1,135 @@
+"""Replays into a folder: the records, their judgement, interruption and resumption."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from goodalloc.data.application import profiled_applications
+from goodalloc.data.workload import write_workload
+from goodalloc.experiments.cli import main
+from goodalloc.experiments.judge import Judge
+from goodalloc.experiments.policies import make_policy
+from goodalloc.experiments.replay import Replay
+from goodalloc.experiments.simulator import Simulator
+from goodalloc.models.rules import OSDI21
+from tests.test_simulator import SHORT, SMALL
+
+#: Files that equal replays write to the byte.
+SAME = ("rounds.csv", "samples.csv", "jobs.csv", "replay.json")
+
+
+def replay(folder: Path, policy: str = "tiresias", *, judge: bool = True) -> Replay:
+    """A replay of four short jobs with checkpoints every five rounds."""
+    folder.mkdir(exist_ok=True)
+    simulator = Simulator(SHORT, profiled_applications(), make_policy(policy), SMALL)
+    judge_ = Judge(OSDI21) if judge else None
+    return Replay(simulator, folder, {"policy": policy}, judge_, every=5)
+
+
+@pytest.mark.parametrize("policy", ["tiresias", "pollux-greedy"])
+def test_a_killed_replay_goes_on_to_the_same_bytes(tmp_path: Path, policy: str) -> None:
+    """Stopped in the middle, between two checkpoints, and again: as if it had never been."""
+    replay(tmp_path / "whole", policy).run()
+
+    class Killed(Exception):
+        pass
+
+    for rounds in (13, 9):
+        left = iter(range(rounds))
+
+        def kill(_: Simulator, left: object = left) -> None:
+            if next(left, None) is None:  # type: ignore[call-overload]
+                raise Killed
+
+        with pytest.raises(Killed):
+            replay(tmp_path / "killed", policy).run(kill)
+    replay(tmp_path / "killed", policy).run()
+    for name in SAME:
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (tmp_path / "killed" / "checkpoint.pickle").exists()
+
+
+def test_a_finished_replay_is_not_repeated(tmp_path: Path) -> None:
+    """Its files stay as they are."""
+    replay(tmp_path).run()
+    before = (tmp_path / "timing.csv").stat().st_mtime_ns
+    again = replay(tmp_path)
+    again.run()
+    assert again.simulator.time == 0
+    assert (tmp_path / "timing.csv").stat().st_mtime_ns == before
+
+
+def test_a_folder_of_another_replay_is_refused(tmp_path: Path) -> None:
+    """Rather than mixed with it."""
+    replay(tmp_path).run()
+    with pytest.raises(ValueError, match="holds another replay"):
+        replay(tmp_path, "optimus").run()
+
+
+def test_a_broken_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
+    """Half a pickle is no state."""
+    (tmp_path / "checkpoint.pickle").write_bytes(b"half")
+    with pytest.raises(ValueError, match=r"checkpoint\.pickle': cannot be read"):
+        replay(tmp_path).run()
+
+
+def test_every_decision_is_judged_against_a_bound_that_holds(tmp_path: Path) -> None:
+    """Gaps lie between 0 and 1; those of Tiresias are real, exact Pollux has none."""
+    gaps = {}
+    for policy in ("tiresias", "pollux"):
+        replay(tmp_path / policy, policy).run()
+        rounds = pd.read_csv(tmp_path / policy / "rounds.csv")
+        assert ((rounds.gap >= 0) & (rounds.gap <= 1)).all()
+        assert (rounds.fitness <= rounds.bound * (1 + 1e-9)).all()
+        assert (rounds.allocated_gpus <= 8).all()
+        gaps[policy] = rounds.gap
+    assert gaps["pollux"].max() <= 1e-9
+    assert gaps["tiresias"].mean() > 0.01
+
+
+def test_without_a_judge_the_gaps_are_empty(tmp_path: Path) -> None:
+    """The columns are there, and blank."""
+    replay(tmp_path, judge=False).run()
+    assert pd.read_csv(tmp_path / "rounds.csv").gap.isna().all()
+
+
+def test_simulate_writes_table_and_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two policies on a workload of one's own, for machines."""
+    write_workload(SHORT, tmp_path / "workload.csv")
+    command = [
+        "simulate", str(tmp_path / "workload.csv"), "--policies", "tiresias,fifo", "--nodes", "2",
+        "--no-gaps", "--out", str(tmp_path / "out"), "--json",
+    ]  # fmt: skip
+    assert main(command) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["policy"] for row in rows] == ["tiresias", "fifo"]
+    assert all(row["jobs"] == len(SHORT) and row["average_jct_hours"] > 0 for row in rows)
+    assert (tmp_path / "out" / "replay.png").read_bytes().startswith(b"\x89PNG")
+    assert pd.read_csv(tmp_path / "out" / "summary.csv").policy.tolist() == ["tiresias", "fifo"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--policies", "magic"], "Policy is 'magic'"),
+        (["gone.csv"], "'gone.csv': cannot be read as a workload"),
+        (["--requests", "lavish"], "requests is 'lavish'"),
+        (["--traces", "nowhere"], "nowhere"),
+        (["--nodes", "0"], "argument --nodes"),
+        (["--interference", "1"], "interference is 1.0; expected below 1"),
+        (["--load", "0"], "argument --load"),
+        (["--power", "x"], "argument --power"),
+    ],
+)
+def test_bad_replays_are_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    """Exit code 2, and no traceback."""
+    assert main(["simulate", *arguments, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
