@@ -3,6 +3,7 @@
 import csv
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,10 +210,11 @@ def test_bad_settings_and_workloads_are_refused() -> None:
         Simulator([SHORT[0], SHORT[0]], applications, Tiresias())
     with pytest.raises(ValueError, match="no jobs"):
         Simulator([], applications, Tiresias())
-    for setting, complaint in (
+    bad: tuple[tuple[dict[str, Any], str], ...] = (
         ({"nodes": 0}, "nodes is 0"), ({"interval": 0}, "interval is 0"),
         ({"interference": 1.0}, "interference is 1.0"), ({"restart_delay": -1.0}, "restart_delay"),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for setting, complaint in bad:
         with pytest.raises(ValueError, match=complaint):
             Setting(**setting)
 
