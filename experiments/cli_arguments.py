@@ -14,6 +14,7 @@ COMMANDS = {
     "compare": "goodalloc.experiments.cli_experiments:compare_command",
     "gap": "goodalloc.experiments.cli_experiments:gap_command",
     "simulate": "goodalloc.experiments.cli_replay:simulate_command",
+    "reproduce": "goodalloc.experiments.cli_replay:reproduce_command",
     "demo": "goodalloc.experiments.cli_experiments:demo_command",
 }
 
@@ -46,6 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         "export": ("write an instance as a mathematical program", _add_export),
         "check": ("check an allocation of an instance and say what it is worth", _add_check),
         "simulate": ("replay a workload under several policies; resumes", _add_simulate),
+        "reproduce": ("repeat a table or figure of Pollux's evaluation; resumes", _add_reproduce),
         "demo": ("a short demonstration", _add_demo),
     }
     for name, (text, build) in builders.items():
@@ -179,7 +181,41 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         "--gaps", action=argparse.BooleanOptionalAction, default=True,
         help="prove how far every decision is from the best by Pollux's objective (default: yes)",
     )  # fmt: skip
-    parser.add_argument("--out", metavar="FOLDER", default="results/simulate", help="(default)")
+    _add_workers(parser)
+    parser.add_argument(
+        "--out", metavar="FOLDER", default="results/simulate", help="(default: results/simulate)"
+    )
+
+
+def _add_reproduce(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", help="table2, fig8a, fig8b, fig8c or all")
+    parser.add_argument(
+        "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",
+        help="what stands for Pollux (default: pollux, that is exact; also pollux-genetic)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workloads", type=seeds, nargs="+", default=[(6,)], metavar="NUMBERS",
+        help="numbers of the published workloads, or seeds of drawn ones, as 1-8 (default: 6)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--artifact", metavar="FOLDER",
+        help="folder simulator of the Pollux artifact (default: shipped profiles, drawn workloads)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--gaps", action=argparse.BooleanOptionalAction, default=False,
+        help="also prove how far every decision is from the best (default: no)",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="half the jobs")
+    _add_workers(parser)
+    parser.add_argument(
+        "--out", metavar="FOLDER", default="results/reproduce", help="(default: results/reproduce)"
+    )
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers", type=whole(1, 1024), default=1, help="replays at a time (default: 1)"
+    )
 
 
 def _add_grid(parser: argparse.ArgumentParser, solvers: str) -> None:

@@ -1,51 +1,49 @@
-"""The command that replays workloads: simulate."""
+"""The commands that replay workloads: simulate, reproduce."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from goodalloc.data.application import profiled_applications
 from goodalloc.data.json_file import write_atomically
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.cli_experiments import drawing, progress_bar
 from goodalloc.experiments.cli_output import Output, flat, make_folder
-from goodalloc.experiments.judge import Judge
-from goodalloc.experiments.policies import POLICIES, make_policy
-from goodalloc.experiments.replay import Replay
+from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.replay_report import plot_replays, summarise
+from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
-from goodalloc.experiments.simulator import Setting, Simulator
-from goodalloc.experiments.version import library_version
-from goodalloc.models.rules import OSDI21
+from goodalloc.experiments.reproduce import REPRODUCTIONS, Plan, plot_reproduction
+from goodalloc.experiments.simulator import Setting
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.result_file import csv_text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from goodalloc.data.application import Application
     from goodalloc.data.workload import Submission
 
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
     """Replay a workload under several policies; each goes on from where it was stopped."""
-    policies = flat(arguments.policies)
-    for name in policies:
-        require_choice("Policy", name, tuple(POLICIES))
+    policies = _policies(arguments.policies)
     workload = _workload(arguments)
-    applications = _applications(arguments)
+    setting = Setting(
+        arguments.nodes, arguments.gpus_per_node, arguments.interval, arguments.restart_delay,
+        arguments.interference,
+    )  # fmt: skip
     folder = make_folder(arguments.out)
-    folders = {name: make_folder(str(folder / name)) for name in dict.fromkeys(policies)}
-    try:
-        for name, target in folders.items():
-            _replay(arguments, name, target, workload, applications)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; the same command goes on from the last checkpoint in {folder}."
-        ) from None
+    tasks = [
+        ReplayTask(
+            folder / name, name, workload, setting, arguments.traces, arguments.power,
+            arguments.interference_avoidance, arguments.seed, arguments.seconds, arguments.gaps,
+        )
+        for name in policies
+    ]  # fmt: skip
+    _run(arguments, tasks, folder)
+    folders = {name: folder / name for name in policies}
     rows = [summarise(name, target) for name, target in folders.items()]
     columns = tuple(rows[0])
     write_atomically(folder / "summary.csv", csv_text(rows, columns))
@@ -57,45 +55,57 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     return Output(f"{text} a folder for every policy", for_machines(rows))
 
 
+def reproduce_command(arguments: argparse.Namespace) -> Output:
+    """Replay what a table or figure of Pollux's evaluation takes; published beside ours."""
+    names = tuple(REPRODUCTIONS) if arguments.what == "all" else (arguments.what,)
+    require_choice("What to reproduce", arguments.what, ("all", *REPRODUCTIONS))
+    pollux = _policies(arguments.policies)
+    artifact = None if arguments.artifact is None else Path(arguments.artifact)
+    folder = make_folder(arguments.out)
+    plans = [
+        Plan(
+            name, make_folder(str(folder / name)), flat(arguments.workloads), pollux, artifact,
+            arguments.gaps, arguments.quick,
+        )
+        for name in names
+    ]  # fmt: skip
+    _run(arguments, [task for plan in plans for task in plan.tasks()], folder)
+    texts, found = [], []
+    for plan in plans:
+        rows = plan.rows()
+        columns = tuple(rows[0])
+        write_atomically(plan.folder / f"{plan.name}.csv", csv_text(rows, columns))
+        with drawing(f"the tables are in {folder}"):
+            from goodalloc.experiments.plots import save
+
+            save(plot_reproduction(plan.name, rows), plan.folder / f"{plan.name}.png")
+        texts.append(f"{plan.name}\n\n{text_table(rows, columns)}")
+        found += [{"reproduction": plan.name, **row} for row in rows]
+    if arguments.quick:
+        texts.append("quick: half the jobs, so compare the policies with each other only")
+    texts.append(f"written to {folder}: a table, a picture and the replays of each")
+    return Output("\n\n".join(texts), for_machines(found))
+
+
+def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(flat(lists)))
+    for name in names:
+        require_choice("Policy", name, tuple(POLICIES))
+    return names
+
+
 def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     if arguments.workload is not None:
         return read_workload(arguments.workload)
     return draw_workload(arguments.seed, load=arguments.load, requests=arguments.requests)
 
 
-def _applications(arguments: argparse.Namespace) -> dict[str, Application]:
-    if arguments.traces is None:
-        return profiled_applications()
-    from goodalloc.data.traces import measured_applications
-
-    return measured_applications(arguments.traces)
-
-
-def _replay(
-    arguments: argparse.Namespace, name: str, folder: Path, workload: Sequence[Submission],
-    applications: dict[str, Application],
-) -> None:  # fmt: skip
-    setting = Setting(
-        arguments.nodes, arguments.gpus_per_node, arguments.interval, arguments.restart_delay,
-        arguments.interference,
-    )  # fmt: skip
-    rules = OSDI21.replace(
-        power=arguments.power, interference_avoidance=arguments.interference_avoidance,
-        restart_delay=arguments.restart_delay,
-    )  # fmt: skip
-    policy = make_policy(name, seed=arguments.seed, seconds=arguments.seconds, rules=rules)
-    description: dict[str, Any] = {
-        "format": "goodalloc-replay", "version": 1, "library": library_version(), "policy": name,
-        "workload": [list(map(str, (j.name, j.time, j.replicas, j.batch_size))) for j in workload],
-        "traces": arguments.traces is not None, "seed": arguments.seed,
-        "seconds": arguments.seconds, "gaps": arguments.gaps, "nodes": setting.nodes,
-        "gpus_per_node": setting.gpus_per_node, "interval": setting.interval,
-        "restart_delay": setting.restart_delay, "interference": setting.interference,
-        "power": str(rules.power), "interference_avoidance": rules.interference_avoidance,
-    }  # fmt: skip
-    judge = Judge(rules, arguments.seconds) if arguments.gaps else None
-    simulator = Simulator(workload, applications, policy, setting)
-    replay = Replay(simulator, folder, description, judge)
-    with progress_bar(len(workload), quiet=arguments.json) as bar:
-        bar.set_description(name)
-        replay.run(lambda s: bar.update(s.completed - bar.n))
+def _run(arguments: argparse.Namespace, tasks: Sequence[ReplayTask], folder: Path) -> None:
+    """Run the replays under a progress bar; an interrupt says how to go on."""
+    try:
+        with progress_bar(len(tasks), quiet=arguments.json) as bar:
+            run_tasks(tasks, arguments.workers, bar.update)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; the same command goes on from the last checkpoint in {folder}."
+        ) from None
