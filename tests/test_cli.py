@@ -144,6 +144,8 @@ def test_control_c_ends_without_a_traceback(plugin: str, tmp_path: Path) -> None
         [*command, "--solver", f"{plugin}:sleepy"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([importable, str(tmp_path)])},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        # a test run in the background of a shell passes on that the signal is ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "asleep\n"

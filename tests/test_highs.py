@@ -230,6 +230,7 @@ from goodalloc.data.generator import generate
 from goodalloc.models.objective import utility_table
 from goodalloc.solvers.solve import solve
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 instance = generate(3, 40, 16, state="settled")
 utility_table(instance, "numpy")
 highspy.Highs.run = lambda solver: time.sleep(60)
