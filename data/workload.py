@@ -70,7 +70,8 @@ def read_workload(path: str | os.PathLike[str]) -> tuple[Submission, ...]:
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
-        raise ValueError(f"File '{path}': cannot be read as a workload ({error}).") from error
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise ValueError(f"File '{path}': cannot be read as a workload ({reason}).") from error
     missing = [column for column in COLUMNS if column not in table.columns]
     if missing:
         raise ValueError(f"File '{path}': column '{missing[0]}' is missing.")

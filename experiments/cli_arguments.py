@@ -149,10 +149,10 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         "srtf, equal)",
     )  # fmt: skip
     parser.add_argument(
-        "--load", type=number(0.0), default=1.0, help="of a drawn workload: jobs / 160 (default: 1)"
+        "--load", type=number(0.0), help="of a drawn workload: jobs / 160 (default: 1)"
     )
     parser.add_argument(
-        "--requests", default="tuned", help="of a drawn workload: tuned or realistic"
+        "--requests", help="of a drawn workload: tuned or realistic (default: tuned)"
     )
     parser.add_argument(
         "--traces", metavar="FOLDER",
@@ -183,7 +183,10 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add_workers(parser)
     parser.add_argument(
-        "--out", metavar="FOLDER", default="results/simulate", help="(default: results/simulate)"
+        "--out",
+        metavar="FOLDER",
+        default="results/simulate",
+        help="table and picture show the policies of this command (default: results/simulate)",
     )
 
 

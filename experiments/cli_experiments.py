@@ -21,6 +21,8 @@ from goodalloc.experiments.gap import (
     unpack_history,
 )
 from goodalloc.experiments.report import (
+    GAP_SHIFT,
+    SECONDS_SHIFT,
     SUMMARY_COLUMNS,
     for_machines,
     result_summary,
@@ -108,7 +110,9 @@ def gap_command(arguments: argparse.Namespace) -> Output:
     with drawing(f"{table} and averages.csv are whole"):
         draw_gap_benchmark(rows, folder)
     text = (
-        f"{text_table(averages, tuple(averages[0]))}\n\nwritten to {folder}: gap.csv, averages.csv"
+        f"{text_table(averages, tuple(averages[0]))}\n\n"
+        f"geometric means are shifted, by {GAP_SHIFT:g} (gaps) and {SECONDS_SHIFT:g} s\n"
+        f"written to {folder}: gap.csv, averages.csv"
     )
     return Output(f"{text} and pictures{note}", for_machines(averages))
 

@@ -95,9 +95,15 @@ def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
-    if arguments.workload is not None:
-        return read_workload(arguments.workload)
-    return draw_workload(arguments.seed, load=arguments.load, requests=arguments.requests)
+    load, requests = arguments.load, arguments.requests
+    if arguments.workload is None:
+        return draw_workload(arguments.seed, load=load or 1.0, requests=requests or "tuned")
+    if load is not None or requests is not None:
+        raise ValueError(
+            f"Arguments --load and --requests are for drawn workloads; "
+            f"expected neither with the file '{arguments.workload}'."
+        )
+    return read_workload(arguments.workload)
 
 
 def _run(arguments: argparse.Namespace, tasks: Sequence[ReplayTask], folder: Path) -> None:

@@ -1,18 +1,17 @@
 """The gap benchmark: instances × solvers × seeds into one table that survives any interruption."""
 
-import contextlib
 import csv
 import hashlib
 import math
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from goodalloc.data.benchmark_set import best_known_values, find_instance
 from goodalloc.data.instance_file import instance_text
 from goodalloc.experiments.compare import check_solvers
+from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.version import library_version
 from goodalloc.experiments.worker import Failure, Task, Worker
 from goodalloc.models.validation import require_count, require_number
@@ -104,7 +103,7 @@ def run_gap(
         If another process is writing the table, or it is no table of this benchmark.
     """
     digests = {name: _digest(name) for name in plan.instances}
-    with _locked(table), Worker() as worker:
+    with locked(table.parent), Worker() as worker:
         repair(table)
         done = {_key(row) for row in read_rows(table)}
         for task in plan.tasks():
@@ -134,27 +133,6 @@ def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
         for row in rows
         if digests[row["instance"]] == row["digest"] and same.items() <= row.items()
     ]
-
-
-@contextlib.contextmanager
-def _locked(table: Path) -> Iterator[None]:
-    """Keep other processes from writing the table; the system frees it however this one ends."""
-    try:
-        stream = table.open("ab")
-    except OSError as error:
-        raise ValueError(f"File '{table}' cannot be written ({error.strerror}).") from error
-    with stream:
-        if sys.platform != "win32":  # where the standard library has no such lock
-            import fcntl
-
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ValueError(
-                    f"File '{table}' is being written by another run; "
-                    "wait for it to end or choose another folder."
-                ) from error
-        yield
 
 
 def _digest(name: str) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.json_file import dump, write_atomically, write_bytes_atomically
+from goodalloc.experiments.folder_lock import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -82,8 +83,12 @@ class Replay:
         Raises
         ------
         ValueError
-            If the folder holds another replay, or cannot be read or written.
+            If the folder holds another replay, another process writes to it, or it cannot be used.
         """
+        with locked(self.folder):
+            self._run(report)
+
+    def _run(self, report: Callable[[Simulator], None]) -> None:
         self._check_description()
         if (self.folder / "jobs.csv").exists():
             return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from goodalloc.experiments.plots import STYLES, solver_colours
+from goodalloc.experiments.plots import MARKERS, STYLES, solver_colours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,8 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
     for index, (policy, folder) in enumerate(folders.items()):
         look = {
             "color": colours[policy], "linestyle": STYLES[index % len(STYLES)], "linewidth": 1.4,
-            "label": policy,
+            "label": policy, "marker": MARKERS[index % len(MARKERS)], "markersize": 4.5,
+            "markevery": (0.02 * (index + 1), 0.15),
         }  # fmt: skip
         rounds, jobs = pd.read_csv(folder / "rounds.csv"), pd.read_csv(folder / "jobs.csv")
         hours = rounds.time / HOUR
@@ -78,9 +79,13 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
         axes.set_xlabel("time (h)")
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
+    gap.set_yscale("symlog", linthresh=0.01)
+    gap.yaxis.set_major_formatter("{x:g}")
+    gpus.set_title("moving averages over 30 decisions", fontsize="medium", loc="left")
     completion.set_xscale("log")
+    completion.xaxis.set_major_formatter("{x:g}")
     completion.set_xlabel("job completion time (h)")
-    completion.set_ylabel("jobs done within it (%)")
+    completion.set_ylabel("share of jobs (%)")
     for axes in figure.axes:
         axes.grid(color="0.9")
         axes.set_axisbelow(True)

@@ -112,15 +112,15 @@ def solver_averages(rows: Iterable[Row]) -> list[dict[str, object]]:
             "runs": len(runs),
             "failed": len(runs) - len(done),
             "optimal": sum(run["status"] == "optimal" for run in done),
-            "mean gap": _mean(done, "gap", GAP_SHIFT),
+            "geometric mean gap": _mean(done, "gap", GAP_SHIFT),
             "largest gap": max((_number(run, "gap") for run in done), default=math.nan),
-            "mean seconds": _mean(done, "solve_seconds", SECONDS_SHIFT),
+            "geometric mean seconds": _mean(done, "solve_seconds", SECONDS_SHIFT),
         })  # fmt: skip
     return sorted(averages, key=_by_gap)
 
 
 def _by_gap(row: Row) -> tuple[float, str]:
-    gap = _number(row, "mean gap")
+    gap = _number(row, "geometric mean gap")
     return (math.inf if math.isnan(gap) else gap, str(row["solver"]))
 
 

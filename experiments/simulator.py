@@ -123,6 +123,12 @@ class Simulator:
                     f"Job '{job.name}': application '{job.application}' is unknown; "
                     f"expected one of {', '.join(self.applications)}."
                 )
+            limits = self.applications[job.application].batch
+            if not limits.initial <= job.batch_size <= limits.maximum:
+                raise ValueError(
+                    f"Job '{job.name}': batch_size is {job.batch_size}; expected "
+                    f"{limits.initial:g} to {limits.maximum:g} examples for '{job.application}'."
+                )
         self.cluster = Cluster.uniform(self.setting.nodes, self.setting.gpus_per_node)
         self.jobs = [self._start(job) for job in sorted(self.workload, key=lambda j: j.time)]
         self._oracles = {job.submission.name: JobOracle(job) for job in self.jobs}

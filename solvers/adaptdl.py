@@ -74,6 +74,17 @@ class PolluxPolicy:
     rules: Rules = field(default_factory=Rules)
     stop: Stop = field(default_factory=Stop)
 
+    def allocate_job(self, job_info: JobInfo, nodes: Mapping[Any, NodeInfo]) -> list[Any]:
+        """The node of every replica of a job that has just arrived: the first node with room.
+
+        It starts on its fewest replicas, or on one; an empty list where no node has room.
+        """
+        replicas = max(int(job_info.min_replicas), 1)
+        for key, node in nodes.items():
+            if _fit(node.resources, job_info.resources) >= replicas:
+                return [key] * replicas
+        return []
+
     def optimize(
         self,
         jobs: Mapping[Any, JobInfo],
@@ -103,22 +114,25 @@ class PolluxPolicy:
         Raises
         ------
         ValueError
-            If there are no nodes, or what replicas need is not one and the same scarce resource.
+            If no node has room for a replica, or what the replicas of different jobs need of the
+            scarcest resource differs.
         """
         if not jobs:
             return {}, len(nodes)
+        wanted = len(nodes)
+        nodes = {key: node for key, node in nodes.items() if _has_room(node, jobs)}
         instance = build_instance(jobs, nodes, base_allocations, self.rules)
         usable = not violations(instance, instance.current)
         start = instance.current if usable else None
         result = solve(instance, self.solver, stop=self.stop, start=start)
         if result.allocation is None:
-            return {key: list(base_allocations.get(key, ())) for key in jobs}, len(nodes)
+            return {key: list(base_allocations.get(key, ())) for key in jobs}, wanted
         keys = list(nodes)
         placements = result.allocation.placements()
         return {
             key: [keys[node] for node, replicas in placement for _ in range(replicas)]
             for key, placement in zip(jobs, placements, strict=True)
-        }, len(nodes)
+        }, wanted
 
 
 def build_instance(
@@ -163,23 +177,26 @@ def replicas_per_node(jobs: Sequence[JobInfo], nodes: Mapping[Any, NodeInfo]) ->
     Raises
     ------
     ValueError
-        If there are no nodes, a node holds no replica, or the number depends on whose they are.
+        If there are no nodes, or the number depends on whose they are.
     """
     if not nodes:
-        raise ValueError("AdaptDL cycle: got no nodes; expected at least one.")
+        raise ValueError("AdaptDL cycle: no node has room for a replica; expected at least one.")
     fits = np.array(
         [[_fit(node.resources, job.resources) for node in nodes.values()] for job in jobs]
     )
     least, most = fits.min(axis=0), fits.max(axis=0)
     for key, low, high in zip(nodes, least.tolist(), most.tolist(), strict=True):
-        if low < 1:
-            raise ValueError(f"Node {key!r} has no room for a replica of some job.")
         if low != high:
             raise ValueError(
                 f"Node {key!r} holds {low} to {high} replicas, depending on the job; "
                 "expected jobs whose replicas need the same of the scarcest resource."
             )
     return np.asarray(least, dtype=np.int64)
+
+
+def _has_room(node: NodeInfo, jobs: Mapping[Any, JobInfo]) -> bool:
+    """Whether a node holds a replica of any job."""
+    return any(_fit(node.resources, job.resources) >= 1 for job in jobs.values())
 
 
 def _fit(has: Resources, needs: Resources) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goodalloc.solvers.policy import Decision
-from goodalloc.solvers.spread import FreeGpus, place_changed
+from goodalloc.solvers.spread import FreeGpus, place_changed, require_room
 
 if TYPE_CHECKING:
     from goodalloc.solvers.policy import ActiveJob, Round
@@ -23,6 +23,7 @@ class FirstComeFirstServed:
 
     def decide(self, round_: Round) -> Decision:
         """Keep what runs; start the jobs at the head of the queue while they fit."""
+        require_room(round_)
         placements = {job.name: job.placement for job in round_.jobs if job.placement}
         free = FreeGpus(round_.cluster, placements.values())
         for job in round_.jobs:
@@ -45,6 +46,7 @@ class ShortestRemainingTimeFirst:
 
     def decide(self, round_: Round) -> Decision:
         """Serve jobs by remaining time as long as their GPUs last; smaller ones may pass."""
+        require_room(round_)
         per_node = int(round_.cluster.node_gpus.max())
 
         def remaining(job: ActiveJob) -> float:

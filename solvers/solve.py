@@ -84,6 +84,8 @@ def certify(
     """
     begin = time.perf_counter()
     allocation, value, message = answer.allocation, math.nan, answer.message
+    if allocation is None and not message and answer.limit is None:
+        message = "the solver returned no allocation"
     if allocation is not None:
         broken = violations(instance, allocation)
         if broken:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goodalloc.solvers.policy import Decision
-from goodalloc.solvers.spread import FreeGpus
+from goodalloc.solvers.spread import FreeGpus, require_room
 
 if TYPE_CHECKING:
     from goodalloc.models.allocation import Placement
@@ -44,6 +44,7 @@ class Tiresias:
 
     def decide(self, round_: Round) -> Decision:
         """Account for the time since the last round, move jobs between queues, give GPUs."""
+        require_room(round_)
         jobs = {job.name: job for job in round_.jobs}
         elapsed, self._time = round_.time - self._time, round_.time
         known = {*self._first, *self._second}

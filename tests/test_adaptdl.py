@@ -91,6 +91,22 @@ def test_nodes_that_are_gone_are_forgotten_and_no_jobs_need_nothing() -> None:
     assert PolluxPolicy().optimize({}, nodes(), {}, None) == ({}, 2)
 
 
+def test_nodes_without_room_are_passed_over() -> None:
+    """A node without GPUs, or full of other pods, takes no part, and counts as a node."""
+    plain: Any = SimpleNamespace(resources={"pods": 9}, preemptible=False)
+    there = nodes(1) | {"cpu": plain}
+    assert PolluxPolicy().optimize({"a": job()}, there, {}, None) == ({"a": ["n0"] * 4}, 2)
+
+
+def test_a_job_that_arrives_starts_on_the_first_node_with_room() -> None:
+    """On its fewest replicas, or nowhere."""
+    full: Any = SimpleNamespace(resources={GPU: 0, "pods": 3}, preemptible=False)
+    there = {"full": full} | nodes(1)
+    assert PolluxPolicy().allocate_job(job(), there) == ["n0"]
+    assert PolluxPolicy().allocate_job(job(min_replicas=3), there) == ["n0"] * 3
+    assert PolluxPolicy().allocate_job(job(min_replicas=5), there) == []
+
+
 def test_ages_come_from_the_job_or_its_creation() -> None:
     """Attributes first, then the creation time, then an hour."""
     jobs = {
@@ -106,8 +122,8 @@ def test_ages_come_from_the_job_or_its_creation() -> None:
 @pytest.mark.parametrize(
     ("jobs", "there", "complaint"),
     [
-        ({"a": job()}, {}, "got no nodes"),
-        ({"a": job(resources={GPU: 8})}, nodes(), "'n0' has no room for a replica"),
+        ({"a": job()}, {}, "no node has room"),
+        ({"a": job(resources={GPU: 8})}, nodes(), "no node has room"),
         ({"a": job(), "b": job(resources={GPU: 2})}, nodes(), "'n0' holds 2 to 4 replicas"),
         ({"a": job(resources={})}, nodes(), "need no resource at all"),
     ],

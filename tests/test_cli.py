@@ -21,6 +21,7 @@ from goodalloc.solvers.result import Status
 from goodalloc.solvers.result_file import read_result
 
 PLUGIN = """
+import signal
 import time
 from goodalloc.models.allocation import Allocation
 from goodalloc.solvers.result import Answer, Limit
@@ -44,6 +45,7 @@ def stopped_early(instance):
     return Answer(None, limit=Limit.INTERRUPTED)
 
 def sleepy(instance):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
     print("asleep", flush=True)
     time.sleep(60)
 """
@@ -144,8 +146,6 @@ def test_control_c_ends_without_a_traceback(plugin: str, tmp_path: Path) -> None
         [*command, "--solver", f"{plugin}:sleepy"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([importable, str(tmp_path)])},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        # a test run in the background of a shell passes on that the signal is ignored
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "asleep\n"

@@ -115,6 +115,13 @@ def test_tiresias_promotes_a_starved_job_only_when_asked_to() -> None:
         assert set(placements) == {winner}
 
 
+@pytest.mark.parametrize("policy", ["tiresias", "fifo", "srtf"])
+def test_a_job_that_can_never_run_is_refused(policy: str) -> None:
+    """It would wait for ever, and the replay with it."""
+    with pytest.raises(ValueError, match="Job 'huge' asks for 9 GPUs; the cluster has 8"):
+        make_policy(policy).decide(round_of(active("huge", 9)))
+
+
 def test_gpus_are_taken_from_the_emptiest_node_first() -> None:
     """Six of eight where one is held: four from the free node, two from the other."""
     free = FreeGpus(Cluster.uniform(2, 4), [((0, 1),)])

@@ -68,6 +68,17 @@ def test_a_folder_of_another_replay_is_refused(tmp_path: Path) -> None:
         replay(tmp_path, "optimus").run()
 
 
+def test_a_folder_has_one_writer(tmp_path: Path) -> None:
+    """While one replay writes, another on the folder is refused; afterwards it is not."""
+
+    def second(_: Simulator) -> None:
+        with pytest.raises(ValueError, match="is being written by another run"):
+            replay(tmp_path).run()
+
+    replay(tmp_path).run(second)
+    replay(tmp_path).run()
+
+
 def test_a_broken_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
     """Half a pickle is no state."""
     (tmp_path / "checkpoint.pickle").write_bytes(b"half")
@@ -120,6 +131,8 @@ def test_simulate_writes_table_and_picture(
         (["--requests", "lavish"], "requests is 'lavish'"),
         (["--traces", "nowhere"], "nowhere"),
         (["--nodes", "0"], "argument --nodes"),
+        (["--nodes", "1", "--gpus-per-node", "1", "--policies", "fifo"], "the cluster has 1"),
+        (["gone.csv", "--load", "2"], "--load and --requests are for drawn workloads"),
         (["--interference", "1"], "interference is 1.0; expected below 1"),
         (["--load", "0"], "argument --load"),
         (["--power", "x"], "argument --power"),

@@ -206,6 +206,9 @@ def test_bad_settings_and_workloads_are_refused() -> None:
     stranger = Submission("stranger", 0, "alexnet", 1, 32)
     with pytest.raises(ValueError, match="application 'alexnet' is unknown"):
         Simulator([stranger], applications, Tiresias())
+    huge = Submission("huge", 0, "cifar10", 1, 10_000_000)
+    with pytest.raises(ValueError, match="'huge': batch_size is 10000000; expected 128 to 4096"):
+        Simulator([huge], applications, Tiresias())
     with pytest.raises(ValueError, match="listed twice"):
         Simulator([SHORT[0], SHORT[0]], applications, Tiresias())
     with pytest.raises(ValueError, match="no jobs"):
