@@ -162,7 +162,11 @@ def export_command(arguments: argparse.Namespace) -> Output:
         temporary.unlink(missing_ok=True)
     columns, rows = program.num_columns, program.num_rows
     worth = "r exp(-z / n)" if instance.rules.power == 0 else "r (1 - p z / n)^(1 / p)"
-    claim = "exact" if arguments.formulation == "node" else "a relaxation, hardly ever loose"
+    claim = (
+        "exact"
+        if arguments.formulation == "node"
+        else "a relaxation: its optimum bounds the fitness, and equals the best but on rare rounds"
+    )
     text = (
         f"{target}: {columns} columns, {rows} rows, {program.value.size} entries\n"
         f"an objective z, minimised, is worth the fitness {worth}; "

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
 STYLES = ("-", "--", "-.", ":")
+#: Solvers in the order of the colours, so that a solver looks the same in every picture.
+LOOKS = (
+    "highs", "local_search", "greedy", "genetic", "knapsack", "convex", "pyomo", "brute_force",
+)  # fmt: skip
 
 #: A gap below this counts as none on a logarithmic axis.
 SMALLEST_GAP = 1e-10
@@ -40,9 +44,24 @@ def new_axes(width: float = 7.0, height: float = 4.5) -> "Axes":
     return axes
 
 
-def solver_colours(names: Iterable[str]) -> dict[str, str]:
-    """A colour for every name."""
-    return {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(names)}
+def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Colour, line and marker for every name: always the same for the solvers that ship.
+
+    Other names take those that are left, in order.
+    """
+    given = list(dict.fromkeys(names))
+    left = [index for index, name in enumerate(LOOKS) if name not in given]
+    left += list(range(len(LOOKS), len(LOOKS) + len(given)))
+    place = {name: LOOKS.index(name) for name in given if name in LOOKS}
+    place |= dict(zip((name for name in given if name not in LOOKS), left, strict=False))
+    return {
+        name: {
+            "color": COLOURS[place[name] % len(COLOURS)],
+            "linestyle": STYLES[place[name] % len(STYLES)],
+            "marker": MARKERS[place[name] % len(MARKERS)],
+        }
+        for name in given
+    }
 
 
 def plot_gaps(results: Sequence[Result], ax: "Axes | None" = None) -> "Axes":
@@ -60,7 +79,7 @@ def plot_gaps(results: Sequence[Result], ax: "Axes | None" = None) -> "Axes":
         gaps = [max(100 * r.gap, left / 10) for r in group if not math.isnan(r.gap)]
         if gaps:
             middle = float(np.median(gaps))
-            ax.barh(row, middle, color=solver_colours(runs)[solver], height=0.65)
+            ax.barh(row, middle, color=looks(runs)[solver]["color"], height=0.65)
             reach = [[middle - min(gaps)], [max(gaps) - middle]]
             if len(gaps) > 1:
                 ax.errorbar(middle, row, xerr=reach, color="black", capsize=4, linewidth=1.2)
@@ -135,7 +154,7 @@ def plot_gap_over_time(
     ax = ax or new_axes()
     last = max((point[0] for history in histories.values() for point in history), default=1.0)
     end = max(end or 0.0, last * 1.5, 0.01)
-    first, colours = end, solver_colours(histories)
+    first, look = end, looks(histories)
     gaps = {
         name: [100 * max(bound - point[1], 0.0) / bound for point in history]
         for name, history in histories.items()
@@ -150,8 +169,7 @@ def plot_gap_over_time(
         first = min(first, seconds[0])
         ax.step(
             [*seconds, end], [*heights, heights[-1]], where="post", label=name,
-            color=colours[name], linestyle=STYLES[index % len(STYLES)],
-            linewidth=widths[index], marker=MARKERS[index % len(MARKERS)],
+            linewidth=widths[index], **look[name],
             markevery=[0, len(seconds) - 1], markersize=3 + 1.5 * widths[index],
             clip_on=False,
         )  # fmt: skip
@@ -210,13 +228,13 @@ def _draw_profiles(ax: "Axes", profiles: Mapping[str, Profile], end: float = 0.0
     points = [p.value for p in profiles.values() if p.value.size]
     low, high = (min(p[0] for p in points), max(p[-1] for p in points)) if points else (1.0, 1.0)
     right = max(2 * high, end)
-    colours = solver_colours(profiles)
+    look = looks(profiles)
     for index, (name, profile) in enumerate(profiles.items()):
         value = np.concatenate([[low / 2], profile.value, [right]])
         share = np.concatenate([[0.0], profile.share, [profile.share.max(initial=0.0)]])
         ax.step(
-            value, share, where="post", label=name, color=colours[name],
-            linestyle=STYLES[index % len(STYLES)],
+            value, share, where="post", label=name, **look[name], markersize=4.5,
+            markevery=(0.03 * (index + 1), 0.2),
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_xlim(low / 2, right)

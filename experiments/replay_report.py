@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from goodalloc.experiments.plots import MARKERS, STYLES, solver_colours
+from goodalloc.experiments.plots import looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,11 +57,10 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
 
     figure = Figure(figsize=(11.0, 7.5), layout="constrained")
     (gpus, efficiency), (gap, completion) = figure.subplots(2, 2)
-    colours = solver_colours(folders)
+    styles = looks(folders)
     for index, (policy, folder) in enumerate(folders.items()):
         look = {
-            "color": colours[policy], "linestyle": STYLES[index % len(STYLES)], "linewidth": 1.4,
-            "label": policy, "marker": MARKERS[index % len(MARKERS)], "markersize": 4.5,
+            **styles[policy], "linewidth": 1.4, "label": policy, "markersize": 4.5,
             "markevery": (0.02 * (index + 1), 0.15),
         }  # fmt: skip
         rounds, jobs = pd.read_csv(folder / "rounds.csv"), pd.read_csv(folder / "jobs.csv")

@@ -23,6 +23,10 @@ s GPUs are cut into q and s - q, and ``Q_Kq`` how many pieces of q the distribut
 take (with ``exact=True``, of each such job, in place of "every K"). Without interference
 avoidance (P5) and (P7) fall away: pieces are slots like any other, Q_Kq stands in (P6).
 
+For example, two empty nodes of 4 GPUs, N_41 = 2, hold a job of 6 GPUs and one of 2: m_6 = 1 takes
+pieces of 4 and 2 (Q_64 = Q_62 = 1), which two nodes give (E_44 = E_42 = 1); the second keeps a slot
+of 2 (L_2 = E_42 = 1), and the other job takes it. Which node is which was never asked.
+
 Where more than `MOST_STAYS` jobs may stay on a node their sets are too many, and ``o_vfd`` says
 only that node v offers f free GPUs (d = 1: to a distributed piece, too):
 

@@ -18,6 +18,7 @@ from goodalloc.data.generator import generate
 from goodalloc.experiments.allocation_plot import plot_allocation
 from goodalloc.experiments.demo import DemoRound, demo_figure
 from goodalloc.experiments.plots import (
+    looks,
     plot_gap_over_time,
     plot_gap_profile,
     plot_gaps,
@@ -186,3 +187,12 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     """The sentence names the file."""
     with pytest.raises(ValueError, match=r"gaps\.doc"):
         save(plot_gaps(RESULTS), tmp_path / "gaps.doc")
+
+
+def test_a_solver_looks_the_same_in_every_picture() -> None:
+    """Whatever else is drawn and in which order; no two of eight look alike."""
+    alone, among = looks(["genetic"]), looks(["mine", "genetic", "highs", "yours"])
+    assert alone["genetic"] == among["genetic"]
+    assert len({tuple(look.values()) for look in among.values()}) == 4
+    eight = looks([f"policy-{index}" for index in range(8)])
+    assert len({look["color"] for look in eight.values()}) == 8
