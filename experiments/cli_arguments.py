@@ -145,8 +145,8 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
-        help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, fifo, "
-        "srtf, equal)",
+        help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
+        "tiresias-gittins, fifo, srtf, equal)",
     )  # fmt: skip
     parser.add_argument(
         "--load", type=number(0.0), help="of a drawn workload: jobs / 160 (default: 1)"

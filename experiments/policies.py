@@ -27,10 +27,15 @@ POLICIES = {
     "pollux-greedy": "Pollux's objective by greedy marginal gain",
     "optimus": "Optimus with an oracle for steps and step times",
     "tiresias": "Tiresias: two queues by attained service",
+    "tiresias-gittins": "Tiresias, each queue by the Gittins index of the jobs that ended so far",
     "fifo": "first come, first served",
     "srtf": "shortest remaining time first, with an oracle",
     "equal": "equal shares of the GPUs",
 }
+
+
+#: GPU-seconds that 2D-Gittins looks ahead, as in Tiresias's simulator.
+GITTINS_DELTA = 3250.0
 
 
 def make_policy(
@@ -61,6 +66,8 @@ def make_policy(
         return Pollux("greedy", rules, Stop(seconds=seconds), seed)
     if name == "pollux-genetic":
         return PolluxGenetic(rules, seed=seed)
+    if name == "tiresias-gittins":
+        return Tiresias(gittins_delta=GITTINS_DELTA)
     plain = {
         "optimus": Optimus, "tiresias": Tiresias, "fifo": FirstComeFirstServed,
         "srtf": ShortestRemainingTimeFirst, "equal": EqualShare,

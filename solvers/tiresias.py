@@ -6,10 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from goodalloc.solvers.policy import Decision
 from goodalloc.solvers.spread import FreeGpus, require_room
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.models.allocation import Placement
     from goodalloc.solvers.policy import Round
 
@@ -30,10 +34,18 @@ class Tiresias:
     promote
         The promotion knob: a job of the second queue that waited this many times as long as it ran
         goes back to the first. 0 never promotes, as published.
+    gittins_delta
+        GPU-seconds to look ahead: within a queue the jobs are then ordered by `gittins_index`
+        (2D-Gittins). None keeps them first come, first served (2D-LAS), as in Pollux's evaluation.
+    services
+        Total services of jobs that ended, in GPU-seconds, from which 2D-Gittins learns what to
+        expect; those that end under this policy are added.
     """
 
     threshold: float = 57_600.0
     promote: float = 0.0
+    gittins_delta: float | None = None
+    services: tuple[float, ...] = ()
     adapts_batch_size: bool = field(default=False, init=False)
     _first: list[str] = field(default_factory=list, init=False)
     _second: list[str] = field(default_factory=list, init=False)
@@ -41,6 +53,7 @@ class Tiresias:
     _executed: Counter[str] = field(default_factory=Counter, init=False)
     _waited: Counter[str] = field(default_factory=Counter, init=False)
     _time: int = field(default=0, init=False)
+    _replicas: dict[str, int] = field(default_factory=dict, init=False)
 
     def decide(self, round_: Round) -> Decision:
         """Account for the time since the last round, move jobs between queues, give GPUs."""
@@ -48,6 +61,8 @@ class Tiresias:
         jobs = {job.name: job for job in round_.jobs}
         elapsed, self._time = round_.time - self._time, round_.time
         known = {*self._first, *self._second}
+        self._learn({name for name in known if name not in jobs}, elapsed)
+        self._replicas = {name: job.replicas for name, job in jobs.items()}
         self._first = [name for name in self._first if name in jobs]
         self._second = [name for name in self._second if name in jobs]
         self._first += [name for name in jobs if name not in known]
@@ -62,11 +77,30 @@ class Tiresias:
                 self._wait(name, elapsed)
         left = round_.cluster.num_gpus
         self._running = set()
-        for name in (*self._first, *self._second):
+        for name in self._ordered():
             if jobs[name].replicas <= left:
                 self._running.add(name)
                 left -= jobs[name].replicas
         return Decision(self._place(round_))
+
+    def _learn(self, ended: set[str], elapsed: int) -> None:
+        """Keep the total service of jobs that ended since the last round."""
+        for name in sorted(ended):
+            if name in self._running:
+                self._executed[name] += elapsed
+            self.services = (*self.services, float(self._executed[name] * self._replicas[name]))
+
+    def _ordered(self) -> list[str]:
+        """All jobs in the order in which they are served."""
+        if self.gittins_delta is None:
+            return [*self._first, *self._second]
+        samples, delta = np.sort(self.services), self.gittins_delta
+
+        def urgency(name: str) -> float:
+            attained = float(self._executed[name] * self._replicas[name])
+            return -gittins_index(samples, attained, delta)
+
+        return [*sorted(self._first, key=urgency), *sorted(self._second, key=urgency)]
 
     def _wait(self, name: str, elapsed: int) -> None:
         """Count the waiting time of a preempted job; promote it if it starves."""
@@ -86,7 +120,34 @@ class Tiresias:
             if name in self._running and job.placement
         }
         free = FreeGpus(round_.cluster, placements.values())
-        for name in (*self._first, *self._second):
+        for name in self._ordered():
             if name in self._running and name not in placements:
                 placements[name] = free.take(jobs[name].replicas)
         return placements
+
+
+def gittins_index(services: NDArray[np.float64], attained: float, delta: float) -> float:
+    r"""How soon a job may end for the service it would take (Tiresias, section 4.2).
+
+    .. math:: \frac{P(S - a \le \Delta \mid S > a)}{E[\min(S - a, \Delta) \mid S > a]}
+
+    with *S* the total service of a job and *a* what it attained. (The authors' simulator leaves
+    out the *- a* in the expectation.)
+
+    Parameters
+    ----------
+    services
+        Samples of *S* in GPU-seconds, ascending.
+    attained, delta
+        *a* and the look-ahead, in GPU-seconds.
+
+    Returns
+    -------
+    float
+        The index per GPU-second; 0 where no sample is larger than what was attained.
+    """
+    longer = services[np.searchsorted(services, attained, side="right") :] - attained
+    if not longer.size:
+        return 0.0
+    ends = float(np.count_nonzero(longer <= delta)) / longer.size
+    return ends / float(np.minimum(longer, delta).mean())

@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 
 from goodalloc.experiments.policies import POLICIES, make_policy
@@ -13,7 +14,7 @@ from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.solvers.policy import ActiveJob, Round
 from goodalloc.solvers.pollux import PolluxGenetic
 from goodalloc.solvers.spread import FreeGpus
-from goodalloc.solvers.tiresias import Tiresias
+from goodalloc.solvers.tiresias import Tiresias, gittins_index
 
 LIMITS = BatchLimits(128, 4096, 32, 1024)
 MODEL = GoodputModel(
@@ -113,6 +114,34 @@ def test_tiresias_promotes_a_starved_job_only_when_asked_to() -> None:
             placements = tiresias.decide(round_of(old, active(name, 8), time=time)).placements
             old = active("old", 8)
         assert set(placements) == {winner}
+
+
+def test_the_gittins_index_is_that_of_its_definition() -> None:
+    """Jobs of 10, 20 and 100: fresh, two of three end within 50, for (10 + 20 + 50) / 3 each."""
+    samples = np.array([10.0, 20.0, 100.0])
+    assert gittins_index(samples, 0.0, 50.0) == pytest.approx((2 / 3) / (80 / 3))
+    assert gittins_index(samples, 20.0, 50.0) == 0.0
+    assert gittins_index(samples, 60.0, 50.0) == pytest.approx(1 / 40)
+    assert gittins_index(samples, 100.0, 50.0) == 0.0
+
+
+def test_gittins_serves_the_job_that_is_likelier_to_end() -> None:
+    """Most jobs take 100 GPU-seconds: one that had 640 may take for ever, a new one goes first."""
+    services = (100.0,) * 9 + (1e6,)
+    for delta, winner in ((None, "old"), (400.0, "new")):
+        tiresias = Tiresias(gittins_delta=delta, services=services)
+        tiresias.decide(round_of(active("old", 8), time=0))
+        running = active("old", 8, placement=((0, 4), (1, 4)))
+        placements = tiresias.decide(round_of(running, active("new", 8), time=80)).placements
+        assert set(placements) == {winner}
+
+
+def test_gittins_learns_from_the_jobs_that_end() -> None:
+    """A job that ran 100 s on 8 GPUs and is gone leaves 800 GPU-seconds behind."""
+    tiresias = Tiresias(gittins_delta=400.0)
+    tiresias.decide(round_of(active("first", 8), time=0))
+    tiresias.decide(round_of(active("second", 8), time=100))
+    assert tiresias.services == (800.0,)
 
 
 @pytest.mark.parametrize("policy", ["tiresias", "fifo", "srtf"])
