@@ -106,16 +106,7 @@ class ProfiledApplication:
 
     def gradient_statistics(self, batch_size: int, epoch: int) -> GradientStatistics:
         """Statistics of the epoch, linear between the measured batch sizes."""
-        square, variance = self._statistics
-        sizes = self.profile.batch_sizes
-        return GradientStatistics(
-            float(np.interp(batch_size, sizes, square[:, epoch])),
-            float(np.interp(batch_size, sizes, variance[:, epoch])),
-        )
-
-    @cached_property
-    def _statistics(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.profile.gradient_square, self.profile.gradient_variance
+        return self.profile.gradient_in_epoch(epoch, batch_size)
 
     def progress(self, epoch: int) -> float:
         """Cumulative progress of the profile at the end of an epoch."""

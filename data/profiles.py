@@ -166,11 +166,14 @@ class Profile:
             batch_size = float(self.batch.initial)
         require_number(f"profile {self.name!r}: batch_size", batch_size, 0.0, strict=True)
         epoch = min(int(np.searchsorted(self.progress, progress, side="right")), self.epochs - 1)
-        square, variance = (
-            float(np.interp(batch_size, self.batch_sizes, table[:, epoch]))
-            for table in (self.gradient_square, self.gradient_variance)
+        return self.gradient_in_epoch(epoch, batch_size)
+
+    def gradient_in_epoch(self, epoch: int, batch_size: float) -> GradientStatistics:
+        """As `gradient_statistics`, in an epoch counted from 0; nothing is checked."""
+        return GradientStatistics(
+            float(np.interp(batch_size, self.batch_sizes, self.gradient_square[:, epoch])),
+            float(np.interp(batch_size, self.batch_sizes, self.gradient_variance[:, epoch])),
         )
-        return GradientStatistics(square, variance)
 
     def goodput_model(self, progress: float) -> GoodputModel:
         """Return the goodput model at a stage of the training.

@@ -15,6 +15,7 @@ Outside the measured range there is no truth: the error names what was asked.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,6 +151,7 @@ class MeasuredApplication:
         return float(np.interp(batch_size, sizes, self._tables[column][:, epoch]))
 
 
+@lru_cache(maxsize=2)
 def measured_applications(folder: str | os.PathLike[str]) -> dict[str, Application]:
     """All applications of the artifact, by name.
 

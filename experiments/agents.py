@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.simulated_job import SimulatedJob
 
-#: A loss within 1e-5 of the least takes half the time, and no decision could tell the difference.
+#: A scheduler refits all the time: it stops sooner than the fit of a profile.
 ONLINE = FitOptions(smoothing=1e-5, tolerance=1e-6)
 
 

@@ -10,17 +10,17 @@ generations that they needed to come near enough; `curves.csv` all their improve
 """
 
 import argparse
-import csv
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, get_args
 
 from goodalloc.data.generator import State, generate
 from goodalloc.experiments.genetic_plot import plot_genetic
+from goodalloc.experiments.measurements import Table
 from goodalloc.experiments.plots import save
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
@@ -34,8 +34,6 @@ from goodalloc.solvers.stop import Stop
 SIZES = "40x16,160x16,160x64,500x128"
 
 STATES = "cold,disturbed"
-
-Row = TypeVar("Row", bound=tuple[Any, ...])
 
 #: Gap within which an allocation counts as near enough.
 NEAR = 0.01
@@ -161,22 +159,6 @@ def longer_runs(
             near = next((point for point in points if point.gap <= NEAR), None)
             reached = (near.generation, near.seconds) if near else (None, None)
             yield Budget(*label, found.generations, seconds, points[-1].gap, *reached), points
-
-
-class Table(Generic[Row]):
-    """A CSV file that is written row by row, and its rows."""
-
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.rows: list[Row] = []
-        self._path = path
-        path.write_text(",".join(columns) + "\n", encoding="utf-8")
-
-    def add(self, row: Row) -> None:
-        """Keep a row and write it at once, numbers to six digits."""
-        self.rows.append(row)
-        with self._path.open("a", encoding="utf-8", newline="") as stream:
-            cells = [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
-            csv.writer(stream, lineterminator="\n").writerow(cells)
 
 
 def summary(runs: Sequence[Run], budgets: Sequence[Budget]) -> str:

@@ -61,6 +61,7 @@ class Judge:
         value = fitness(instance, allocation)
         bound = decision.bound
         if bound is None:
-            options = {"break_ties": False}
-            bound = solve(instance, "highs", stop=self.stop, start=allocation, **options).bound
+            bound = solve(
+                instance, "highs", stop=self.stop, start=allocation, break_ties=False
+            ).bound
         return Verdict(value, bound, max(1.0 - value / bound, 0.0))

@@ -5,7 +5,9 @@ import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def peak_gib() -> float:
@@ -35,3 +37,19 @@ def write_measurements(
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows([fields, *cells])
+
+
+class Table(Generic[Row]):
+    """A CSV file that is written row by row, and its rows."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.rows: list[Row] = []
+        self._path = path
+        path.write_text(",".join(columns) + "\n", encoding="utf-8")
+
+    def add(self, row: Row) -> None:
+        """Keep a row and write it at once, numbers to six digits."""
+        self.rows.append(row)
+        with self._path.open("a", encoding="utf-8", newline="") as stream:
+            cells = [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
+            csv.writer(stream, lineterminator="\n").writerow(cells)

@@ -125,14 +125,15 @@ class Replay:
         throughput = sum(job.throughput for job in running)
         goodput = sum(job.throughput * job.efficiency for job in running)
         self._write("rounds.csv", [(
-            record.time, len(jobs), len(running), record.round_.cluster.num_nodes, gpus,
+            record.round_.time, len(jobs), len(running), record.round_.cluster.num_nodes, gpus,
             record.restarts, weight / gpus if gpus else "", throughput, goodput, *verdict,
         )])  # fmt: skip
+        time = record.round_.time
         self._write("samples.csv", [(
-            record.time, job.submission.name, job.submission.application, job.epoch, job.progress,
+            time, job.submission.name, job.submission.application, job.epoch, job.progress,
             job.replicas, len(job.spread), job.batch_size, job.efficiency, job.restarts or 0,
         ) for job in jobs])  # fmt: skip
-        self._write("timing.csv", [(record.time, record.seconds)])
+        self._write("timing.csv", [(time, record.seconds)])
 
     def _job_rows(self) -> Iterable[tuple[object, ...]]:
         for job in self.simulator.jobs:

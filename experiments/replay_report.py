@@ -42,11 +42,11 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
         "decision_ms": 1000.0 * float(seconds.mean()),
     }
     return {
-        key: _digits(value) if isinstance(value, float) else value for key, value in row.items()
+        key: rounded(value) if isinstance(value, float) else value for key, value in row.items()
     }
 
 
-def _digits(value: float, digits: int = 5) -> float:
+def rounded(value: float, digits: int = 5) -> float:
     """A number with the digits that a table needs."""
     return float(f"{value:.{digits}g}")
 

@@ -15,7 +15,7 @@ import numpy as np
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import Requests, draw_workload
 from goodalloc.experiments.plots import new_axes
-from goodalloc.experiments.replay_report import summarise
+from goodalloc.experiments.replay_report import rounded, summarise
 from goodalloc.experiments.replay_task import ReplayTask
 from goodalloc.experiments.simulator import Setting
 
@@ -199,8 +199,8 @@ def _row(
     gaps = np.array([row["mean_gap"] for row in found])
     return {
         "case": case.label, "policy": policy, "quantity": quantity, "published": published,
-        "ours": float(f"{ours:.4g}"), "deviation": f"{ours / published - 1.0:+.0%}",
-        "least": float(f"{values.min():.4g}"), "greatest": float(f"{values.max():.4g}"),
+        "ours": rounded(ours, 4), "deviation": f"{ours / published - 1.0:+.0%}",
+        "least": rounded(float(values.min()), 4), "greatest": rounded(float(values.max()), 4),
         "workloads": len(found), "mean_gap": float(gaps.mean()),
     }  # fmt: skip
 

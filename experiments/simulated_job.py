@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from goodalloc.models.efficiency import adascale_gain
 from goodalloc.models.goodput import GoodputModel
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from goodalloc.data.workload import Submission
     from goodalloc.models.allocation import Placement
     from goodalloc.models.efficiency import GradientStatistics
+    from goodalloc.models.goodput import BatchLimits
     from goodalloc.models.throughput import ThroughputParameters
 
 #: Slack of the published ceilings, in examples.
@@ -24,6 +26,26 @@ ROUNDING = 1e-8
 
 #: One measured configuration: (one node or several as a count, replicas, atomic batch size).
 Configuration = tuple[int, int, int]
+
+
+def split_batch(
+    batch: int, replicas: int, limits: BatchLimits, *, accumulates: bool
+) -> tuple[int, int]:
+    """Examples a GPU and pass, and accumulation steps, of a total batch size; rounded up.
+
+    Parameters
+    ----------
+    batch, replicas
+        What is split over how many GPUs.
+    limits
+        Batch limits of the application.
+    accumulates
+        Whether there is at least one accumulation step.
+    """
+    local = math.ceil(batch / replicas - ROUNDING)
+    passes = math.ceil(local / limits.atomic_maximum - ROUNDING)
+    passes = max(passes, 2) if accumulates else passes
+    return math.ceil(local / passes - ROUNDING), passes - 1
 
 
 class SimulatedJob:
@@ -110,11 +132,8 @@ class SimulatedJob:
         batch = self.target_batch_size
         if batch is None:
             batch = int(max(limits.initial, limits.atomic_minimum * self.replicas))
-        local = math.ceil(batch / self.replicas - ROUNDING)
-        passes = math.ceil(local / limits.atomic_maximum - ROUNDING)
-        if self.replicas == 1 and batch > limits.initial:
-            passes = max(passes, 2)
-        self.set_batch(math.ceil(local / passes - ROUNDING), passes - 1)
+        alone = self.replicas == 1 and batch > limits.initial
+        self.set_batch(*split_batch(batch, self.replicas, limits, accumulates=alone))
 
     def set_batch(self, atomic_batch_size: int, accumulation_steps: int) -> None:
         """Take a batch size, no larger in total than the application allows."""
@@ -166,10 +185,9 @@ class SimulatedJob:
         configuration = (len(self.spread), self.replicas, self.atomic_batch_size)
         if configuration not in self.profile:
             self.profile[configuration] = (step - synchronisation, step)
-        scale = batch / self.application.batch.initial
-        square, variance = float(gradient.square), float(gradient.variance)
-        gain = (variance + square) / (variance / scale + square)
-        self.efficiency = gain / scale
+        initial = self.application.batch.initial
+        gain = float(adascale_gain(gradient, initial, batch))
+        self.efficiency = gain * initial / batch
         self.rate = gain / (step + (passes - 1) * (step - synchronisation))
         return self.rate
 
@@ -207,11 +225,9 @@ class JobOracle:
         spread = (gpus_per_node,) * full + ((rest,) if rest else ())
         application = self._job.application
         limits = application.batch
-        local = math.ceil(self._job.submission.batch_size / replicas - ROUNDING)
-        passes = math.ceil(local / limits.atomic_maximum - ROUNDING)
-        if replicas == 1:
-            passes = max(passes, 2)
-        atomic = math.ceil(local / passes - ROUNDING)
-        atomic = min(atomic, int(limits.maximum / (replicas * passes)))
+        atomic, steps = split_batch(
+            self._job.submission.batch_size, replicas, limits, accumulates=replicas == 1
+        )
+        atomic = min(atomic, int(limits.maximum / (replicas * (steps + 1))))
         step, synchronisation = application.step_times(spread, atomic)
-        return float(step + (step - synchronisation) * (passes - 1))
+        return float(step + (step - synchronisation) * steps)

@@ -68,10 +68,8 @@ class RoundRecord(NamedTuple):
 
     Attributes
     ----------
-    time
-        Seconds from the start.
     round_
-        What the policy saw.
+        What the policy saw, and when.
     decision
         What it wanted.
     seconds
@@ -80,7 +78,6 @@ class RoundRecord(NamedTuple):
         Jobs whose placement changed to another one.
     """
 
-    time: int
     round_: Round
     decision: Decision
     seconds: float
@@ -89,7 +86,7 @@ class RoundRecord(NamedTuple):
 
 @dataclass
 class Simulator:
-    """A replay under way; pickling it keeps everything.
+    """A replay under way; `state` is what a checkpoint keeps of it.
 
     Parameters
     ----------
@@ -181,7 +178,7 @@ class Simulator:
         decision = self.policy.decide(round_)
         seconds = time.perf_counter() - begin
         check_decision(round_, decision)
-        return RoundRecord(self.time, round_, decision, seconds, self._apply(active, decision))
+        return RoundRecord(round_, decision, seconds, self._apply(active, decision))
 
     def observe(self, active: Sequence[SimulatedJob]) -> Round:
         """What a scheduler knows now."""
@@ -210,7 +207,7 @@ class Simulator:
 
     def _advance(self) -> None:
         """Let every running job train for one interval, segment by segment side by side."""
-        crowded = self._crowded_nodes()
+        crowded = self._crowded_nodes() if self.setting.interference else set()
         left: dict[SimulatedJob, float] = {}
         for job in self.jobs:
             if job.placement and job.completion is None:

@@ -102,17 +102,27 @@ def decide(
             return best
         if best.values is not None:
             delta = max(delta, best.objective - bound + gap)
+    return _widening_core(program, reduced, delta, watch, replace(best, nodes=nodes), gap)
+
+
+def _widening_core(
+    program: Program, reduced: Floats, delta: float, watch: Watch, best: Decision, gap: float
+) -> Decision:
+    """Solve the core, and wider ones until what is left out is proved to be worse."""
+    bound = best.bound
     while watch.limit is None:
         core = reduced <= delta
         outcome = run_mixed_integer(program.columns(core), watch, gap=gap)
-        nodes += outcome.nodes
         if outcome.values is not None and outcome.objective < best.objective:
             values = program.widen(outcome.values, core)
             best = replace(best, values=values, objective=outcome.objective)
         # What is not in the core costs more than bound + delta; the core at least its own bound.
         dropped = math.inf if core.all() else bound + delta
         proven = max(bound, min(outcome.bound, dropped))
-        best = replace(best, bound=max(best.bound, proven), nodes=nodes, core=int(core.sum()))
+        best = replace(
+            best, bound=max(best.bound, proven), nodes=best.nodes + outcome.nodes,
+            core=int(core.sum()),
+        )  # fmt: skip
         missing = best.objective - bound
         if missing <= delta or core.all() or not outcome.finished:
             break

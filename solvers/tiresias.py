@@ -61,7 +61,8 @@ class Tiresias:
         jobs = {job.name: job for job in round_.jobs}
         elapsed, self._time = round_.time - self._time, round_.time
         known = {*self._first, *self._second}
-        self._learn({name for name in known if name not in jobs}, elapsed)
+        if self.gittins_delta is not None:
+            self._learn(known - jobs.keys(), elapsed)
         self._replicas = {name: job.replicas for name, job in jobs.items()}
         self._first = [name for name in self._first if name in jobs]
         self._second = [name for name in self._second if name in jobs]
