@@ -35,7 +35,7 @@ _RULE_NAMES = tuple(field.name for field in fields(Rules))
 _JOB_DEFAULTS = {
     field.name: field.default for field in fields(Job) if field.name not in {"name", "model"}
 }
-_FLOAT_FIELDS = ("age", "attained_service")
+_FLOAT_FIELDS = ("age", "attained_service", "weight")
 
 
 def read_instance(path: str | os.PathLike[str]) -> Instance:

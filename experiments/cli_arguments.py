@@ -201,6 +201,10 @@ def _add_reproduce(parser: argparse.ArgumentParser) -> None:
         help="numbers of the published workloads, or seeds of drawn ones, as 1-8 (default: 6)",
     )  # fmt: skip
     parser.add_argument(
+        "--seeds", type=seeds, nargs="+", default=[(0,)], metavar="SEEDS",
+        help="of the genetic algorithm, as 0-4 (default: 0)",
+    )  # fmt: skip
+    parser.add_argument(
         "--artifact", metavar="FOLDER",
         help="folder simulator of the Pollux artifact (default: shipped profiles, drawn workloads)",
     )  # fmt: skip

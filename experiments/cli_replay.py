@@ -14,7 +14,8 @@ from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
-from goodalloc.experiments.reproduce import REPRODUCTIONS, Plan, plot_reproduction
+from goodalloc.experiments.reproduce import REPRODUCTIONS
+from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.simulator import Setting
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.result_file import csv_text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.data.workload import Submission
+    from goodalloc.experiments.replay_task import Task
 
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
@@ -62,28 +64,27 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     pollux = _policies(arguments.policies)
     artifact = None if arguments.artifact is None else Path(arguments.artifact)
     folder = make_folder(arguments.out)
-    plans = [
-        Plan(
-            name, make_folder(str(folder / name)), flat(arguments.workloads), pollux, artifact,
-            arguments.gaps, arguments.quick,
-        )
-        for name in names
-    ]  # fmt: skip
-    _run(arguments, [task for plan in plans for task in plan.tasks()], folder)
+    plan = Plan(
+        folder, flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
+        arguments.gaps, arguments.quick,
+    )  # fmt: skip
+    tasks = {task.folder: task for name in names for task in REPRODUCTIONS[name].tasks(plan)}
+    _run(arguments, list(tasks.values()), folder)
     texts, found = [], []
-    for plan in plans:
-        rows = plan.rows()
+    for name in names:
+        reproduction = REPRODUCTIONS[name]
+        rows = reproduction.rows(plan)
         columns = tuple(rows[0])
-        write_atomically(plan.folder / f"{plan.name}.csv", csv_text(rows, columns))
+        write_atomically(folder / f"{name}.csv", csv_text(rows, columns))
         with drawing(f"the tables are in {folder}"):
             from goodalloc.experiments.plots import save
 
-            save(plot_reproduction(plan.name, rows), plan.folder / f"{plan.name}.png")
-        texts.append(f"{plan.name}\n\n{text_table(rows, columns)}")
-        found += [{"reproduction": plan.name, **row} for row in rows]
+            save(reproduction.plot(plan, rows), folder / f"{name}.png")
+        texts.append(f"{reproduction.title}\n\n{text_table(rows, columns)}")
+        found += [{"reproduction": name, **row} for row in rows]
     if arguments.quick:
         texts.append("quick: half the jobs, so compare the policies with each other only")
-    texts.append(f"written to {folder}: a table, a picture and the replays of each")
+    texts.append(f"written to {folder}: a table and a picture of each, and the replays")
     return Output("\n\n".join(texts), for_machines(found))
 
 
@@ -106,7 +107,7 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     return read_workload(arguments.workload)
 
 
-def _run(arguments: argparse.Namespace, tasks: Sequence[ReplayTask], folder: Path) -> None:
+def _run(arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path) -> None:
     """Run the replays under a progress bar; an interrupt says how to go on."""
     try:
         with progress_bar(len(tasks), quiet=arguments.json) as bar:

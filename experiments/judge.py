@@ -10,6 +10,7 @@ from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
 if TYPE_CHECKING:
+    from goodalloc.models.instance import Instance
     from goodalloc.models.rules import Rules
     from goodalloc.solvers.policy import Decision, Round
 
@@ -43,6 +44,25 @@ class Judge:
 
     def __call__(self, round_: Round, decision: Decision) -> Verdict:
         """Fitness, bound and gap; a bound that the policy proved by the same rules is taken."""
+        if decision.instance is not None and self._asks_the_same(decision.instance):
+            instance, bound = decision.instance, decision.bound
+        else:
+            instance, bound = self._instance(round_, decision), None
+        placements = [tuple(sorted(decision.placements.get(job.name, ()))) for job in round_.jobs]
+        allocation = Allocation.from_placements(placements, round_.cluster.num_nodes)
+        value = fitness(instance, allocation)
+        if bound is None:
+            bound = solve(
+                instance, "highs", stop=self.stop, start=allocation, break_ties=False
+            ).bound
+        return Verdict(value, bound, max(1.0 - value / bound, 0.0))
+
+    def _asks_the_same(self, instance: Instance) -> bool:
+        """Whether a policy put the round as the judge would."""
+        return instance.rules == self.rules and all(job.weight == 1.0 for job in instance.jobs)
+
+    def _instance(self, round_: Round, decision: Decision) -> Instance:
+        """The round under the judge's rules, less those that the decision breaks."""
         wanted = [decision.placements.get(job.name, ()) for job in round_.jobs]
         limits = {
             job.name: max(job.max_replicas, sum(gpus for _, gpus in pairs))
@@ -55,13 +75,4 @@ class Judge:
             interference_avoidance=self.rules.interference_avoidance and not shared,
             max_nodes_per_job=max(self.rules.max_nodes_per_job, nodes),
         )
-        instance = round_.instance(rules, limits)
-        placements = [tuple(sorted(pairs)) for pairs in wanted]
-        allocation = Allocation.from_placements(placements, round_.cluster.num_nodes)
-        value = fitness(instance, allocation)
-        bound = decision.bound
-        if bound is None:
-            bound = solve(
-                instance, "highs", stop=self.stop, start=allocation, break_ties=False
-            ).bound
-        return Verdict(value, bound, max(1.0 - value / bound, 0.0))
+        return round_.instance(rules, limits)

@@ -44,6 +44,13 @@ def new_axes(width: float = 7.0, height: float = 4.5) -> "Axes":
     return axes
 
 
+def figure_of(ax: "Axes") -> "Figure":
+    """The figure that an axes is on."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
 def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Colour, line and marker for every name: always the same for the solvers that ship.
 
@@ -287,8 +294,7 @@ def legend_below(ax: "Axes", columns: int = 3, **arguments: Any) -> None:
     """A legend under the label of the horizontal axis, where it hides nothing."""
     from matplotlib.transforms import ScaledTranslation
 
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(ax)
     below = ax.transAxes + ScaledTranslation(0.0, -LEGEND_INCHES, figure.dpi_scale_trans)
     ax.legend(
         loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=columns,
@@ -317,8 +323,7 @@ def save(drawn: "Axes | Figure", path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
-    assert figure is not None
+    figure = drawn if isinstance(drawn, Figure) else figure_of(drawn)
     kind = path.suffix.lstrip(".").lower()
     if kind not in figure.canvas.get_supported_filetypes():
         raise ValueError(f"File '{path}': expected a name that ends in .png, .pdf or .svg.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from goodalloc.models.rules import OSDI21
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.optimus import Optimus
-from goodalloc.solvers.pollux import Pollux, PolluxGenetic
+from goodalloc.solvers.pollux import Pollux, PolluxGenetic, shortest_remaining_time
 from goodalloc.solvers.queueing import (
     EqualShare,
     FirstComeFirstServed,
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: What each name stands for.
 POLICIES = {
     "pollux": "every round of Pollux decided exactly",
+    "pollux-untied": "the same, with whichever of equal optima the solver meets first",
+    "pollux-goodput": "exactly, the sum of the goodputs in units of a single GPU's",
+    "pollux-remaining": "exactly, p-mean of speedup over remaining time, told by an oracle",
     "pollux-genetic": "Pollux with its genetic algorithm, as published",
     "pollux-greedy": "Pollux's objective by greedy marginal gain",
     "optimus": "Optimus with an oracle for steps and step times",
@@ -62,6 +65,14 @@ def make_policy(
     require_choice("Policy", name, tuple(POLICIES))
     if name == "pollux":
         return Pollux("highs", rules, Stop(seconds=seconds), seed)
+    if name == "pollux-untied":
+        return Pollux("highs", rules, Stop(seconds=seconds), seed, {"break_ties": False})
+    if name == "pollux-goodput":
+        total = rules.replace(power=1.0, fair_share="one_gpu")
+        return Pollux("highs", total, Stop(seconds=seconds), seed)
+    if name == "pollux-remaining":
+        rules = rules.replace(fair_share="one_gpu")
+        return Pollux("highs", rules, Stop(seconds=seconds), seed, weight=shortest_remaining_time)
     if name == "pollux-greedy":
         return Pollux("greedy", rules, Stop(seconds=seconds), seed)
     if name == "pollux-genetic":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from goodalloc.data.application import profiled_applications
 from goodalloc.experiments.judge import Judge
@@ -14,12 +15,27 @@ from goodalloc.experiments.version import library_version
 from goodalloc.models.rules import OSDI21
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from goodalloc.data.application import Application
     from goodalloc.data.workload import Submission
     from goodalloc.models.rules import Rules
+
+
+#: Is told a share, from 0 to 1.
+Report = Callable[[float], None]
+
+
+class Task(Protocol):
+    """A piece of work that keeps its records in a folder of its own and goes on where it was."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    def run(self, report: Report) -> None:
+        """Do what is left of it, telling what share of it is done."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -86,62 +102,69 @@ class ReplayTask:
             "interference_avoidance": self.interference_avoidance, "nodes": setting.nodes,
             "gpus_per_node": setting.gpus_per_node, "interval": setting.interval,
             "restart_delay": setting.restart_delay, "interference": setting.interference,
+            "outages": [list(outage) for outage in setting.outages],
+            "knowledge": setting.knowledge,
             "workload": [
                 [job.name, job.time, job.application, job.replicas, job.batch_size]
                 for job in self.workload
             ],
         }  # fmt: skip
 
+    def run(self, report: Report = lambda _: None) -> None:
+        """Replay, or what is left of it.
 
-def run_task(task: ReplayTask, report: Callable[[Simulator], None] = lambda _: None) -> None:
-    """Replay one task, or what is left of it.
+        Raises
+        ------
+        ValueError
+            If something in the task makes no sense or its folder holds another replay.
+        """
+        policy = make_policy(self.policy, seed=self.seed, seconds=self.seconds, rules=self.rules)
+        simulator = Simulator(self.workload, self.applications, policy, self.setting)
+        judge = Judge(self.rules, self.seconds) if self.gaps else None
+        self.folder.mkdir(parents=True, exist_ok=True)
 
-    Raises
-    ------
-    ValueError
-        If something in the task makes no sense or its folder holds another replay.
-    """
-    policy = make_policy(task.policy, seed=task.seed, seconds=task.seconds, rules=task.rules)
-    simulator = Simulator(task.workload, task.applications, policy, task.setting)
-    judge = Judge(task.rules, task.seconds) if task.gaps else None
-    task.folder.mkdir(parents=True, exist_ok=True)
-    Replay(simulator, task.folder, task.description(), judge).run(report)
+        def advanced(simulator: Simulator) -> None:
+            report(simulator.completed / len(simulator.jobs))
+
+        Replay(simulator, self.folder, self.description(), judge).run(advanced)
 
 
-def run_tasks(
-    tasks: Sequence[ReplayTask], workers: int = 1, report: Callable[[float], None] = lambda _: None
-) -> None:
-    """Replay tasks, so many at a time in processes of their own.
+def run_tasks(tasks: Sequence[Task], workers: int = 1, report: Report = lambda _: None) -> None:
+    """Do tasks, so many at a time in processes of their own.
 
     Parameters
     ----------
     tasks
-        The replays; those that are finished already take no time.
+        What to do; what is done already takes no time.
     workers
         Processes; with one everything runs in this process.
     report
-        Is told how many replays have been done since it was told last, fractions included.
+        Is told how many tasks have been done since it was told last, fractions included.
 
     Raises
     ------
     ValueError
-        As `run_task`.
+        As the tasks.
     """
     if workers > 1:
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-        for _ in parallel(delayed(run_task)(task) for task in tasks):
+        for _ in parallel(delayed(_run)(task) for task in tasks):
             report(1.0)
         return
     for task in tasks:
         done = 0.0
 
-        def advanced(simulator: Simulator) -> None:
+        def advanced(share: float) -> None:
             nonlocal done
-            share = simulator.completed / len(simulator.jobs)
             report(share - done)
             done = share
 
-        run_task(task, advanced)
+        task.run(advanced)
         report(1.0 - done)
+
+
+def _run(task: Task) -> None:
+    """In a process of its own."""
+    task.run(lambda _: None)

@@ -10,19 +10,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from goodalloc.models.efficiency import adascale_gain
+from goodalloc.models.efficiency import GradientStatistics, adascale_gain
 from goodalloc.models.goodput import GoodputModel
 
 if TYPE_CHECKING:
     from goodalloc.data.application import Application, Spread
     from goodalloc.data.workload import Submission
     from goodalloc.models.allocation import Placement
-    from goodalloc.models.efficiency import GradientStatistics
     from goodalloc.models.goodput import BatchLimits
     from goodalloc.models.throughput import ThroughputParameters
+    from goodalloc.solvers.policy import BatchSizes
 
 #: Slack of the published ceilings, in examples.
 ROUNDING = 1e-8
+
+#: With noise alone every batch size is efficient: goodput is throughput.
+ALWAYS_EFFICIENT = GradientStatistics(0.0, 1.0)
 
 #: One measured configuration: (one node or several as a count, replicas, atomic batch size).
 Configuration = tuple[int, int, int]
@@ -57,18 +60,19 @@ class SimulatedJob:
         What its user submitted.
     application
         The truth about it.
-    batch_size
-        Its fixed total batch size, None if it adapts.
-    fixed_replicas
-        The only number of GPUs it may use, None for any.
+    batch_sizes
+        How it comes to its batch size; an application that Pollux restricts keeps to that.
     """
 
     def __init__(
-        self, submission: Submission, application: Application, *, batch_size: int | None,
-        fixed_replicas: int | None,
-    ) -> None:  # fmt: skip
+        self, submission: Submission, application: Application, batch_sizes: BatchSizes
+    ) -> None:
         self.submission, self.application = submission, application
-        self.target_batch_size, self.fixed_replicas = batch_size, fixed_replicas
+        self.batch_sizes = batch_sizes
+        restriction = application.restriction
+        fixed = restriction.batch_size if restriction else None
+        self.target_batch_size = submission.batch_size if batch_sizes == "requested" else fixed
+        self.fixed_replicas = restriction.replicas if restriction else None
         self.placement: Placement = ()
         self.spread: Spread = ()
         self.replicas = 0
@@ -84,6 +88,7 @@ class SimulatedJob:
         self.parameters: ThroughputParameters | None = None
         self.fitted = 0
         self.gradient: GradientStatistics | None = None
+        self.first_gradient: GradientStatistics | None = None
         self.chosen_for: tuple[GoodputModel, int, int] | None = None
         self.efficiency = self.rate = 0.0
 
@@ -112,6 +117,9 @@ class SimulatedJob:
         """Its goodput as it predicts it, None before it measured anything."""
         if self.parameters is None or self.gradient is None:
             return None
+        if self.batch_sizes == "throughput":
+            limits = self.application.batch._replace(accumulation=False)
+            return GoodputModel(self.parameters, ALWAYS_EFFICIENT, limits)
         return GoodputModel(self.parameters, self.gradient, self.application.batch)
 
     def reallocate(self, placement: Placement, delay: float) -> None:
@@ -182,6 +190,7 @@ class SimulatedJob:
         step, synchronisation = self.application.step_times(self.spread, self.atomic_batch_size)
         gradient = self.application.gradient_statistics(batch, self.epoch)
         self.gradient = gradient
+        self.first_gradient = self.first_gradient or gradient
         configuration = (len(self.spread), self.replicas, self.atomic_batch_size)
         if configuration not in self.profile:
             self.profile[configuration] = (step - synchronisation, step)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from goodalloc.data.workload import check_workload
 from goodalloc.experiments.agents import choose_batch_sizes, fit_models
+from goodalloc.experiments.experience import ExperiencePool, Knowledge
 from goodalloc.experiments.simulated_job import JobOracle, SimulatedJob
 from goodalloc.models.cluster import Cluster
-from goodalloc.models.validation import require_count, require_number
+from goodalloc.models.validation import require_choice, require_count, require_number
 from goodalloc.solvers.policy import ActiveJob, Decision, Policy, Round
 
 if TYPE_CHECKING:
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from goodalloc.data.application import Application
     from goodalloc.data.workload import Submission
     from goodalloc.models.goodput import GoodputModel
+
+
+class Outage(NamedTuple):
+    """So many nodes are missing, the last ones; times in seconds from the start."""
+
+    start: int
+    end: int
+    nodes: int
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,10 @@ class Setting:
         Seconds without progress after a change of allocation.
     interference
         Share of its goodput that a distributed job loses while it shares a node with another one.
+    outages
+        When nodes are missing. Their jobs lose all their GPUs and keep their progress.
+    knowledge
+        What jobs know of their application when they start.
 
     Raises
     ------
@@ -52,6 +65,8 @@ class Setting:
     interval: int = 60
     restart_delay: float = 30.0
     interference: float = 0.0
+    outages: tuple[Outage, ...] = ()
+    knowledge: Knowledge = "explored"
 
     def __post_init__(self) -> None:
         require_count("Setting: nodes", self.nodes, minimum=1)
@@ -61,6 +76,11 @@ class Setting:
         require_number("Setting: interference", self.interference, minimum=0.0)
         if self.interference >= 1.0:
             raise ValueError(f"Setting: interference is {self.interference}; expected below 1.")
+        for start, end, nodes in self.outages:
+            require_count("Outage: start", start, minimum=0)
+            require_count("Outage: end", end, minimum=start + 1)
+            require_count("Outage: nodes", nodes, 1, self.nodes - 1)
+        require_choice("Setting: knowledge", self.knowledge, get_args(Knowledge))
 
 
 class RoundRecord(NamedTuple):
@@ -82,6 +102,15 @@ class RoundRecord(NamedTuple):
     decision: Decision
     seconds: float
     restarts: int
+
+
+#: Rounds without any progress after which a replay is given up.
+PATIENCE = 1000
+
+#: What a checkpoint keeps of a simulator.
+_STATE = (
+    "time", "jobs", "policy", "cluster", "_wanted_nodes", "_pool", "_progress", "_idle_rounds",
+)  # fmt: skip
 
 
 @dataclass
@@ -111,41 +140,55 @@ class Simulator:
     setting: Setting = Setting()
     time: int = field(default=0, init=False)
     jobs: list[SimulatedJob] = field(init=False)
+    cluster: Cluster = field(init=False)
+    _progress: float = field(default=0.0, init=False)
+    _idle_rounds: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         check_workload(self.workload)
-        for job in self.workload:
-            if job.application not in self.applications:
-                raise ValueError(
-                    f"Job '{job.name}': application '{job.application}' is unknown; "
-                    f"expected one of {', '.join(self.applications)}."
-                )
-            limits = self.applications[job.application].batch
-            if not limits.initial <= job.batch_size <= limits.maximum:
-                raise ValueError(
-                    f"Job '{job.name}': batch_size is {job.batch_size}; expected "
-                    f"{limits.initial:g} to {limits.maximum:g} examples for '{job.application}'."
-                )
+        self._wanted_nodes = self.setting.nodes
         self.cluster = Cluster.uniform(self.setting.nodes, self.setting.gpus_per_node)
-        self.jobs = [self._start(job) for job in sorted(self.workload, key=lambda j: j.time)]
-        self._oracles = {job.submission.name: JobOracle(job) for job in self.jobs}
+        self._pool = ExperiencePool(self.setting.knowledge)
+        self.jobs = []
+        self._oracles: dict[str, JobOracle] = {}
+        for submission in sorted(self.workload, key=lambda job: job.time):
+            self.submit(submission)
 
-    def _start(self, submission: Submission) -> SimulatedJob:
+    def submit(self, submission: Submission) -> None:
+        """Add a job, whose time is not before that of the last one.
+
+        Raises
+        ------
+        ValueError
+            If its application is unknown, its batch size out of range or its name taken.
+        """
+        item = f"Job '{submission.name}'"
+        if submission.application not in self.applications:
+            raise ValueError(
+                f"{item}: application '{submission.application}' is unknown; "
+                f"expected one of {', '.join(self.applications)}."
+            )
         application = self.applications[submission.application]
-        restriction = application.restriction
-        batch: int | None = submission.batch_size
-        if self.policy.adapts_batch_size:
-            batch = restriction.batch_size if restriction else None
-        replicas = restriction.replicas if restriction else None
-        return SimulatedJob(submission, application, batch_size=batch, fixed_replicas=replicas)
+        limits = application.batch
+        if not limits.initial <= submission.batch_size <= limits.maximum:
+            raise ValueError(
+                f"{item}: batch_size is {submission.batch_size}; expected {limits.initial:g} to "
+                f"{limits.maximum:g} examples for '{submission.application}'."
+            )
+        if submission.name in self._oracles:
+            raise ValueError(f"{item} is submitted twice; expected unique names.")
+        job = SimulatedJob(submission, application, self.policy.batch_sizes)
+        self.jobs.append(job)
+        self._oracles[submission.name] = JobOracle(job)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint has to keep."""
-        return {"time": self.time, "jobs": self.jobs, "policy": self.policy}
+        return {name: getattr(self, name) for name in _STATE}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint of the same replay."""
-        self.time, self.jobs, self.policy = state["time"], state["jobs"], state["policy"]
+        for name in _STATE:
+            setattr(self, name, state[name])
         self._oracles = {job.submission.name: JobOracle(job) for job in self.jobs}
 
     @property
@@ -167,18 +210,58 @@ class Simulator:
         ]  # fmt: skip
 
     def step(self) -> RoundRecord | None:
-        """Advance all jobs by one interval, then decide; None where no job is active."""
+        """Advance all jobs by one interval, then decide; None where no job is active.
+
+        Raises
+        ------
+        ValueError
+            If the decision is impossible, or no job made progress for `PATIENCE` rounds.
+        """
         self._advance()
         self.time += self.setting.interval
+        self._resize()
         active = self.active
         if not active:
             return None
+        for job in active:
+            if job.restarts is None and not job.profile:
+                self._pool.teach(job)
         round_ = self.observe(active)
         begin = time.perf_counter()
         decision = self.policy.decide(round_)
         seconds = time.perf_counter() - begin
         check_decision(round_, decision)
+        self._wanted_nodes = decision.nodes or self._wanted_nodes
+        self._require_progress(active)
         return RoundRecord(round_, decision, seconds, self._apply(active, decision))
+
+    def _resize(self) -> None:
+        """Give the cluster the nodes it has now; jobs on those that are gone stop."""
+        missing = [o.nodes for o in self.setting.outages if o.start <= self.time < o.end]
+        nodes = max(self._wanted_nodes - max(missing, default=0), 1)
+        if nodes == self.cluster.num_nodes:
+            return
+        self.cluster = Cluster.uniform(nodes, self.setting.gpus_per_node)
+        for job in self.jobs:
+            if any(node >= nodes for node, _ in job.placement):
+                job.reallocate((), 0.0)
+
+    def _require_progress(self, active: Sequence[SimulatedJob]) -> None:
+        """Refuse to go on for ever under a policy that lets no job run."""
+        progress = sum(job.progress for job in self.jobs)
+        new = any(job.submission.time > self.time - self.setting.interval for job in active)
+        outage = any(self.time < end for _, end, _ in self.setting.outages)
+        if progress > self._progress or new or outage:
+            self._progress, self._idle_rounds = progress, 0
+            return
+        self._idle_rounds += 1
+        if self._idle_rounds >= PATIENCE:
+            job = next((job for job in active if not job.placement), active[0])
+            raise ValueError(
+                f"Job '{job.submission.name}' asks for {job.submission.replicas} GPUs and the "
+                f"cluster has {self.cluster.num_gpus}; no job made progress in the {PATIENCE} "
+                f"rounds up to {self.time} s."
+            )
 
     def observe(self, active: Sequence[SimulatedJob]) -> Round:
         """What a scheduler knows now."""
@@ -224,6 +307,7 @@ class Simulator:
         for job in left:
             if job.completion is not None:
                 job.placement = ()
+                self._pool.learn(job)
 
     def _crowded_nodes(self) -> set[int]:
         """Nodes that several distributed jobs share."""
@@ -269,6 +353,8 @@ def check_decision(round_: Round, decision: Decision) -> None:
             require_count(f"{at}: GPUs of job '{name}' on node {node}", gpus, minimum=1)
             require_count(f"{at}: node of job '{name}'", node, 0, round_.cluster.num_nodes - 1)
             used[node] += gpus
+    if decision.nodes is not None:
+        require_count(f"{at}: nodes", decision.nodes, minimum=1)
     capacity = round_.cluster.node_gpus
     for node, gpus in used.items():
         if gpus > capacity[node]:

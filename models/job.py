@@ -16,6 +16,9 @@ from goodalloc.models.validation import (
     require_number,
 )
 
+#: Far beyond any weight that tells jobs apart, and far from overflowing.
+LARGEST_WEIGHT = 1e9
+
 
 class SpeedupTable(NamedTuple):
     """Speedups that a user measured or made up, in place of a goodput model.
@@ -56,6 +59,8 @@ class Job:
         GPU-seconds received so far; orders the jobs in the genetic algorithm's repair.
     application
         What it trains, for people.
+    weight
+        Multiplies its speedup in the objective; above 0.
 
     Raises
     ------
@@ -73,12 +78,18 @@ class Job:
     preemptible: bool = True
     attained_service: float = 0.0
     application: str = ""
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         require_name("Job", self.name)
         item = f"Job '{self.name}'"
         require_number(f"{item}: age", self.age, minimum=0.0)
         require_number(f"{item}: attained_service", self.attained_service, minimum=0.0)
+        require_number(f"{item}: weight", self.weight, minimum=0.0, strict=True)
+        if self.weight > LARGEST_WEIGHT:
+            raise ValueError(
+                f"{item}: weight is {self.weight}; expected at most {LARGEST_WEIGHT:g}."
+            )
         require_count(f"{item}: restarts", self.restarts, minimum=0)
         require_count(f"{item}: min_replicas", self.min_replicas, minimum=0)
         require_count(f"{item}: max_replicas", self.max_replicas, minimum=1)

@@ -1,8 +1,8 @@
 """The objective, written once: speedups, utilities and fitness of an allocation.
 
 Notation as in `formulations/NOTATION.md`: job *j* on *K* GPUs of one node or of several has
-``u_j = scale * speedup_j * rho_j + floor`` and ``fitness = (mean_j u_j^p)^(1/p)`` (Pollux,
-OSDI'21, section 4.2; the floor and the scale are the artifact's).
+``u_j = scale * weight_j * speedup_j * rho_j + floor`` and ``fitness = (mean_j u_j^p)^(1/p)``
+(Pollux, OSDI'21, section 4.2; the floor and the scale are the artifact's).
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class UtilityTable:
 
 
 def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
-    """Speedup of every job against its fair share: shape (jobs, 2, most GPUs + 1).
+    """Speedup of every job against its fair share, or a single GPU: shape (jobs, 2, most GPUs + 1).
 
     ``speedup(N, K) = goodput*(N, K) / goodput*(N_f, K_f)`` (Pollux, section 4.2) with the best
     batch size on either side; the last two axes as in `UtilityTable.moved`. A job that never ran
@@ -63,7 +63,7 @@ def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
     rows: dict[GoodputModel, list[int]] = {}
     for index, job in enumerate(instance.jobs):
         if job.model is None:
-            table[index] = np.arange(most + 1) / instance.fair_share
+            table[index] = np.arange(most + 1) / _base_replicas(instance)
             table[index, 1, :2] = 0.0
         elif isinstance(job.model, SpeedupTable):
             for spread, speedups in enumerate(job.model):
@@ -83,7 +83,7 @@ def _fill_modelled(
     instance: Instance, table: Floats, rows: dict[GoodputModel, list[int]], backend: Backend
 ) -> None:
     """Fill the rows of jobs with a goodput model; jobs of one model share the computation."""
-    rules, fair = instance.rules, instance.fair_share
+    rules, fair = instance.rules, _base_replicas(instance)
     stacked = stack_models(tuple(rows))
     goodput = goodput_table(
         stacked, table.shape[-1] - 1, search=rules.batch_search,
@@ -104,16 +104,21 @@ def _fill_modelled(
     table[np.concatenate(list(rows.values()))] = speedups[group]
 
 
+def _base_replicas(instance: Instance) -> int:
+    """The GPUs on which the speedup is 1."""
+    return 1 if instance.rules.fair_share == "one_gpu" else instance.fair_share
+
+
 @lru_cache(maxsize=8)
 def _cached_utility_table(key: "_Identity") -> UtilityTable:
     instance = key.instance
     rules = instance.rules
     speedups = speedup_table(instance, key.backend)
-    scale = 1.0
+    scale = np.array([job.weight for job in instance.jobs])
     if rules.speedup_scale == "node":
-        scale = instance.cluster.num_nodes / instance.cluster.num_gpus
+        scale = scale * (instance.cluster.num_nodes / instance.cluster.num_gpus)
     rho = restart_factor(instance.age, instance.restarts, rules.restart_delay)
-    moved = scale * speedups * np.asarray(rho)[:, None, None] + rules.floor
+    moved = scale[:, None, None] * speedups * np.asarray(rho)[:, None, None] + rules.floor
     current = instance.current
     held = np.minimum(current.job_replicas, speedups.shape[-1] - 1)
     several = (current.job_nodes > 1).astype(int)
@@ -140,8 +145,8 @@ class _Identity:
 def utility_table(instance: Instance, backend: Backend | None = None) -> UtilityTable:
     """The utility of every choice of every job, computed once per instance, by the first backend.
 
-    ``u = scale * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement and
-    ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux, section 4.2.1).
+    ``u = scale * weight * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement
+    and ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux, section 4.2.1).
     """
     return _cached_utility_table(_Identity(instance, backend))
 

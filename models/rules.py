@@ -11,7 +11,7 @@ from goodalloc.models.validation import (
     require_number,
 )
 
-FairShare = Literal["one_node", "packed"]
+FairShare = Literal["one_node", "packed", "one_gpu"]
 SpeedupScale = Literal["node", "job"]
 BatchSearch = Literal["integer", "grid"]
 
@@ -23,8 +23,9 @@ SMALLEST_POWER, LARGEST_POWER = 1e-9, 1e6
 class Rules:
     """What an allocation is worth and must obey; the defaults are Pollux's published values.
 
-    The utility of job *j* is ``u_j = scale * speedup_j * rho_j + floor`` and the objective is the
-    power mean of the utilities, ``(mean_j u_j^p)^(1/p)`` (Pollux, OSDI'21, section 4.2).
+    The utility of job *j* is ``u_j = scale * weight_j * speedup_j * rho_j + floor`` and the
+    objective is the power mean of the utilities, ``(mean_j u_j^p)^(1/p)`` (Pollux, OSDI'21, section
+    4.2, where every weight is 1).
 
     Parameters
     ----------
@@ -39,8 +40,9 @@ class Rules:
     interference_avoidance
         Whether at most one distributed job (one on several nodes) may touch a node.
     fair_share
-        How the fair share of ``K_f = ceil(GPUs / jobs)`` GPUs is priced: as if all sat on one node
-        (``"one_node"``, as the artifact does) or on as many as it needs (``"packed"``, the paper).
+        What speedup 1 is: the fair share of ``K_f = ceil(GPUs / jobs)`` GPUs priced as if all sat
+        on one node (``"one_node"``, as the artifact does) or on as many as it needs (``"packed"``,
+        the paper); or a single GPU (``"one_gpu"``, as AdaptDL's later versions do).
     speedup_scale
         ``"node"``: ``scale = nodes / GPUs``, so that a node-sized share at linear speed counts 1
         (the artifact); ``"job"``: ``scale = 1``, so that the fair share counts 1 (the paper).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from goodalloc.solvers.policy import Decision
+from goodalloc.solvers.policy import BatchSizes, Decision
 from goodalloc.solvers.spread import place_changed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Optimus:
     of their number, on the emptiest nodes. The batch size is the user's.
     """
 
-    adapts_batch_size: bool = field(default=False, init=False)
+    batch_sizes: BatchSizes = field(default="requested", init=False)
 
     def decide(self, round_: Round) -> Decision:
         """Share the GPUs out, then place them."""

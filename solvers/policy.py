@@ -7,7 +7,7 @@ queues and marginal gains are others (`solvers/tiresias.py`, `solvers/optimus.py
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 #: Most GPUs that Pollux ever gives to one job (its traces measure no more).
 MOST_REPLICAS = 64
+
+
+#: What the batch sizes of the jobs are: as their users asked, or the best of their predicted
+#: goodput, or of their predicted throughput alone.
+BatchSizes = Literal["requested", "goodput", "throughput"]
 
 
 class Oracle(Protocol):
@@ -113,7 +118,10 @@ class Round:
     cluster: Cluster
     jobs: tuple[ActiveJob, ...]
 
-    def instance(self, rules: Rules, limits: Mapping[str, int] | None = None) -> Instance:
+    def instance(
+        self, rules: Rules, limits: Mapping[str, int] | None = None,
+        weights: Mapping[str, float] | None = None,
+    ) -> Instance:  # fmt: skip
         """The round as an instance under Pollux's rules, with the fitted models.
 
         Parameters
@@ -122,8 +130,10 @@ class Round:
             Objective and constraints.
         limits
             Most GPUs of the jobs named here, in place of `ActiveJob.max_replicas`.
+        weights
+            Weights of the jobs named here, in place of 1.
         """
-        limits = limits or {}
+        limits, weights = limits or {}, weights or {}
         return Instance(
             self.cluster,
             tuple(
@@ -132,6 +142,7 @@ class Round:
                     tuple(sorted(job.placement)),
                     max_replicas=limits.get(job.name, job.max_replicas),
                     attained_service=job.attained_service, application=job.application,
+                    weight=weights.get(job.name, 1.0),
                 )
                 for job in self.jobs
             ),
@@ -150,13 +161,15 @@ class Decision(NamedTuple):
         placement changes restarts.
     nodes
         Nodes that the cluster should have from the next round on, None for as many as it has.
-    fitness, bound
-        Objective of the decision by the policy's own rules, and a proven bound on it, if known.
+    instance
+        The round as the policy put it to a solver, None for policies that do not.
+    bound
+        A proven bound on the objective of that instance, if known.
     """
 
     placements: Mapping[str, Placement]
     nodes: int | None = None
-    fitness: float | None = None
+    instance: Instance | None = None
     bound: float | None = None
 
 
@@ -165,13 +178,12 @@ class Policy(Protocol):
 
     Attributes
     ----------
-    adapts_batch_size
-        Whether jobs choose their batch size themselves, as under Pollux; otherwise they keep what
-        their users asked for.
+    batch_sizes
+        How the jobs come to their batch sizes; under Pollux by their goodput.
     """
 
     @property
-    def adapts_batch_size(self) -> bool: ...
+    def batch_sizes(self) -> BatchSizes: ...
 
     def decide(self, round_: Round) -> Decision:
         """Decide one round."""

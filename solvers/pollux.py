@@ -10,7 +10,7 @@ import numpy as np
 from goodalloc.models.feasibility import violations
 from goodalloc.models.rules import OSDI21, Rules
 from goodalloc.solvers.genetic_options import GeneticOptions
-from goodalloc.solvers.policy import Decision
+from goodalloc.solvers.policy import BatchSizes, Decision
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.allocation import Allocation
     from goodalloc.models.instance import Instance
-    from goodalloc.solvers.policy import Round
+    from goodalloc.solvers.policy import ActiveJob, Round
 
 
 @dataclass
@@ -40,6 +40,9 @@ class Pollux:
         Seed of a randomised solver; every round has its own.
     options
         Further options of the solver.
+    weight
+        Gives the weight of a job in the objective, None for 1; a function of a module, so that it
+        can be pickled.
     """
 
     solver: str | Callable[..., Any] = "highs"
@@ -47,11 +50,14 @@ class Pollux:
     stop: Stop = field(default_factory=Stop)
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
-    adapts_batch_size: bool = field(default=True, init=False)
+    weight: Callable[[ActiveJob], float] | None = None
+    batch_sizes: BatchSizes = field(default="goodput", init=False)
 
     def decide(self, round_: Round) -> Decision:
         """Solve the round from where the jobs run now; they stay if the solver finds nothing."""
-        instance = round_.instance(self.rules)
+        weight = self.weight
+        weights = {job.name: weight(job) for job in round_.jobs} if weight else None
+        instance = round_.instance(self.rules, weights=weights)
         usable = not violations(instance, instance.current)
         result = solve(
             instance, self.solver, stop=self.stop, seed=round_seed(self.seed, round_.time),
@@ -59,9 +65,8 @@ class Pollux:
         )  # fmt: skip
         if result.allocation is None:
             return Decision({job.name: job.placement for job in round_.jobs})
-        return Decision(
-            placements_of(instance, result.allocation), None, result.fitness, result.bound
-        )
+        placements = placements_of(instance, result.allocation)
+        return Decision(placements, instance=instance, bound=result.bound)
 
 
 @dataclass
@@ -85,7 +90,7 @@ class PolluxGenetic:
     population: int = 100
     generations: int = 100
     seed: int = 0
-    adapts_batch_size: bool = field(default=True, init=False)
+    batch_sizes: BatchSizes = field(default="goodput", init=False)
     _members: NDArray[np.int64] | None = field(default=None, init=False, repr=False)
     _names: tuple[str, ...] = field(default=(), init=False, repr=False)
 
@@ -101,7 +106,7 @@ class PolluxGenetic:
         self._members = evolution.non_dominated()
         self._names = tuple(job.name for job in round_.jobs)
         placements = placements_of(instance, evolution.best)
-        return Decision(placements, None, float(evolution.fitness[0]))
+        return Decision(placements, instance=instance)
 
     def _adapted(self, round_: Round) -> NDArray[np.int64] | None:
         """The members of the last round for the jobs and nodes of this one."""
@@ -115,6 +120,16 @@ class PolluxGenetic:
             if job.name in row:
                 members[:, index, :nodes] = self._members[:, row[job.name], :nodes]
         return members
+
+
+def shortest_remaining_time(job: ActiveJob) -> float:
+    """One over the hours that a job still needs on one GPU, told by the oracle.
+
+    With p = 1 the objective then is the number of jobs that would end per hour; with p = -1 it is
+    the total of the remaining times.
+    """
+    oracle = job.oracle
+    return 3600.0 / (oracle.remaining_steps() * oracle.seconds_per_step(1, 1))
 
 
 def placements_of(instance: Instance, allocation: Allocation) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from goodalloc.solvers.policy import Decision
-from goodalloc.solvers.spread import FreeGpus, place_changed, require_room
+from goodalloc.solvers.policy import BatchSizes, Decision
+from goodalloc.solvers.spread import FreeGpus, place_changed
 
 if TYPE_CHECKING:
     from goodalloc.solvers.policy import ActiveJob, Round
@@ -19,11 +19,10 @@ class FirstComeFirstServed:
     No job passes one that waits before it.
     """
 
-    adapts_batch_size: bool = field(default=False, init=False)
+    batch_sizes: BatchSizes = field(default="requested", init=False)
 
     def decide(self, round_: Round) -> Decision:
         """Keep what runs; start the jobs at the head of the queue while they fit."""
-        require_room(round_)
         placements = {job.name: job.placement for job in round_.jobs if job.placement}
         free = FreeGpus(round_.cluster, placements.values())
         for job in round_.jobs:
@@ -42,11 +41,10 @@ class ShortestRemainingTimeFirst:
     The remaining time is the oracle's: remaining steps × seconds per step.
     """
 
-    adapts_batch_size: bool = field(default=False, init=False)
+    batch_sizes: BatchSizes = field(default="requested", init=False)
 
     def decide(self, round_: Round) -> Decision:
         """Serve jobs by remaining time as long as their GPUs last; smaller ones may pass."""
-        require_room(round_)
         per_node = int(round_.cluster.node_gpus.max())
 
         def remaining(job: ActiveJob) -> float:
@@ -68,7 +66,7 @@ class EqualShare:
     No job gets more than the published limit on its exploration, nor than its batch size allows.
     """
 
-    adapts_batch_size: bool = field(default=True, init=False)
+    batch_sizes: BatchSizes = field(default="goodput", init=False)
 
     def decide(self, round_: Round) -> Decision:
         """Deal one GPU after the other in order of submission until none is left or wanted."""

@@ -57,22 +57,6 @@ class FreeGpus:
         return tuple(pairs)
 
 
-def require_room(round_: Round) -> None:
-    """Refuse a job that asks for more GPUs than there are: it would wait for ever.
-
-    Raises
-    ------
-    ValueError
-        With the job, what it asks for and what there is.
-    """
-    total = round_.cluster.num_gpus
-    for job in round_.jobs:
-        if job.replicas > total:
-            raise ValueError(
-                f"Job '{job.name}' asks for {job.replicas} GPUs; the cluster has {total}."
-            )
-
-
 def place_changed(round_: Round, replicas: Mapping[str, int]) -> dict[str, Placement]:
     """Place so many GPUs for every job: those whose number is as before stay where they are.
 

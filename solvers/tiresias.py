@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.solvers.policy import Decision
-from goodalloc.solvers.spread import FreeGpus, require_room
+from goodalloc.solvers.policy import BatchSizes, Decision
+from goodalloc.solvers.spread import FreeGpus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class Tiresias:
     promote: float = 0.0
     gittins_delta: float | None = None
     services: tuple[float, ...] = ()
-    adapts_batch_size: bool = field(default=False, init=False)
+    batch_sizes: BatchSizes = field(default="requested", init=False)
     _first: list[str] = field(default_factory=list, init=False)
     _second: list[str] = field(default_factory=list, init=False)
     _running: set[str] = field(default_factory=set, init=False)
@@ -57,7 +57,6 @@ class Tiresias:
 
     def decide(self, round_: Round) -> Decision:
         """Account for the time since the last round, move jobs between queues, give GPUs."""
-        require_room(round_)
         jobs = {job.name: job for job in round_.jobs}
         elapsed, self._time = round_.time - self._time, round_.time
         known = {*self._first, *self._second}

@@ -65,7 +65,7 @@ def _rules(generator: np.random.Generator, power: float | None) -> Rules:
         restart_delay=float(generator.choice([0.0, 30.0, 300.0])),
         max_nodes_per_job=int(generator.choice([1, 2, 2, 3, 3, 16])),
         interference_avoidance=bool(generator.random() < 0.6),
-        fair_share=("one_node", "packed")[int(generator.integers(2))],
+        fair_share=("one_node", "packed", "one_gpu")[int(generator.integers(3))],
         speedup_scale=("node", "job")[int(generator.integers(2))],
     )
 
@@ -88,6 +88,7 @@ def _jobs(generator: np.random.Generator, cluster: Cluster) -> tuple[Job, ...]:
                 max_replicas=least + int(generator.choice([1, 3, 8, 61])),
                 preemptible=bool(generator.random() < 0.75),
                 attained_service=float(generator.uniform(0.0, 1e4)),
+                weight=float(generator.choice([1.0, 1.0, 0.3, 4.0])),
             )
         )
     return tuple(jobs)

@@ -1,7 +1,10 @@
 """Reproductions: what is published, what is replayed for it, and how both are put side by side."""
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,16 +13,18 @@ from goodalloc.data.workload import write_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments import reproduce
 from goodalloc.experiments.cli import main
+from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, published_cases
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
-from goodalloc.experiments.reproduce import AVERAGE, REPRODUCTIONS, Case, Plan
+from goodalloc.experiments.reproduce import REPRODUCTIONS
+from goodalloc.experiments.reproduction import Plan, estimate
 from tests.test_replay import SAME
 from tests.test_simulator import SHORT, SMALL
 
 
-@pytest.mark.parametrize("name", list(REPRODUCTIONS))
+@pytest.mark.parametrize("name", list(CASES))
 def test_every_case_has_a_label_of_its_own_and_published_hours(name: str) -> None:
     """Labels tell the cases apart; averages are hours, below a day."""
-    cases = REPRODUCTIONS[name]
+    cases = CASES[name]
     assert len({case.label for case in cases}) == len(cases)
     for case in cases:
         assert 0.1 < case.published[AVERAGE] < 24
@@ -27,13 +32,17 @@ def test_every_case_has_a_label_of_its_own_and_published_hours(name: str) -> Non
 
 def test_a_case_is_replayed_under_its_own_conditions(tmp_path: Path) -> None:
     """Load, interval, interference, power and requests reach the replay."""
-    assert {len(t.workload) for t in Plan("fig8a", tmp_path).tasks()} == {80, 160, 240, 320}
-    assert {t.setting.interval for t in Plan("fig8b", tmp_path).tasks()} == {30, 60, 120, 240, 480}
+
+    def tasks_of(name: str) -> list[Any]:
+        return list(REPRODUCTIONS[name].tasks(Plan(tmp_path)))
+
+    assert {len(task.workload) for task in tasks_of("fig8a")} == {80, 160, 240, 320}
+    assert {task.setting.interval for task in tasks_of("fig8b")} == {30, 60, 120, 240, 480}
     interference = [
-        (t.setting.interference, t.interference_avoidance) for t in Plan("fig8c", tmp_path).tasks()
+        (task.setting.interference, task.interference_avoidance) for task in tasks_of("fig8c")
     ]
     assert interference == [(0.0, True), (0.0, False), (0.25, False), (0.5, False)]
-    tasks = Plan("table2", tmp_path).tasks()
+    tasks = tasks_of("table2")
     assert [task.power for task in tasks] == [-1, -1, -1, -1, -1, 1, -10]
     assert [t.policy for t in tasks].count("pollux") == 3
     tuned, realistic = tasks[2].workload, tasks[4].workload
@@ -46,11 +55,39 @@ def test_the_artifacts_folder_gives_workloads_and_traces(tmp_path: Path) -> None
     for name in ("workloads", "workloads-realistic"):
         (tmp_path / name).mkdir()
         write_workload(SHORT, tmp_path / name / "workload-6.csv")
-    tasks = Plan("table2", tmp_path / "out", artifact=tmp_path).tasks()
-    assert all(task.workload == SHORT for task in tasks)
-    assert {task.traces for task in tasks} == {str(tmp_path / "traces")}
-    quick = Plan("table2", tmp_path / "out", artifact=tmp_path, quick=True).tasks()
-    assert all(task.workload == SHORT[::2] for task in quick)
+    plan = Plan(tmp_path / "out", artifact=tmp_path)
+    assert plan.workload(6) == plan.workload(6, "realistic") == SHORT
+    assert plan.traces == str(tmp_path / "traces")
+    assert replace(plan, quick=True).workload(6) == SHORT[::2]
+
+
+def test_equal_replays_share_a_folder_and_different_ones_do_not(tmp_path: Path) -> None:
+    """So that a figure costs nothing after the table that it draws on."""
+    plan = Plan(tmp_path)
+    first = plan.replay("tiresias", SHORT)
+    assert plan.replay("tiresias", SHORT).folder == first.folder
+    others = (
+        plan.replay("fifo", SHORT), plan.replay("tiresias", SHORT[:2]),
+        plan.replay("tiresias", SHORT, power=1.0), plan.replay("tiresias", SHORT, setting=SMALL),
+        replace(plan, gaps=True).replay("tiresias", SHORT),
+    )  # fmt: skip
+    assert len({first.folder, *(task.folder for task in others)}) == 6
+
+
+def test_the_genetic_algorithm_alone_is_replayed_with_every_seed(tmp_path: Path) -> None:
+    """The others decide the same whatever the seed."""
+    plan = Plan(tmp_path, pollux=("pollux", "pollux-genetic"), seeds=(0, 1, 2))
+    (case,) = (case for case in CASES["table2"] if case.label == "Pollux (p = -1)")
+    assert [task.seed for task in case.tasks(plan, "pollux")] == [0]
+    assert [task.seed for task in case.tasks(plan, "pollux-genetic")] == [0, 1, 2]
+
+
+def test_a_confidence_interval_is_students() -> None:
+    """Three values 1, 2, 3: mean 2, half-width 4.303 / sqrt(3); one value has no interval."""
+    found = estimate([1.0, 2.0, 3.0])
+    assert found["mean"] == 2.0
+    assert found["half_width"] == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
+    assert math.isnan(estimate([1.0])["half_width"])
 
 
 def test_reproduce_puts_published_and_ours_side_by_side(
@@ -61,7 +98,7 @@ def test_reproduce_puts_published_and_ours_side_by_side(
         Case("first", "tiresias", {AVERAGE: 1.0}, load=0.02),
         Case("second", "pollux", {AVERAGE: 2.0}, load=0.02),
     )
-    monkeypatch.setitem(reproduce.REPRODUCTIONS, "table2", tiny)
+    monkeypatch.setitem(reproduce.REPRODUCTIONS, "table2", published_cases("Table 2", tiny))
     command = [
         "reproduce", "table2", "--policies", "fifo", "--workloads", "1,2", "--out", str(tmp_path),
         "--json",
@@ -71,11 +108,11 @@ def test_reproduce_puts_published_and_ours_side_by_side(
     assert (first["case"], first["policy"], first["published"]) == ("first", "tiresias", 1.0)
     assert second["policy"] == "fifo"
     for row in (first, second):
-        assert row["workloads"] == 2
+        assert row["replays"] == 2
         assert 0 < row["least"] <= row["ours"] <= row["greatest"]
         assert row["deviation"] == f"{row['ours'] / row['published'] - 1:+.0%}"
-    assert len(pd.read_csv(tmp_path / "table2" / "table2.csv")) == 2
-    assert (tmp_path / "table2" / "table2.png").read_bytes().startswith(b"\x89PNG")
+    assert len(pd.read_csv(tmp_path / "table2.csv")) == 2
+    assert (tmp_path / "table2.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_workers_write_the_same_bytes_as_one_process(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from goodalloc.data.traces import measured_applications
 from goodalloc.data.workload import Submission, read_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.policies import POLICIES, make_policy
-from goodalloc.experiments.simulator import Setting, Simulator
+from goodalloc.experiments.simulator import Outage, Setting, Simulator
 from goodalloc.models.cluster import Cluster
-from goodalloc.solvers.policy import Decision, Round
+from goodalloc.solvers.policy import BatchSizes, Decision, Round
 from goodalloc.solvers.tiresias import Tiresias
 
 #: Short jobs, so that a replay takes a moment.
@@ -140,7 +140,7 @@ def test_a_restart_costs_its_delay_and_an_interval_without_gpus_costs_everything
     """A job moved every round trains for half of each: 30 of 60 seconds."""
 
     class Mover:
-        adapts_batch_size = False
+        batch_sizes: BatchSizes = "requested"
 
         def decide(self, round_: Round) -> Decision:
             node = round_.time // 60 % 2
@@ -159,7 +159,7 @@ def test_interference_slows_distributed_jobs_that_share_a_node() -> None:
     """Two jobs spread over the same two nodes take longer when interference is on."""
 
     class Spreader:
-        adapts_batch_size = False
+        batch_sizes: BatchSizes = "requested"
 
         def decide(self, round_: Round) -> Decision:
             return Decision({job.name: ((0, 1), (1, 1)) for job in round_.jobs})
@@ -171,6 +171,54 @@ def test_interference_slows_distributed_jobs_that_share_a_node() -> None:
         for setting in (SMALL, Setting(2, 4, interference=0.5))
     ]
     assert (times[1] > 1.8 * times[0]).all()
+
+
+@pytest.mark.parametrize("policy", ["tiresias", "fifo", "srtf"])
+def test_a_job_that_can_never_run_ends_the_replay_in_one_sentence(policy: str) -> None:
+    """It would wait for ever, and the replay with it."""
+    jobs = [*SHORT, Submission("huge", 0, "cifar10", 9, 1024)]
+    simulator = Simulator(jobs, profiled_applications(), make_policy(policy), SMALL)
+    with pytest.raises(ValueError, match="Job 'huge' asks for 9 GPUs and the cluster has 8; no"):
+        finish(simulator)
+
+
+def test_nodes_that_fail_stop_their_jobs_which_keep_their_progress() -> None:
+    """While a node is missing the cluster is smaller; what ran there starts again elsewhere."""
+    setting = Setting(2, 4, outages=(Outage(300, 900, 1),))
+    simulator = Simulator(SHORT, profiled_applications(), make_policy("pollux"), setting)
+    sizes = {}
+    while not simulator.finished:
+        before = {job.submission.name: job.progress for job in simulator.jobs}
+        record = simulator.step()
+        assert all(job.progress >= before[job.submission.name] for job in simulator.jobs)
+        if record is not None:
+            nodes = sizes[record.round_.time] = record.round_.cluster.num_nodes
+            assert all(n < nodes for job in record.round_.jobs for n, _ in job.placement)
+    assert {time: nodes for time, nodes in sizes.items() if nodes == 1}.keys() == {
+        time for time in sizes if 300 <= time < 900
+    }
+
+
+def test_a_policy_may_change_the_number_of_nodes() -> None:
+    """From the next round on; what ran on nodes that are gone stops."""
+
+    class Shrinking:
+        batch_sizes: BatchSizes = "requested"
+
+        def decide(self, round_: Round) -> Decision:
+            last = round_.cluster.num_nodes - 1
+            return Decision({job.name: ((last, 1),) for job in round_.jobs}, nodes=max(last, 1))
+
+    job = Submission("only", 0, "cifar10", 1, 512)
+    simulator = Simulator([job], profiled_applications(), Shrinking(), Setting(nodes=3))
+    sizes = []
+    for _ in range(4):
+        record = simulator.step()
+        assert record is not None
+        sizes.append(record.round_.cluster.num_nodes)
+    assert sizes == [3, 2, 1, 1]
+    assert simulator.jobs[0].placement == ((0, 1),)
+    assert simulator.jobs[0].restarts == 2
 
 
 @pytest.mark.parametrize(
@@ -188,7 +236,7 @@ def test_impossible_decisions_are_refused(
     """The sentence names the time, the item and what is wrong."""
 
     class Wrong:
-        adapts_batch_size = False
+        batch_sizes: BatchSizes = "requested"
 
         def decide(self, round_: Round) -> Decision:
             assert round_.cluster == Cluster.uniform(2, 4)
@@ -266,7 +314,7 @@ def test_policies_are_told_estimates_and_not_the_truth() -> None:
     seen: list[tuple[bool, int]] = []
 
     class Watcher:
-        adapts_batch_size = True
+        batch_sizes: BatchSizes = "goodput"
 
         def decide(self, round_: Round) -> Decision:
             (job,) = round_.jobs

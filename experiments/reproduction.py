@@ -1,0 +1,148 @@
+"""What a reproduction is: the replays it takes, the table they give, and its picture."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.application import profiled_applications
+from goodalloc.data.json_file import dump
+from goodalloc.data.workload import read_workload
+from goodalloc.data.workload_generator import draw_workload
+from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.replay_task import ReplayTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from goodalloc.data.application import Application
+    from goodalloc.data.workload import Submission
+    from goodalloc.data.workload_generator import Requests
+    from goodalloc.experiments.replay_task import Task
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for.
+
+    Parameters
+    ----------
+    folder
+        Where everything goes; replays that several reproductions need are shared.
+    workloads
+        Numbers of the published workloads, or seeds of drawn ones.
+    pollux
+        Names of the policies that stand for Pollux.
+    seeds
+        Seeds of the genetic algorithm.
+    artifact
+        The artifact's folder ``simulator``, with its ``traces`` and ``workloads``; None to draw.
+    gaps
+        Whether every decision is judged.
+    quick
+        Half the jobs.
+    """
+
+    folder: Path
+    workloads: tuple[int, ...] = (6,)
+    pollux: tuple[str, ...] = ("pollux",)
+    seeds: tuple[int, ...] = (0,)
+    artifact: Path | None = None
+    gaps: bool = False
+    quick: bool = False
+
+    @property
+    def traces(self) -> str | None:
+        """The folder of the measurements, None for the shipped profiles."""
+        return None if self.artifact is None else str(self.artifact / "traces")
+
+    @property
+    def applications(self) -> Mapping[str, Application]:
+        """The truth."""
+        if self.traces is None:
+            return profiled_applications()
+        from goodalloc.data.traces import measured_applications
+
+        return measured_applications(self.traces)
+
+    def workload(
+        self, number: int, requests: Requests = "tuned", load: float = 1.0
+    ) -> tuple[Submission, ...]:
+        """A published workload, or a drawn one.
+
+        Raises
+        ------
+        ValueError
+            If it cannot be read.
+        """
+        if self.artifact is not None:
+            name = "workloads" if requests == "tuned" else "workloads-realistic"
+            name += "" if load == 1.0 else f"-{load}"
+            jobs = read_workload(self.artifact / name / f"workload-{number}.csv")
+            return jobs[::2] if self.quick else jobs
+        return draw_workload(number, load=load / 2 if self.quick else load, requests=requests)
+
+    def seeds_of(self, policy: str) -> tuple[int, ...]:
+        """Seeds to replay a policy with: one is enough where nothing is random."""
+        return self.seeds if policy == "pollux-genetic" else self.seeds[:1]
+
+    def replay(self, policy: str, workload: tuple[Submission, ...], **options: Any) -> ReplayTask:
+        """A replay whose folder is named for what it is: equal replays share it.
+
+        Parameters
+        ----------
+        policy, workload
+            What is replayed.
+        options
+            Further fields of `ReplayTask`.
+        """
+        task = ReplayTask(
+            self.folder, policy, workload, traces=self.traces, gaps=self.gaps, **options
+        )
+        digest = hashlib.sha256(dump(task.description()).encode()).hexdigest()[:12]
+        return replace(task, folder=self.folder / "replays" / f"{policy}-{digest}")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A table or figure of Pollux's evaluation, or a study that goes beyond it.
+
+    Parameters
+    ----------
+    title
+        One line for people.
+    tasks
+        All work that has to be done first.
+    rows
+        The table, from the records of that work.
+    plot
+        The picture of the table, or of the records.
+    """
+
+    title: str
+    tasks: Callable[[Plan], Sequence[Task]]
+    rows: Callable[[Plan], Rows]
+    plot: Callable[[Plan, Rows], Figure]
+
+
+def estimate(values: Sequence[float]) -> dict[str, float]:
+    """Mean of independent values and half the width of its 95 % confidence interval (Student's t).
+
+    With one value the half-width is NaN.
+    """
+    from scipy.stats import t
+
+    found = np.asarray(values, dtype=float)
+    half = float("nan")
+    if found.size > 1:
+        error = found.std(ddof=1) / np.sqrt(found.size)
+        half = float(t.ppf(0.975, found.size - 1) * error)
+    return {"mean": rounded(float(found.mean())), "half_width": rounded(half)}
