@@ -191,7 +191,10 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_reproduce(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", help="table2, fig8a, fig8b, fig8c or all")
+    parser.add_argument(
+        "what",
+        help="table2, fig8a, fig8b, fig8c, or all of these; exactness, objectives, knowledge",
+    )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",
         help="what stands for Pollux (default: pollux, that is exact; also pollux-genetic)",

@@ -14,7 +14,7 @@ from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
-from goodalloc.experiments.reproduce import REPRODUCTIONS
+from goodalloc.experiments.reproduce import PUBLISHED, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.simulator import Setting
 from goodalloc.models.validation import require_choice
@@ -59,7 +59,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
     """Replay what a table or figure of Pollux's evaluation takes; published beside ours."""
-    names = tuple(REPRODUCTIONS) if arguments.what == "all" else (arguments.what,)
+    names = tuple(PUBLISHED) if arguments.what == "all" else (arguments.what,)
     require_choice("What to reproduce", arguments.what, ("all", *REPRODUCTIONS))
     pollux = _policies(arguments.policies)
     artifact = None if arguments.artifact is None else Path(arguments.artifact)
@@ -68,8 +68,8 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         folder, flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
         arguments.gaps, arguments.quick,
     )  # fmt: skip
-    tasks = {task.folder: task for name in names for task in REPRODUCTIONS[name].tasks(plan)}
-    _run(arguments, list(tasks.values()), folder)
+    tasks = dict.fromkeys(task for name in names for task in REPRODUCTIONS[name].tasks(plan))
+    _run(arguments, list(tasks), folder)
     texts, found = [], []
     for name in names:
         reproduction = REPRODUCTIONS[name]

@@ -11,10 +11,12 @@ import pandas as pd
 from goodalloc.experiments.plots import looks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 HOUR = 3600.0
 
@@ -57,41 +59,60 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
 
     figure = Figure(figsize=(11.0, 7.5), layout="constrained")
     (gpus, efficiency), (gap, completion) = figure.subplots(2, 2)
-    styles = looks(folders)
-    for index, (policy, folder) in enumerate(folders.items()):
-        look = {
-            **styles[policy], "linewidth": 1.4, "label": policy, "markersize": 4.5,
-            "markevery": (0.02 * (index + 1), 0.15),
-        }  # fmt: skip
-        rounds, jobs = pd.read_csv(folder / "rounds.csv"), pd.read_csv(folder / "jobs.csv")
-        hours = rounds.time / HOUR
-        gpus.plot(hours, _smooth(rounds.allocated_gpus), **look)
-        efficiency.plot(hours, _smooth(100 * rounds.efficiency), **look)
-        if rounds.gap.notna().any():
-            gap.plot(hours, _smooth(100 * rounds.gap), **look)
-        jct = np.sort(jobs.jct) / HOUR
-        completion.step(jct, 100 * np.arange(1, jct.size + 1) / jct.size, where="post", **look)
-    for axes, label in (
-        (gpus, "allocated GPUs"), (efficiency, "statistical efficiency (%)"),
-        (gap, "gap of the decision (%)"),
-    ):  # fmt: skip
-        axes.set_xlabel("time (h)")
-        axes.set_ylabel(label)
-        axes.set_ylim(bottom=0)
+    draw_over_time(gpus, folders, "allocated_gpus", "allocated GPUs")
+    draw_over_time(efficiency, folders, "efficiency", "statistical efficiency (%)", 100.0)
+    draw_over_time(gap, folders, "gap", "gap of the decision (%)", 100.0)
     gap.set_yscale("symlog", linthresh=0.01)
     gap.yaxis.set_major_formatter("{x:g}")
     gpus.set_title("moving averages over 30 decisions", fontsize="medium", loc="left")
+    for policy, look in curves(folders).items():
+        draw_distribution(completion, _completion_hours(folders[policy]), look)
     completion.set_xscale("log")
     completion.xaxis.set_major_formatter("{x:g}")
     completion.set_xlabel("job completion time (h)")
-    completion.set_ylabel("share of jobs (%)")
-    for axes in figure.axes:
-        axes.grid(color="0.9")
-        axes.set_axisbelow(True)
     figure.legend(*gpus.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
-def _smooth(series: pd.Series, rounds: int = 30) -> pd.Series:
-    """A moving average over half an hour of rounds: single rounds are too many to look at."""
-    return series.rolling(rounds, min_periods=1).mean()
+def _completion_hours(folder: Path) -> NDArray[np.float64]:
+    return pd.read_csv(folder / "jobs.csv").jct.to_numpy(float) / HOUR
+
+
+def curves(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """How the curve of each name looks; markers are set apart, so that they tell curves apart."""
+    return {
+        name: {
+            **look, "linewidth": 1.4, "label": name, "markersize": 4.5,
+            "markevery": (0.02 * (index + 1), 0.15),
+        }
+        for index, (name, look) in enumerate(looks(names).items())
+    }  # fmt: skip
+
+
+def draw_over_time(
+    ax: Axes, folders: Mapping[str, Path], column: str, label: str, factor: float = 1.0
+) -> None:
+    """A column of the rounds of every replay, as a moving average over half an hour of rounds."""
+    for name, look in curves(folders).items():
+        rounds = pd.read_csv(folders[name] / "rounds.csv")
+        if rounds[column].notna().any():
+            smooth = rounds[column].rolling(30, min_periods=1).mean()
+            ax.plot(rounds.time / HOUR, factor * smooth, **look)
+    ax.set_xlabel("time (h)")
+    ax.set_ylabel(label)
+    ax.set_ylim(bottom=0)
+    _rule(ax)
+
+
+def draw_distribution(ax: Axes, values: NDArray[np.float64], look: Mapping[str, Any]) -> None:
+    """The share of jobs with at most so much of something."""
+    ordered = np.sort(values)
+    share = 100 * np.arange(1, ordered.size + 1) / ordered.size
+    ax.step(ordered, share, where="post", **look)
+    ax.set_ylabel("share of jobs (%)")
+    _rule(ax)
+
+
+def _rule(ax: Axes) -> None:
+    ax.grid(color="0.9")
+    ax.set_axisbelow(True)

@@ -86,11 +86,7 @@ class ReplayTask:
     @property
     def applications(self) -> dict[str, Application]:
         """The truth."""
-        if self.traces is None:
-            return profiled_applications()
-        from goodalloc.data.traces import measured_applications
-
-        return measured_applications(self.traces)
+        return applications_of(self.traces)
 
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, for `Replay`."""
@@ -127,6 +123,15 @@ class ReplayTask:
             report(simulator.completed / len(simulator.jobs))
 
         Replay(simulator, self.folder, self.description(), judge).run(advanced)
+
+
+def applications_of(traces: str | None) -> dict[str, Application]:
+    """The truth: measurements in a folder, or the shipped profiles where there is none."""
+    if traces is None:
+        return profiled_applications()
+    from goodalloc.data.traces import measured_applications
+
+    return measured_applications(traces)
 
 
 def run_tasks(tasks: Sequence[Task], workers: int = 1, report: Report = lambda _: None) -> None:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.application import profiled_applications
 from goodalloc.data.json_file import dump
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.replay_task import ReplayTask
+from goodalloc.experiments.replay_task import ReplayTask, applications_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,11 +66,7 @@ class Plan:
     @property
     def applications(self) -> Mapping[str, Application]:
         """The truth."""
-        if self.traces is None:
-            return profiled_applications()
-        from goodalloc.data.traces import measured_applications
-
-        return measured_applications(self.traces)
+        return applications_of(self.traces)
 
     def workload(
         self, number: int, requests: Requests = "tuned", load: float = 1.0
