@@ -139,8 +139,8 @@ def read_gradient(folder: Path) -> tuple[dict[str, Any], float]:
     return gradient, float(ends[-1])
 
 
-def _errors(predicted: Floats, measured: Floats) -> dict[str, float]:
-    """Summarise relative errors."""
+def relative_errors(predicted: Floats, measured: Floats) -> dict[str, float]:
+    """Median, 90th percentile and maximum of abs(predicted / measured - 1)."""
     error = np.abs(predicted / measured - 1.0)
     return {
         "median": float(np.median(error)),
@@ -211,8 +211,8 @@ def _fit_errors(parameters: ThroughputParameters, table: Floats) -> dict[str, An
     nodes, replicas, atomic, gradient, step = table.T
     return {
         "observations": len(table),
-        "gradient_time": _errors(gradient_time(parameters, atomic), gradient),
-        "step_time": _errors(step_time(parameters, nodes, replicas, atomic, 0.0), step),
+        "gradient_time": relative_errors(gradient_time(parameters, atomic), gradient),
+        "step_time": relative_errors(step_time(parameters, nodes, replicas, atomic, 0.0), step),
     }
 
 

@@ -1,0 +1,139 @@
+"""What the pictures share that set the models of Pollux (OSDI'21) beside its measurements."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.profiles import load_profile
+from goodalloc.experiments.simulated_job import split_batch
+from goodalloc.models.throughput import ThroughputParameters, throughput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from goodalloc.data.application import Application, Spread
+    from goodalloc.models.goodput import BatchLimits
+
+    Floats = NDArray[np.float64]
+
+#: GPUs on each node of the published testbed.
+GPUS_PER_NODE = 4
+
+
+class Pass(NamedTuple):
+    """GPUs packed onto nodes, examples per GPU and pass, and accumulation steps."""
+
+    gpus: int
+    atomic_batch_size: int
+    accumulation_steps: int
+
+    @property
+    def batch_size(self) -> int:
+        """Examples of a step."""
+        return self.gpus * self.atomic_batch_size * (self.accumulation_steps + 1)
+
+
+def require_traces(traces: str | None, figure: int) -> Path:
+    """The folder of the measurements.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    if traces is None:
+        raise ValueError(
+            f"Figure {figure} compares with measurements; "
+            "expected the folder of the artifact (--artifact)."
+        )
+    return Path(traces)
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """State in one sentence what went wrong while traces were read.
+
+    Raises
+    ------
+    ValueError
+        If anything did.
+    """
+    try:
+        yield
+    except (OSError, LookupError, ValueError) as error:
+        raise ValueError(f"Folder '{folder}': cannot be read as traces ({error}).") from error
+
+
+def packed(gpus: int) -> Spread:
+    """GPUs on each node of as few nodes as possible."""
+    full, rest = divmod(gpus, GPUS_PER_NODE)
+    return (GPUS_PER_NODE,) * full + ((rest,) if rest else ())
+
+
+def plan_pass(batch: int, gpus: int, limits: BatchLimits, *, accumulates: bool = False) -> Pass:
+    """Split a total batch size over GPUs in as few passes as fit, rounded up."""
+    return Pass(gpus, *split_batch(batch, gpus, limits, accumulates=accumulates))
+
+
+def measured_throughput(application: Application, one: Pass) -> float:
+    """Examples per second as measured; linear between the measured atomic batch sizes.
+
+    Raises
+    ------
+    ValueError
+        If the pass is outside of what was measured.
+    """
+    step, synchronisation = application.step_times(packed(one.gpus), one.atomic_batch_size)
+    return float(one.batch_size / (step + one.accumulation_steps * (step - synchronisation)))
+
+
+def predicted_throughput(parameters: ThroughputParameters, passes: Sequence[Pass]) -> Floats:
+    """Examples per second by the model, one number a pass."""
+    gpus, atomic, accumulation = np.array(passes, dtype=float).reshape(-1, 3).T
+    nodes = np.ceil(gpus / GPUS_PER_NODE)
+    return np.asarray(throughput(parameters, nodes, gpus, atomic, accumulation))
+
+
+def two_rows(names: Sequence[str]) -> tuple[Figure, list[tuple[Axes, Axes]]]:
+    """A figure with two axes, one above the other, for every application."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.3 * len(names), 5.6), layout="constrained")
+    above, below = figure.subplots(2, len(names), squeeze=False)
+    for name, ax in zip(names, above, strict=True):
+        ax.set_title(load_profile(name).title, fontsize="small")
+    for ax in (*above, *below):
+        open_axes(ax)
+    return figure, list(zip(above, below, strict=True))
+
+
+def open_axes(ax: Axes) -> None:
+    """A grid behind the lines, and no box."""
+    ax.grid(color="0.9", linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize="small")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def logarithmic(ax: Axes, axis: str, base: int = 10) -> None:
+    """A logarithmic axis ("x" or "y") with plain numbers; thousands are k, millions M."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    if axis == "x":
+        ax.set_xscale("log", base=base)
+    else:
+        ax.set_yscale("log", base=base)
+    chosen = ax.xaxis if axis == "x" else ax.yaxis
+    if axis == "y":
+        chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    chosen.set_major_formatter(EngFormatter(sep="") if base == 10 else "{x:g}")
+    chosen.set_minor_formatter(NullFormatter())
