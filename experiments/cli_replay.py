@@ -59,11 +59,16 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
     """Replay what a table or figure of Pollux's evaluation takes; published beside ours."""
-    names = tuple(PUBLISHED) if arguments.what == "all" else (arguments.what,)
     require_choice("What to reproduce", arguments.what, ("all", *REPRODUCTIONS))
+    names = tuple(PUBLISHED) if arguments.what == "all" else (arguments.what,)
     pollux = _policies(arguments.policies)
     artifact = None if arguments.artifact is None else Path(arguments.artifact)
     folder = make_folder(arguments.out)
+    skipped = [
+        name for name in names
+        if arguments.what == "all" and artifact is None and REPRODUCTIONS[name].measured
+    ]  # fmt: skip
+    names = tuple(name for name in names if name not in skipped)
     plan = Plan(
         folder, flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
         arguments.gaps, arguments.quick,
@@ -82,6 +87,8 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
             save(reproduction.plot(plan, rows), folder / f"{name}.png")
         texts.append(f"{reproduction.title}\n\n{text_table(rows, columns)}")
         found += [{"reproduction": name, **row} for row in rows]
+    if skipped:
+        texts.append(f"left out, for they need --artifact: {', '.join(skipped)}")
     if arguments.quick:
         texts.append("quick: half the jobs, so compare the policies with each other only")
     texts.append(f"written to {folder}: a table and a picture of each, and the replays")

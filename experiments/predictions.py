@@ -9,23 +9,36 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.data.profiles import load_profile
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.simulated_job import split_batch
 from goodalloc.models.throughput import ThroughputParameters, throughput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from goodalloc.data.application import Application, Spread
+    from goodalloc.experiments.reproduction import Rows
     from goodalloc.models.goodput import BatchLimits
 
     Floats = NDArray[np.float64]
 
 #: GPUs on each node of the published testbed.
 GPUS_PER_NODE = 4
+
+
+def prediction(
+    title: str, rows: Callable[[str | None], Rows], plot: Callable[[str | None], Figure], *,
+    measured: bool = False,
+) -> Reproduction:  # fmt: skip
+    """A reproduction that takes no replays."""
+    return Reproduction(
+        title, lambda _: (), lambda plan: rows(plan.traces), lambda plan, _: plot(plan.traces),
+        measured,
+    )  # fmt: skip
 
 
 class Pass(NamedTuple):

@@ -121,12 +121,14 @@ class Replay:
         running = [job for job in jobs if job.placement]
         verdict = self.judge(record.round_, record.decision) if self.judge else ("", "", "")
         gpus = sum(job.replicas for job in running)
-        weight = sum(job.replicas * job.efficiency for job in running)
+        training = [job for job in running if job.efficiency]
+        known = sum(job.replicas for job in training)
+        weight = sum(job.replicas * job.efficiency for job in training)
         throughput = sum(job.throughput for job in running)
         goodput = sum(job.throughput * job.efficiency for job in running)
         self._write("rounds.csv", [(
             record.round_.time, len(jobs), len(running), record.round_.cluster.num_nodes, gpus,
-            record.restarts, weight / gpus if gpus else "", throughput, goodput, *verdict,
+            record.restarts, weight / known if known else "", throughput, goodput, *verdict,
         )])  # fmt: skip
         time = record.round_.time
         self._write("samples.csv", [(

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.fairness import FIGURE_7
+from goodalloc.experiments.predictions import prediction
 from goodalloc.experiments.published_cases import CASES, published_cases
 from goodalloc.experiments.studies import EXACTNESS, KNOWLEDGE, OBJECTIVES
+from goodalloc.experiments.throughput_plot import plot_fig3
+from goodalloc.experiments.throughput_prediction import fig3_rows
 from goodalloc.experiments.timelines import FIGURE_5, FIGURE_6
+from goodalloc.experiments.trade_off import fig1_rows, plot_fig1
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goodalloc.experiments.reproduction import Reproduction
 
-#: What was published: "all".
+#: What was published: "all". (Figure 4 is a drawing.)
 PUBLISHED: Mapping[str, Reproduction] = {
+    "fig1": prediction("Figure 1: batch size, GPUs and stage of training", fig1_rows, plot_fig1),
+    "fig2": prediction(
+        "Figure 2: statistical efficiency, measured and predicted",
+        fig2_rows,
+        plot_fig2,
+        measured=True,
+    ),
+    "fig3": prediction(
+        "Figure 3: throughput, measured and predicted", fig3_rows, plot_fig3, measured=True
+    ),
     "table2": published_cases("Table 2: policies on a testbed", CASES["table2"]),
     "fig5": FIGURE_5,
     "fig6": FIGURE_6,

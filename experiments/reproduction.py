@@ -120,12 +120,15 @@ class Reproduction:
         The table, from the records of that work.
     plot
         The picture of the table, or of the records.
+    measured
+        Whether it needs the measurements of the artifact.
     """
 
     title: str
     tasks: Callable[[Plan], Sequence[Task]]
     rows: Callable[[Plan], Rows]
     plot: Callable[[Plan, Rows], Figure]
+    measured: bool = False
 
 
 def estimate(values: Sequence[float]) -> dict[str, float]:
