@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.json_file import write_atomically
-from goodalloc.data.profiles import application_names
 from goodalloc.data.workload import Submission
 from goodalloc.experiments.replay_report import curves, draw_distribution, rounded
 from goodalloc.experiments.replay_task import applications_of
@@ -141,7 +140,8 @@ def _replays(plan: Plan) -> dict[str, list[ReplayTask]]:
 
 def _alone(plan: Plan) -> dict[str, AloneTask]:
     folder = plan.folder / "alone" / ("profiles" if plan.traces is None else "traces")
-    return {name: AloneTask(folder, name, plan.traces) for name in application_names()}
+    names = sorted({job.application for n in plan.workloads for job in plan.workload(n)})
+    return {name: AloneTask(folder, name, plan.traces) for name in names}
 
 
 def _tasks(plan: Plan) -> list[Task]:

@@ -273,3 +273,22 @@ def test_the_table_is_computed_once_and_cannot_be_changed() -> None:
     for array in (table.moved, table.kept):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
+
+
+def test_a_weight_multiplies_the_speedup_of_its_job() -> None:
+    """And nothing else: the floor and the other jobs stay as they are."""
+    plain = generate(0, 8, 4)
+    jobs = (plain.jobs[0].replace(weight=3.0), *plain.jobs[1:])
+    heavy = Instance(plain.cluster, jobs, plain.rules)
+    floor = plain.rules.floor
+    once, thrice = utility_table(plain).moved - floor, utility_table(heavy).moved - floor
+    np.testing.assert_allclose(thrice[0], 3.0 * once[0], rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(thrice[1:], once[1:])
+
+
+def test_against_one_gpu_the_speedup_on_one_gpu_is_one() -> None:
+    """For jobs with a model and for those that never ran, whatever the fair share."""
+    instance = wide_round("one_gpu")
+    assert instance.fair_share > 1
+    instance = Instance(instance.cluster, (*instance.jobs, Job("new")), instance.rules)
+    np.testing.assert_allclose(speedup_table(instance)[:, 0, 1], 1.0)

@@ -9,16 +9,35 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from goodalloc.data.workload import write_workload
-from goodalloc.data.workload_generator import draw_workload
+from goodalloc.data.workload import Submission, write_workload
+from goodalloc.data.workload_generator import Requests, draw_workload
 from goodalloc.experiments import reproduce
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, published_cases
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.reproduce import REPRODUCTIONS
-from goodalloc.experiments.reproduction import Plan, estimate
+from goodalloc.experiments.reproduction import Plan, Reproduction, estimate
 from tests.test_replay import SAME
 from tests.test_simulator import SHORT, SMALL
+
+
+def carry_out(reproduction: Reproduction, folder: Path, workloads: tuple[int, ...] = (1,)) -> Plan:
+    """Do all that a reproduction takes, on few short jobs, with a queue in place of Pollux."""
+    plan = TinyPlan(folder, workloads, ("fifo",))
+    for task in dict.fromkeys(reproduction.tasks(plan)):
+        task.run(lambda _: None)
+    return plan
+
+
+class TinyPlan(Plan):
+    """Draws workloads of three short jobs, whatever the load."""
+
+    def workload(
+        self, number: int, requests: Requests = "tuned", load: float = 1.0
+    ) -> tuple[Submission, ...]:
+        """Another one for every number."""
+        drawn = draw_workload(number, jobs=30, requests=requests)
+        return tuple(job for job in drawn if job.application in {"ncf", "cifar10"})[:3]
 
 
 @pytest.mark.parametrize("name", list(CASES))
