@@ -194,7 +194,7 @@ def _add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         help="table2, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, or all of these; "
-        "exactness, objectives, knowledge",
+        "exactness, scale, objectives, knowledge",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",

@@ -8,7 +8,7 @@ from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.predictions import prediction
 from goodalloc.experiments.published_cases import CASES, published_cases
-from goodalloc.experiments.studies import EXACTNESS, KNOWLEDGE, OBJECTIVES
+from goodalloc.experiments.studies import EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from goodalloc.experiments.throughput_plot import plot_fig3
 from goodalloc.experiments.throughput_prediction import fig3_rows
 from goodalloc.experiments.timelines import FIGURE_5, FIGURE_6
@@ -43,6 +43,7 @@ PUBLISHED: Mapping[str, Reproduction] = {
 #: Questions that were not; hours each on several workloads.
 STUDIES: Mapping[str, Reproduction] = {
     "exactness": EXACTNESS,
+    "scale": SCALE,
     "objectives": OBJECTIVES,
     "knowledge": KNOWLEDGE,
 }

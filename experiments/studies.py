@@ -16,9 +16,16 @@ EXACTNESS = paired_study(
     "What deciding every round exactly changes",
     [
         Pair(scenario, EXACT, other)
-        for scenario in (*LOADS, *DISTURBED, LARGE)
+        for scenario in (*LOADS, *DISTURBED)
         for other in (GENETIC, UNTIED)
     ],
+    gaps=True,
+)
+
+#: And on four times the cluster with four times the jobs?
+SCALE = paired_study(
+    "What deciding every round exactly changes on a larger cluster",
+    [Pair(LARGE, EXACT, other) for other in (GENETIC, UNTIED)],
     gaps=True,
 )
 
