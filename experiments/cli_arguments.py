@@ -146,7 +146,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
         help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
-        "tiresias-gittins, fifo, srtf, equal)",
+        "pollux-goodput, pollux-remaining, pollux-untied, tiresias-gittins, fifo, srtf, equal)",
     )  # fmt: skip
     parser.add_argument(
         "--load", type=number(0.0), help="of a drawn workload: jobs / 160 (default: 1)"
@@ -172,6 +172,15 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interference-avoidance", action=argparse.BooleanOptionalAction, default=True,
         help="Pollux: at most one distributed job a node (default: yes)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--outages", type=outage, nargs="+", default=[], metavar="FROM-TO:NODES",
+        help="nodes that are missing from one second to another, as 3600-7200:4",
+    )  # fmt: skip
+    parser.add_argument(
+        "--knowledge", default="explored",
+        help="what jobs know when they start: explored (nothing), history (what finished jobs of "
+        "their application measured) or profiled (default: explored)",
     )  # fmt: skip
     parser.add_argument(
         "--power", type=any_number, default=-1.0, help="Pollux's power of the mean (default: -1)"
@@ -316,6 +325,15 @@ def seeds(text: str) -> tuple[int, ...]:
             )
         found.extend(range(low, high + 1))
     return tuple(found)
+
+
+def outage(text: str) -> tuple[int, int, int]:
+    """A type of argument: first and last second and the number of nodes, as 3600-7200:4."""
+    times, colon, nodes = text.partition(":")
+    start, dash, end = times.partition("-")
+    if not colon or not dash:
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected FROM-TO:NODES")
+    return whole(0)(start), whole(1)(end), whole(1)(nodes)
 
 
 def group(text: str) -> tuple[str, int, int]:

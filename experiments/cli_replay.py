@@ -16,7 +16,7 @@ from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
 from goodalloc.experiments.reproduce import PUBLISHED, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
-from goodalloc.experiments.simulator import Setting
+from goodalloc.experiments.simulator import Outage, Setting
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.result_file import csv_text
 
@@ -34,7 +34,8 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     workload = _workload(arguments)
     setting = Setting(
         arguments.nodes, arguments.gpus_per_node, arguments.interval, arguments.restart_delay,
-        arguments.interference,
+        arguments.interference, tuple(Outage(*outage) for outage in arguments.outages),
+        arguments.knowledge,
     )  # fmt: skip
     folder = make_folder(arguments.out)
     tasks = [

@@ -5,7 +5,7 @@ The folder holds (schema in data/FORMAT.md)
 - ``rounds.csv``: one row a round: who ran, on how many GPUs, how good the decision was;
 - ``samples.csv``: one row an active job and round;
 - ``jobs.csv``: one row a job, when all are complete;
-- ``timing.csv``: wall time of every decision, the only file that differs between equal replays;
+- ``timing.csv``: wall times, the only file that differs between equal replays;
 - ``checkpoint.pickle``: the state, replaced every so many rounds and removed at the end.
 
 A killed replay goes on from its checkpoint: what was written after it is cut off and written again.
@@ -43,7 +43,7 @@ JOB_COLUMNS = (
     "job", "application", "submission", "start", "completion", "jct", "restarts",
     "attained_service",
 )  # fmt: skip
-TIMING_COLUMNS = ("time", "decision_seconds")
+TIMING_COLUMNS = ("time", "decision_seconds", "round_seconds")
 
 #: Files that grow row by row.
 GROWING = {"rounds.csv": ROUND_COLUMNS, "samples.csv": SAMPLE_COLUMNS, "timing.csv": TIMING_COLUMNS}
@@ -135,7 +135,7 @@ class Replay:
             time, job.submission.name, job.submission.application, job.epoch, job.progress,
             job.replicas, len(job.spread), job.batch_size, job.efficiency, job.restarts or 0,
         ) for job in jobs])  # fmt: skip
-        self._write("timing.csv", [(time, record.seconds)])
+        self._write("timing.csv", [(time, record.decision_seconds, record.round_seconds)])
 
     def _job_rows(self) -> Iterable[tuple[object, ...]]:
         for job in self.simulator.jobs:

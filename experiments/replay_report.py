@@ -28,7 +28,7 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
     published.
     """
     jobs, rounds = pd.read_csv(folder / "jobs.csv"), pd.read_csv(folder / "rounds.csv")
-    seconds = pd.read_csv(folder / "timing.csv").decision_seconds
+    timing = pd.read_csv(folder / "timing.csv")
     weight = rounds.allocated_gpus.sum()
     efficiency = (rounds.efficiency * rounds.allocated_gpus).sum() / weight if weight else math.nan
     row = {
@@ -41,7 +41,9 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
         "efficiency": float(efficiency),
         "mean_gap": float(rounds.gap.mean()),
         "worst_gap": float(rounds.gap.max()),
-        "decision_ms": 1000.0 * float(seconds.mean()),
+        "decision_ms": 1000.0 * float(timing.decision_seconds.mean()),
+        "worst_decision_ms": 1000.0 * float(timing.decision_seconds.max()),
+        "replay_seconds": float(timing.round_seconds.sum()),
     }
     return {
         key: rounded(value) if isinstance(value, float) else value for key, value in row.items()

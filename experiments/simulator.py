@@ -92,15 +92,16 @@ class RoundRecord(NamedTuple):
         What the policy saw, and when.
     decision
         What it wanted.
-    seconds
-        Wall time of the decision.
+    decision_seconds, round_seconds
+        Wall time of the decision, and of all that the round took.
     restarts
         Jobs whose placement changed to another one.
     """
 
     round_: Round
     decision: Decision
-    seconds: float
+    decision_seconds: float
+    round_seconds: float
     restarts: int
 
 
@@ -217,6 +218,7 @@ class Simulator:
         ValueError
             If the decision is impossible, or no job made progress for `PATIENCE` rounds.
         """
+        start = time.perf_counter()
         self._advance()
         self.time += self.setting.interval
         self._resize()
@@ -233,7 +235,8 @@ class Simulator:
         check_decision(round_, decision)
         self._wanted_nodes = decision.nodes or self._wanted_nodes
         self._require_progress(active)
-        return RoundRecord(round_, decision, seconds, self._apply(active, decision))
+        restarts = self._apply(active, decision)
+        return RoundRecord(round_, decision, seconds, time.perf_counter() - start, restarts)
 
     def _resize(self) -> None:
         """Give the cluster the nodes it has now; jobs on those that are gone stop."""
