@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.application import profiled_applications
@@ -11,11 +13,11 @@ from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.replay import Replay
 from goodalloc.experiments.simulator import Setting, Simulator
 from goodalloc.experiments.version import library_version
+from goodalloc.experiments.workers import ALONE, Workers, map_unordered
 from goodalloc.models.rules import OSDI21
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from goodalloc.data.application import Application
     from goodalloc.data.workload import Submission
@@ -76,6 +78,11 @@ class ReplayTask:
 
         return measured_applications(self.traces)
 
+    def absolute(self) -> ReplayTask:
+        """The same with absolute paths, for processes that stand elsewhere."""
+        traces = None if self.traces is None else str(Path(self.traces).absolute())
+        return replace(self, folder=self.folder.absolute(), traces=traces)
+
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, for `Replay`."""
         setting = self.setting
@@ -109,30 +116,30 @@ def run_task(task: ReplayTask, report: Callable[[Simulator], None] = lambda _: N
 
 
 def run_tasks(
-    tasks: Sequence[ReplayTask], workers: int = 1, report: Callable[[float], None] = lambda _: None
-) -> None:
-    """Replay tasks, so many at a time in processes of their own.
+    tasks: Sequence[ReplayTask], workers: Workers = ALONE,
+    report: Callable[[float], None] = lambda _: None,
+) -> None:  # fmt: skip
+    """Replay tasks, several at a time in processes of their own or on a cluster.
 
     Parameters
     ----------
     tasks
         The replays; those that are finished already take no time.
     workers
-        Processes; with one everything runs in this process.
+        Who replays; one local process is this one. All must see the folders of the tasks.
     report
         Is told how many replays have been done since it was told last, fractions included.
 
     Raises
     ------
     ValueError
-        As `run_task`.
+        As `run_task` and `map_unordered`.
     """
-    if workers > 1:
-        from joblib import Parallel, delayed
-
-        parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-        for _ in parallel(delayed(run_task)(task) for task in tasks):
-            report(1.0)
+    if workers != ALONE:
+        anywhere = [task.absolute() for task in tasks]
+        with contextlib.closing(map_unordered(run_task, anywhere, workers)) as finished:
+            for _ in finished:
+                report(1.0)
         return
     for task in tasks:
         done = 0.0

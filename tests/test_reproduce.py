@@ -12,6 +12,7 @@ from goodalloc.experiments import reproduce
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.reproduce import AVERAGE, REPRODUCTIONS, Case, Plan
+from goodalloc.experiments.workers import ALONE, Workers
 from tests.test_replay import SAME
 from tests.test_simulator import SHORT, SMALL
 
@@ -88,9 +89,9 @@ def test_workers_write_the_same_bytes_as_one_process(tmp_path: Path) -> None:
         ]
 
     shares: list[float] = []
-    run_tasks(tasks("alone"), 1, shares.append)
+    run_tasks(tasks("alone"), ALONE, shares.append)
     assert sum(shares) == pytest.approx(2.0)
-    run_tasks(tasks("workers"), 2)
+    run_tasks(tasks("workers"), Workers(2))
     for policy in ("tiresias", "fifo"):
         for name in SAME:
             one, other = (tmp_path / folder / policy / name for folder in ("alone", "workers"))
