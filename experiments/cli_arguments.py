@@ -185,6 +185,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         help="prove how far every decision is from the best by Pollux's objective (default: yes)",
     )  # fmt: skip
     _add_workers(parser)
+    parser.add_argument("--parquet", action="store_true", help="write the records as Parquet too")
     parser.add_argument(
         "--out",
         metavar="FOLDER",

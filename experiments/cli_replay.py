@@ -10,7 +10,9 @@ from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.cli_experiments import drawing, progress_bar
 from goodalloc.experiments.cli_output import Output, flat, make_folder
+from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.policies import POLICIES
+from goodalloc.experiments.replay_parquet import write_parquet
 from goodalloc.experiments.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
     """Replay a workload under several policies; each goes on from where it was stopped."""
+    if arguments.parquet:
+        require_extra("parquet", "Argument --parquet")
     policies = _policies(arguments.policies)
     workload = _workload(arguments)
     setting = Setting(
@@ -44,6 +48,9 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     ]  # fmt: skip
     _run(arguments, tasks, folder)
     folders = {name: folder / name for name in policies}
+    if arguments.parquet:
+        for target in folders.values():
+            write_parquet(target)
     rows = [summarise(name, target) for name, target in folders.items()]
     columns = tuple(rows[0])
     write_atomically(folder / "summary.csv", csv_text(rows, columns))
