@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from goodalloc.data.json_file import write_atomically
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
-from goodalloc.experiments.cli_experiments import drawing, progress_bar
+from goodalloc.experiments.cli_experiments import drawing
 from goodalloc.experiments.cli_output import Output, flat, make_folder
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.policies import POLICIES
+from goodalloc.experiments.progress import progress_bar
 from goodalloc.experiments.replay_parquet import write_parquet
 from goodalloc.experiments.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
@@ -116,7 +117,7 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
 def _run(arguments: argparse.Namespace, tasks: Sequence[ReplayTask], folder: Path) -> None:
     """Run the replays under a progress bar; an interrupt says how to go on."""
     try:
-        with progress_bar(len(tasks), quiet=arguments.json) as bar:
+        with progress_bar(arguments.command, len(tasks), quiet=arguments.json) as bar:
             run_tasks(tasks, arguments.workers, bar.update)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
