@@ -3,7 +3,10 @@
 import argparse
 import math
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.workers import Workers
 
 #: Where each command lives; loaded only when it is called, so that starting up stays fast.
 COMMANDS = {
@@ -191,6 +194,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         help="prove how far every decision is from the best by Pollux's objective (default: yes)",
     )  # fmt: skip
     _add_workers(parser)
+    parser.add_argument("--parquet", action="store_true", help="write the records as Parquet too")
     parser.add_argument(
         "--out",
         metavar="FOLDER",
@@ -234,8 +238,10 @@ def _add_reproduce(parser: argparse.ArgumentParser) -> None:
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--workers", type=whole(1, 1024), default=1, help="replays at a time (default: 1)"
-    )
+        "--workers", type=workers, default="1",
+        help="replays at a time (default: 1), or the cluster that runs them: "
+        "dask:tcp://host:8786, dask:SCHEDULERFILE, ray:auto, ray:host:6379, ray:ray://host:10001",
+    )  # fmt: skip
 
 
 def _add_grid(parser: argparse.ArgumentParser, solvers: str) -> None:
@@ -302,6 +308,16 @@ def whole(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def workers(text: str) -> "Workers":
+    """A type of argument: a number of processes, or a cluster of Dask or Ray."""
+    from goodalloc.experiments.workers import parse_workers
+
+    try:
+        return parse_workers(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from goodalloc.experiments.gap import (
     typed_rows,
     unpack_history,
 )
+from goodalloc.experiments.progress import progress_bar
 from goodalloc.experiments.report import (
     GAP_SHIFT,
     SECONDS_SHIFT,
@@ -37,13 +37,6 @@ from goodalloc.solvers.stop import Stop
 SOLVED_GAP = 0.01
 
 
-def progress_bar(total: int, *, quiet: bool) -> Any:
-    """A bar on standard error; silent where that is no terminal."""
-    from tqdm import tqdm
-
-    return tqdm(total=total, disable=True if quiet else None, file=sys.stderr, leave=False)
-
-
 def compare_command(arguments: argparse.Namespace) -> Output:
     """Decide an instance with several solvers and seeds."""
     instance = find_instance(arguments.file)
@@ -52,7 +45,7 @@ def compare_command(arguments: argparse.Namespace) -> Output:
     check_solvers(solvers)
     folder = None if arguments.out is None else make_folder(arguments.out)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
-    with progress_bar(len(solvers) * len(seeds), quiet=arguments.json) as bar:
+    with progress_bar(arguments.command, len(solvers) * len(seeds), quiet=arguments.json) as bar:
         results = compare(instance, solvers, seeds, stop=stop, report=lambda _: bar.update())
     rows = [result_summary(instance, result) for result in results]
     text = f"{instance.name}\n\n{text_table(rows, SUMMARY_COLUMNS)}"
@@ -97,7 +90,7 @@ def gap_command(arguments: argparse.Namespace) -> Output:
     folder = make_folder(arguments.out)
     table = folder / "gap.csv"
     note = ""
-    with progress_bar(len(plan.tasks()), quiet=arguments.json) as bar:
+    with progress_bar(arguments.command, len(plan.tasks()), quiet=arguments.json) as bar:
         try:
             rows = run_gap(plan, table, report=lambda _: bar.update())
         except KeyboardInterrupt:
@@ -179,7 +172,8 @@ def demo_command(arguments: argparse.Namespace) -> Output:
 
     solvers = DEMO_SOLVERS if arguments.solvers is None else flat(arguments.solvers)
     folder = make_folder(arguments.out)
-    with progress_bar(len(DEMO_INSTANCES) * len(solvers), quiet=arguments.json) as bar:
+    runs = len(DEMO_INSTANCES) * len(solvers)
+    with progress_bar(arguments.command, runs, quiet=arguments.json) as bar:
         rounds = run_demo(
             solvers=solvers, seconds=arguments.seconds, seed=arguments.seed,
             report=lambda _: bar.update(),

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from goodalloc.data.json_file import write_atomically
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
-from goodalloc.experiments.cli_experiments import drawing, progress_bar
+from goodalloc.experiments.cli_experiments import drawing
 from goodalloc.experiments.cli_output import Output, flat, make_folder
+from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.policies import POLICIES
+from goodalloc.experiments.progress import progress_bar
+from goodalloc.experiments.replay_parquet import write_parquet
 from goodalloc.experiments.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
     """Replay a workload under several policies; each goes on from where it was stopped."""
+    if arguments.parquet:
+        require_extra("parquet", "Argument --parquet")
     policies = _policies(arguments.policies)
     workload = _workload(arguments)
     setting = Setting(
@@ -38,15 +43,19 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         arguments.knowledge,
     )  # fmt: skip
     folder = make_folder(arguments.out)
+    traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
     tasks = [
         ReplayTask(
-            folder / name, name, workload, setting, arguments.traces, arguments.power,
+            folder.absolute() / name, name, workload, setting, traces, arguments.power,
             arguments.interference_avoidance, arguments.seed, arguments.seconds, arguments.gaps,
         )
         for name in policies
     ]  # fmt: skip
     _run(arguments, tasks, folder)
     folders = {name: folder / name for name in policies}
+    if arguments.parquet:
+        for target in folders.values():
+            write_parquet(target)
     rows = [summarise(name, target) for name, target in folders.items()]
     columns = tuple(rows[0])
     write_atomically(folder / "summary.csv", csv_text(rows, columns))
@@ -63,7 +72,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     require_choice("What to reproduce", arguments.what, ("all", *REPRODUCTIONS))
     names = tuple(PUBLISHED) if arguments.what == "all" else (arguments.what,)
     pollux = _policies(arguments.policies)
-    artifact = None if arguments.artifact is None else Path(arguments.artifact)
+    artifact = None if arguments.artifact is None else Path(arguments.artifact).absolute()
     folder = make_folder(arguments.out)
     skipped = [
         name for name in names
@@ -71,7 +80,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     ]  # fmt: skip
     names = tuple(name for name in names if name not in skipped)
     plan = Plan(
-        folder, flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
+        folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
         arguments.gaps, arguments.quick,
     )  # fmt: skip
     tasks = dict.fromkeys(task for name in names for task in REPRODUCTIONS[name].tasks(plan))
@@ -118,7 +127,7 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
 def _run(arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path) -> None:
     """Run the replays under a progress bar; an interrupt says how to go on."""
     try:
-        with progress_bar(len(tasks), quiet=arguments.json) as bar:
+        with progress_bar(arguments.command, len(tasks), quiet=arguments.json) as bar:
             run_tasks(tasks, arguments.workers, bar.update)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

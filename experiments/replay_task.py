@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +13,7 @@ from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.replay import Replay
 from goodalloc.experiments.simulator import Setting, Simulator
 from goodalloc.experiments.version import library_version
+from goodalloc.experiments.workers import ALONE, Workers, map_unordered
 from goodalloc.models.rules import OSDI21
 
 if TYPE_CHECKING:
@@ -134,29 +136,30 @@ def applications_of(traces: str | None) -> dict[str, Application]:
     return measured_applications(traces)
 
 
-def run_tasks(tasks: Sequence[Task], workers: int = 1, report: Report = lambda _: None) -> None:
-    """Do tasks, so many at a time in processes of their own.
+def run_tasks(
+    tasks: Sequence[Task], workers: Workers = ALONE, report: Report = lambda _: None
+) -> None:
+    """Do tasks, several at a time in processes of their own or on a cluster.
 
     Parameters
     ----------
     tasks
         What to do; what is done already takes no time.
     workers
-        Processes; with one everything runs in this process.
+        Who does it; one local process is this one. All must see the folders of the tasks, whose
+        paths are absolute unless they are this process's.
     report
         Is told how many tasks have been done since it was told last, fractions included.
 
     Raises
     ------
     ValueError
-        As the tasks.
+        As the tasks and `map_unordered`.
     """
-    if workers > 1:
-        from joblib import Parallel, delayed
-
-        parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-        for _ in parallel(delayed(_run)(task) for task in tasks):
-            report(1.0)
+    if workers != ALONE:
+        with contextlib.closing(map_unordered(_run, tasks, workers)) as finished:
+            for _ in finished:
+                report(1.0)
         return
     for task in tasks:
         done = 0.0

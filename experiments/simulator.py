@@ -105,12 +105,12 @@ class RoundRecord(NamedTuple):
     restarts: int
 
 
-#: Rounds without any progress after which a replay is given up.
-PATIENCE = 1000
+#: Rounds, each with a restart, without any progress after which a replay is given up.
+PATIENCE = 100
 
 #: What a checkpoint keeps of a simulator.
 _STATE = (
-    "time", "jobs", "policy", "cluster", "_wanted_nodes", "_pool", "_progress", "_idle_rounds",
+    "time", "jobs", "policy", "cluster", "_wanted_nodes", "_pool", "_progress", "_last_progress",
 )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ class Simulator:
     jobs: list[SimulatedJob] = field(init=False)
     cluster: Cluster = field(init=False)
     _progress: float = field(default=0.0, init=False)
-    _idle_rounds: int = field(default=0, init=False)
+    _last_progress: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         check_workload(self.workload)
@@ -216,7 +216,7 @@ class Simulator:
         Raises
         ------
         ValueError
-            If the decision is impossible, or no job made progress for `PATIENCE` rounds.
+            If the decision is impossible, or no job has made progress for long.
         """
         start = time.perf_counter()
         self._advance()
@@ -224,6 +224,7 @@ class Simulator:
         self._resize()
         active = self.active
         if not active:
+            self._last_progress = self.time
             return None
         for job in active:
             if job.restarts is None and not job.profile:
@@ -252,18 +253,17 @@ class Simulator:
     def _require_progress(self, active: Sequence[SimulatedJob]) -> None:
         """Refuse to go on for ever under a policy that lets no job run."""
         progress = sum(job.progress for job in self.jobs)
-        new = any(job.submission.time > self.time - self.setting.interval for job in active)
         outage = any(self.time < end for _, end, _ in self.setting.outages)
-        if progress > self._progress or new or outage:
-            self._progress, self._idle_rounds = progress, 0
+        if progress > self._progress or outage:
+            self._progress, self._last_progress = progress, self.time
             return
-        self._idle_rounds += 1
-        if self._idle_rounds >= PATIENCE:
+        idle = self.time - self._last_progress
+        if idle > PATIENCE * (self.setting.interval + self.setting.restart_delay):
             job = next((job for job in active if not job.placement), active[0])
             raise ValueError(
                 f"Job '{job.submission.name}' asks for {job.submission.replicas} GPUs and the "
-                f"cluster has {self.cluster.num_gpus}; no job made progress in the {PATIENCE} "
-                f"rounds up to {self.time} s."
+                f"cluster has {self.cluster.num_gpus}; no job made progress in the last {idle} s "
+                f"up to {self.time} s."
             )
 
     def observe(self, active: Sequence[SimulatedJob]) -> Round:

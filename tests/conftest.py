@@ -44,10 +44,15 @@ def reference() -> Path:
 
 
 @pytest.fixture(scope="session")
-def run_python() -> RunPython:
-    """Run Python in a new process that imports the same goodalloc as the tests do."""
+def environment() -> dict[str, str]:
+    """Environment of a new process that imports the same goodalloc as the tests do."""
     importable = str(Path(goodalloc.models.__path__[0]).parent.parent)
-    environment = os.environ | {"PYTHONPATH": importable, "MPLBACKEND": "Agg"}
+    return os.environ | {"PYTHONPATH": importable, "MPLBACKEND": "Agg"}
+
+
+@pytest.fixture(scope="session")
+def run_python(environment: dict[str, str]) -> RunPython:
+    """Run Python in a new process that imports the same goodalloc as the tests do."""
 
     def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -17,6 +17,7 @@ from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, publishe
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.reproduce import REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan, Reproduction, estimate
+from goodalloc.experiments.workers import ALONE, Workers
 from tests.test_replay import SAME
 from tests.test_simulator import SHORT, SMALL
 
@@ -144,9 +145,9 @@ def test_workers_write_the_same_bytes_as_one_process(tmp_path: Path) -> None:
         ]
 
     shares: list[float] = []
-    run_tasks(tasks("alone"), 1, shares.append)
+    run_tasks(tasks("alone"), ALONE, shares.append)
     assert sum(shares) == pytest.approx(2.0)
-    run_tasks(tasks("workers"), 2)
+    run_tasks(tasks("workers"), Workers(2))
     for policy in ("tiresias", "fifo"):
         for name in SAME:
             one, other = (tmp_path / folder / policy / name for folder in ("alone", "workers"))

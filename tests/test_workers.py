@@ -1,0 +1,181 @@
+"""Replays on local processes and on clusters of Dask and Ray: the same bytes, or one sentence."""
+
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from goodalloc.experiments.cli import main
+from goodalloc.experiments.extras import MODULES
+from goodalloc.experiments.replay_task import ReplayTask, run_tasks
+from goodalloc.experiments.workers import ALONE, Workers, map_unordered, parse_workers
+from tests.test_replay import SAME
+from tests.test_simulator import SHORT, SMALL
+
+#: Programs that start a cluster, print its address, and end with their standard input.
+CLUSTERS = {
+    "dask": """
+import sys
+from distributed import LocalCluster
+
+with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+    print(cluster.scheduler_address, flush=True)
+    sys.stdin.read()
+""",
+    "ray": """
+import sys
+import ray
+
+with ray.init("local", num_cpus=2, include_dashboard=False) as cluster:
+    print(cluster.address_info["gcs_address"], flush=True)
+    sys.stdin.read()
+""",
+}
+
+#: Ray's: it neither reports to its makers nor leaves a token in the home directory.
+SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+
+
+@pytest.fixture(scope="module", params=CLUSTERS)
+def cluster(request: pytest.FixtureRequest, environment: dict[str, str]) -> Iterator[Workers]:
+    """A cluster of two workers on this machine, in processes that are not the tests'."""
+    kind = request.param
+    pytest.importorskip(MODULES[kind], reason=f"needs goodalloc[{kind}]")
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", CLUSTERS[kind]], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True, env=environment | SETTINGS,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        yield parse_workers(f"{kind}:{process.stdout.readline().strip()}")
+        process.communicate()
+
+
+def replay_tasks(folder: Path) -> list[ReplayTask]:
+    """Two tiny replays."""
+    return [
+        ReplayTask(folder / policy, policy, SHORT, SMALL, gaps=False)
+        for policy in ("tiresias", "fifo")
+    ]
+
+
+def test_a_cluster_writes_the_same_bytes_as_one_process(cluster: Workers, tmp_path: Path) -> None:
+    """Every replay is reported once, and its records do not tell who made them."""
+    run_tasks(replay_tasks(tmp_path / "alone"))
+    done: list[float] = []
+    run_tasks(replay_tasks(tmp_path / "cluster"), cluster, done.append)
+    assert done == [1.0, 1.0]
+    for task in replay_tasks(Path()):
+        for name in SAME:
+            one, other = (tmp_path / who / task.folder / name for who in ("alone", "cluster"))
+            assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("workers", [ALONE, Workers(2)], ids=["alone", "processes"])
+def test_a_complaint_of_a_process_arrives_as_it_is(workers: Workers, tmp_path: Path) -> None:
+    """A replay that is refused by a process is refused in the same words here."""
+    check_complaint(workers, tmp_path)
+
+
+def test_a_complaint_of_a_cluster_arrives_as_it_is(cluster: Workers, tmp_path: Path) -> None:
+    """A replay that is refused by a cluster is refused in the same words here."""
+    check_complaint(cluster, tmp_path)
+
+
+def check_complaint(workers: Workers, folder: Path) -> None:
+    """One of two replays finds its folder taken by another."""
+    tasks = replay_tasks(folder)
+    tasks[1].folder.mkdir(parents=True)
+    (tasks[1].folder / "replay.json").write_text("another")
+    with pytest.raises(
+        ValueError, match=r"^Folder '.*' holds another replay \(see .*\.$"
+    ) as caught:
+        run_tasks(tasks, workers)
+    assert type(caught.value) is ValueError
+
+
+def test_a_cluster_is_left_in_the_middle(cluster: Workers) -> None:
+    """What waits is not begun any more: the two workers are free at once, or after a nap."""
+    begin = time.perf_counter()
+    with closing(map_unordered(time.sleep, [0.0, *[4.0] * 10], cluster)) as results:
+        assert next(results) is None
+    assert [*map_unordered(abs, [-1], cluster)] == [1]
+    assert time.perf_counter() - begin < 12.0
+
+
+@pytest.mark.parametrize(
+    ("text", "workers"),
+    [
+        ("1", ALONE),
+        ("4", Workers(4)),
+        ("dask:tcp://host:8786", Workers(kind="dask", address="tcp://host:8786")),
+        ("dask:host:8786", Workers(kind="dask", address="host:8786")),
+        ("ray:auto", Workers(kind="ray", address="auto")),
+        ("ray:[::1]:6379", Workers(kind="ray", address="[::1]:6379")),
+        ("ray:ray://host:10001", Workers(kind="ray", address="ray://host:10001")),
+    ],
+)
+def test_workers_are_named_in_one_word(
+    text: str, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number, or a cluster and its address; nothing is asked of the cluster yet."""
+    monkeypatch.setattr("goodalloc.experiments.workers.require_extra", lambda *_: None)
+    assert parse_workers(text) == workers
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("0", "Number of workers is 0; expected an integer of at least 1 and at most 1024"),
+        ("many", "got 'many'; expected a whole number, 1 to 1024, dask:ADDRESS or ray:ADDRESS"),
+        ("slurm:host:1", "got 'slurm:host:1'"),
+        ("dask:", "Cluster 'dask:' has no address; expected host:port or an existing scheduler"),
+        ("dask:gone.json", "expected host:port or an existing scheduler file"),
+        ("dask:tcp://host:many", "expected host:port or an existing scheduler file"),
+        ("ray:host", "Cluster 'ray:host' has no address; expected host:port or auto"),
+    ],
+)
+def test_bad_workers_are_refused_in_one_sentence(
+    text: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is replayed."""
+    monkeypatch.setattr("goodalloc.experiments.workers.require_extra", lambda *_: None)
+    with pytest.raises(ValueError, match=re.escape(complaint)) as caught:
+        parse_workers(text)
+    assert str(caught.value).count(". ") == 0
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_what_is_not_installed_is_named(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sentence says which extra brings it."""
+    monkeypatch.setitem(sys.modules, MODULES[kind], None)
+    assert main(["simulate", "--workers", f"{kind}:localhost:1"]) == 2
+    error = capsys.readouterr().err
+    assert f"needs the module {MODULES[kind]}, which is not installed" in error
+    assert f"'goodalloc[{kind}]'" in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["dask:tcp://127.0.0.1", "dask:nothing://127.0.0.1", "ray:127.0.0.1", "ray:ray://127.0.0.1"],
+)
+def test_a_cluster_that_does_not_answer_is_no_hang(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port where nobody listens is given up in seconds, in one sentence."""
+    kind = address.partition(":")[0]
+    pytest.importorskip(MODULES[kind], reason=f"needs goodalloc[{kind}]")
+    monkeypatch.setattr("goodalloc.experiments.workers.PATIENCE", 0.5)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        name = f"{address}:{nobody.getsockname()[1]}"
+        with pytest.raises(ValueError, match=rf"^Cluster '{name}' cannot be reached \(.+\)\.$"):
+            run_tasks(replay_tasks(tmp_path), parse_workers(name))
