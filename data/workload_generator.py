@@ -26,7 +26,8 @@ HOUR = 3600
 
 
 @lru_cache(maxsize=1)
-def _statistics() -> Any:
+def statistics() -> Any:
+    """Counts over the published workloads (`data/fit_workloads.py`)."""
     file = resources.files("goodalloc.data") / "workload_statistics.json"
     return json.loads(file.read_text(encoding="utf-8"))
 
@@ -57,7 +58,7 @@ def draw_workload(
     require_choice("Workload: requests", requests, get_args(Requests))
     count = max(round(PUBLISHED_JOBS * load), 1) if jobs is None else jobs
     require_count("Workload: jobs", count, minimum=1)
-    known = _statistics()
+    known = statistics()
     generator = np.random.default_rng(seed)
     by_hour = np.array(known["submissions_by_hour"], dtype=float)
     hours = generator.choice(by_hour.size, size=count, p=by_hour / by_hour.sum())
@@ -67,15 +68,18 @@ def draw_workload(
     drawn = generator.choice(len(names), size=count, p=share / share.sum())
     submissions = []
     for index, (time, which) in enumerate(zip(times.tolist(), drawn.tolist(), strict=True)):
-        replicas, batch = _request(generator, known["requests"][requests][names[which]])
+        replicas, batch = draw_request(generator, names[which], requests)
         submissions.append(
             Submission(f"{names[which]}-{index}", time, names[which], replicas, batch)
         )
     return tuple(submissions)
 
 
-def _request(generator: np.random.Generator, asked: list[list[int]]) -> tuple[int, int]:
-    """GPUs and batch size, as often as they were asked for."""
+def draw_request(
+    generator: np.random.Generator, application: str, requests: Requests
+) -> tuple[int, int]:
+    """GPUs and batch size for an application, as often as they were asked for."""
+    asked = statistics()["requests"][requests][application]
     counts = np.array([count for *_, count in asked], dtype=float)
     replicas, batch, _ = asked[int(generator.choice(len(asked), p=counts / counts.sum()))]
     return replicas, batch

@@ -158,6 +158,10 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         "--requests", help="of a drawn workload: tuned or realistic (default: tuned)"
     )
     parser.add_argument(
+        "--philly", metavar="FILE",
+        help="draw from a list of jobs of Microsoft's Philly cluster (default: shipped statistics)",
+    )  # fmt: skip
+    parser.add_argument(
         "--traces", metavar="FOLDER",
         help="measurements of the Pollux artifact as the truth (default: the shipped profiles)",
     )  # fmt: skip

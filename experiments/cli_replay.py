@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.data.json_file import write_atomically
+from goodalloc.data.philly import draw_from_philly, read_philly
 from goodalloc.data.workload import read_workload
-from goodalloc.data.workload_generator import draw_workload
+from goodalloc.data.workload_generator import PUBLISHED_JOBS, draw_workload
 from goodalloc.experiments.cli_experiments import drawing
 from goodalloc.experiments.cli_output import Output, flat, make_folder
 from goodalloc.experiments.extras import require_extra
@@ -114,12 +115,16 @@ def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     load, requests = arguments.load, arguments.requests
+    if arguments.workload is None and arguments.philly is not None:
+        jobs = max(round(PUBLISHED_JOBS * (load or 1.0)), 1)
+        table = read_philly(arguments.philly)
+        return draw_from_philly(table, arguments.seed, jobs, requests or "tuned")
     if arguments.workload is None:
         return draw_workload(arguments.seed, load=load or 1.0, requests=requests or "tuned")
-    if load is not None or requests is not None:
+    if load is not None or requests is not None or arguments.philly is not None:
         raise ValueError(
-            f"Arguments --load and --requests are for drawn workloads; "
-            f"expected neither with the file '{arguments.workload}'."
+            f"Arguments --load, --requests and --philly are for drawn workloads; "
+            f"expected none of them with the file '{arguments.workload}'."
         )
     return read_workload(arguments.workload)
 

@@ -1,0 +1,147 @@
+"""Workloads drawn from a list of jobs of Microsoft's Philly cluster, as Pollux's authors drew.
+
+The list is a CSV with the columns ``timestamp`` (of the submission), ``duration`` (s), ``num_gpus``
+and ``gpu_time`` (GPU-s); the artifact of Pollux (OSDI'21) has one of 82,247 jobs, philly.csv. Jobs
+are drawn among those submitted in some hours of the day. What a job trains follows from the GPU
+time it took: up to one hour cifar10 or ncf, up to ten deepspeech2 or bert, up to a hundred yolov3,
+up to a thousand imagenet (section 5.1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from goodalloc.data.profiles import load_profile
+from goodalloc.data.workload import Submission
+from goodalloc.data.workload_generator import HOUR, Requests, draw_request
+from goodalloc.models.validation import require_choice, require_count
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time")
+
+#: Hours of GPU time up to which a job trains one of these, each as likely as the other.
+CATEGORIES = (
+    (1.0, ("cifar10", "ncf")), (10.0, ("deepspeech2", "bert")), (100.0, ("yolov3",)),
+    (1000.0, ("imagenet",)),
+)  # fmt: skip
+
+#: Seconds: shorter jobs are left out, and the GPUs of long ones are taken from jobs of a day.
+SHORTEST, DAY = 60, 24 * HOUR
+
+
+def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Jobs of a list that can be drawn: at least a minute, at most a thousand GPU-hours.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``second`` (of the day), ``duration`` (s), ``num_gpus`` and ``gpu_time`` (GPU-s).
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, a column is missing, or a value makes no sense.
+    """
+    try:
+        table = pd.read_csv(path, parse_dates=["timestamp"])
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise ValueError(f"File '{path}': cannot be read as a list of jobs ({reason}).") from error
+    missing = [column for column in COLUMNS if column not in table.columns]
+    if missing:
+        raise ValueError(f"File '{path}': column '{missing[0]}' is missing.")
+    if not pd.api.types.is_datetime64_any_dtype(table.timestamp):
+        raise ValueError(
+            f"File '{path}': timestamp is {table.timestamp.iloc[0]!r}; expected a time."
+        )
+    for column in COLUMNS[1:]:
+        values = pd.to_numeric(table[column], errors="coerce")
+        bad = ~(values >= 0)
+        if bad.any():
+            shown = table[column][bad].iloc[0]
+            raise ValueError(
+                f"File '{path}': {column} is '{shown}'; expected a number of 0 or more."
+            )
+        table[column] = values
+    usable = (table.duration >= SHORTEST) & (table.num_gpus >= 1)
+    table = table[usable & (table.gpu_time < CATEGORIES[-1][0] * HOUR)]
+    day = table.timestamp.dt
+    second = day.hour * HOUR + day.minute * 60 + day.second
+    return table.assign(second=second)[["second", *COLUMNS[1:]]].reset_index(drop=True)
+
+
+def draw_from_philly(
+    table: pd.DataFrame, seed: int, jobs: int = 160, requests: Requests = "tuned", *,
+    start: int = 2, hours: int = 8,
+) -> tuple[Submission, ...]:  # fmt: skip
+    """Draw a workload from a list of jobs; equal arguments give equal workloads.
+
+    Parameters
+    ----------
+    table
+        As `read_philly` gives it.
+    seed
+        Seed of all random numbers.
+    jobs
+        How many.
+    requests
+        ``"tuned"``: GPUs and batch size as experts tuned them, as often as in the published
+        workloads; ``"realistic"``: the GPUs of the listed job, at the initial batch size each.
+    start, hours
+        Jobs submitted in so many hours of the day from that hour on, both whole numbers.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense or the list has too few jobs.
+    """
+    require_count("Workload: seed", seed, minimum=0)
+    require_count("Workload: jobs", jobs, minimum=1)
+    require_count("Workload: start", start, 0, 23)
+    require_count("Workload: hours", hours, 1, 24)
+    require_choice("Workload: requests", requests, ("tuned", "realistic"))
+    times = (table.second.to_numpy() - start * HOUR) % DAY
+    window = np.flatnonzero(times < hours * HOUR)
+    if window.size < jobs:
+        raise ValueError(
+            f"Workload: jobs is {jobs}; the list has {window.size} in {hours} h from {start}:00."
+        )
+    generator = np.random.default_rng(seed)
+    drawn = generator.choice(window, size=jobs, replace=False)
+    drawn = drawn[np.argsort(times[drawn], kind="stable")]
+    submissions = []
+    for index, row in enumerate(drawn.tolist()):
+        gpu_hours = float(table.gpu_time[row]) / HOUR
+        category = next(i for i, (most, _) in enumerate(CATEGORIES) if gpu_hours < most)
+        name = str(generator.choice(CATEGORIES[category][1]))
+        if requests == "tuned":
+            replicas, batch = draw_request(generator, name, requests)
+        else:
+            limits = load_profile(name).batch
+            replicas = _gpus(table, row, category, generator)
+            most = int(limits.maximum // limits.initial)
+            batch = min(replicas, most) * int(limits.initial)
+        submissions.append(Submission(f"{name}-{index}", int(times[row]), name, replicas, batch))
+    return tuple(submissions)
+
+
+def _gpus(table: pd.DataFrame, row: int, category: int, generator: np.random.Generator) -> int:
+    """GPUs of the job; of long jobs, those of another one of the category that took a day at most.
+
+    (As published: jobs that ran for days on few GPUs would ask for less than anyone would.)
+    """
+    if category < 2:
+        return int(table.num_gpus[row])
+    least, most = CATEGORIES[category - 1][0] * HOUR, CATEGORIES[category][0] * HOUR
+    alike: NDArray[np.bool_] = (
+        (table.duration <= DAY) & (table.gpu_time >= least) & (table.gpu_time < most)
+    ).to_numpy()
+    choices = table.num_gpus.to_numpy()[alike]
+    return int(generator.choice(choices)) if choices.size else int(table.num_gpus[row])
