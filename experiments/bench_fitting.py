@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger(__name__)
 
+#: Difference in loss that counts as clear.
 CLEARLY = 1e-4
-"""Difference in loss that counts as clear."""
 
+#: Standard deviation of the logarithm of a drawn time.
 NOISE = 0.05
-"""Standard deviation of the logarithm of a drawn time."""
 
+#: A job has run on at most one of these numbers of replicas: agents see few at first.
 LARGEST_REPLICAS = (2, 4, 16)
-"""A job has run on at most one of these numbers of replicas: agents see few at first."""
 
 
 class Measurement(NamedTuple):

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger(__name__)
 
+#: Pairs (m, s) per allocation when single goodput points are counted.
 POINTS_PER_ALLOCATION = 256
-"""Pairs (m, s) per allocation when single goodput points are counted."""
 
 TABLE_JOBS, TABLE_REPLICAS = 160, 64
 """Size of the goodput table, that of the published workload at double load."""

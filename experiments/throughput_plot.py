@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+#: Packed allocations that were measured.
 PLOTTED_GPUS = (*range(1, 17), 24, 32, 48, 64)
-"""Packed allocations that were measured."""
 
 FIXED_GPUS = (1, 4, 16, 64)
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]
 
+#: Of the halves that are shown and tabulated.
 SEED = 0
-"""Of the halves that are shown and tabulated."""
 
+#: Most GPUs that a job has run on before it is given up to twice as many, as Pollux allows.
 GROWN_FROM = (8, 16, 32)
-"""Most GPUs that a job has run on before it is given up to twice as many, as Pollux allows."""
 
 
 @dataclass(frozen=True)

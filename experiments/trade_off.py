@@ -53,8 +53,8 @@ HALVES = ("first half", "second half")
 TABLE_GPUS = (1, 2, 4, 8, 12, 16)
 PLOTTED_GPUS = tuple(range(1, 17))
 
+#: Total batch sizes among which the best one by the measurements is sought.
 CANDIDATES = 200
-"""Total batch sizes among which the best one by the measurements is sought."""
 
 
 class Curve(NamedTuple):
