@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.models.rules import OSDI21
 from goodalloc.models.validation import require_choice
+from goodalloc.solvers.autoscaling import Autoscaling
 from goodalloc.solvers.optimus import Optimus
 from goodalloc.solvers.pollux import Pollux, PolluxGenetic, shortest_remaining_time
 from goodalloc.solvers.queueing import (
@@ -18,7 +19,7 @@ from goodalloc.solvers.tiresias import Tiresias
 
 if TYPE_CHECKING:
     from goodalloc.models.rules import Rules
-    from goodalloc.solvers.policy import Policy
+    from goodalloc.solvers.policy import BatchSizes, Policy
 
 #: What each name stands for.
 POLICIES = {
@@ -28,6 +29,8 @@ POLICIES = {
     "pollux-remaining": "exactly, p-mean of speedup over remaining time, told by an oracle",
     "pollux-genetic": "Pollux with its genetic algorithm, as published",
     "pollux-greedy": "Pollux's objective by greedy marginal gain",
+    "autoscaling-goodput": "exactly, on as many nodes as the goodput is worth",
+    "autoscaling-throughput": "the same by throughput: its jobs ignore statistical efficiency",
     "optimus": "Optimus with an oracle for steps and step times",
     "tiresias": "Tiresias: two queues by attained service",
     "tiresias-gittins": "Tiresias, each queue by the Gittins index of the jobs that ended so far",
@@ -37,13 +40,19 @@ POLICIES = {
 }
 
 
+#: What the number of nodes follows.
+AUTOSCALING: dict[str, BatchSizes] = {
+    "autoscaling-goodput": "goodput", "autoscaling-throughput": "throughput",
+}  # fmt: skip
+
 #: GPU-seconds that 2D-Gittins looks ahead, as in Tiresias's simulator.
 GITTINS_DELTA = 3250.0
 
 
 def make_policy(
-    name: str, *, seed: int = 0, seconds: float | None = None, rules: Rules = OSDI21
-) -> Policy:
+    name: str, *, seed: int = 0, seconds: float | None = None, rules: Rules = OSDI21,
+    utility: tuple[float, float] | None = None,
+) -> Policy:  # fmt: skip
     """A new policy of that name.
 
     Parameters
@@ -56,15 +65,21 @@ def make_policy(
         Time limit of every round, for the exact one.
     rules
         Objective and constraints of Pollux.
+    utility
+        L and U of `Autoscaling`, None for the published ones.
 
     Raises
     ------
     ValueError
-        If the name is unknown.
+        If the name is unknown, or a limit makes no sense.
     """
     require_choice("Policy", name, tuple(POLICIES))
+    exact = Pollux("highs", rules, Stop(seconds=seconds), seed)
     if name == "pollux":
-        return Pollux("highs", rules, Stop(seconds=seconds), seed)
+        return exact
+    if name in AUTOSCALING:
+        low, high = utility or (Autoscaling.low, Autoscaling.high)
+        return Autoscaling(exact, AUTOSCALING[name], low, high)
     if name == "pollux-untied":
         return Pollux("highs", rules, Stop(seconds=seconds), seed, {"break_ties": False})
     if name == "pollux-goodput":

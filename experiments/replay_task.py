@@ -64,6 +64,8 @@ class ReplayTask:
         Time limit of a decision and of a proof.
     gaps
         Whether decisions are judged.
+    utility
+        Between which utilities autoscaling keeps the cluster, None for the published ones.
     """
 
     folder: Path
@@ -76,6 +78,7 @@ class ReplayTask:
     seed: int = 0
     seconds: float | None = None
     gaps: bool = True
+    utility: tuple[float, float] | None = None
 
     @property
     def rules(self) -> Rules:
@@ -102,6 +105,7 @@ class ReplayTask:
             "restart_delay": setting.restart_delay, "interference": setting.interference,
             "outages": [list(outage) for outage in setting.outages],
             "knowledge": setting.knowledge,
+            **({"utility": list(self.utility)} if self.utility else {}),
             "workload": [
                 [job.name, job.time, job.application, job.replicas, job.batch_size]
                 for job in self.workload
@@ -116,7 +120,10 @@ class ReplayTask:
         ValueError
             If something in the task makes no sense or its folder holds another replay.
         """
-        policy = make_policy(self.policy, seed=self.seed, seconds=self.seconds, rules=self.rules)
+        policy = make_policy(
+            self.policy, seed=self.seed, seconds=self.seconds, rules=self.rules,
+            utility=self.utility,
+        )  # fmt: skip
         simulator = Simulator(self.workload, self.applications, policy, self.setting)
         judge = Judge(self.rules, self.seconds) if self.gaps else None
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.predictions import prediction
@@ -38,6 +39,7 @@ PUBLISHED: Mapping[str, Reproduction] = {
     "fig8a": published_cases("Figure 8a: load", CASES["fig8a"]),
     "fig8b": published_cases("Figure 8b: scheduling interval", CASES["fig8b"]),
     "fig8c": published_cases("Figure 8c: interference", CASES["fig8c"]),
+    "fig9": FIGURE_9,
 }
 
 #: Questions that were not; hours each on several workloads.

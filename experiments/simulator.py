@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Outage(NamedTuple):
-    """So many nodes are missing, the last ones; times in seconds from the start."""
+    """So many of the nodes at the start are missing, the last; times in seconds from the start."""
 
     start: int
     end: int
@@ -241,8 +241,11 @@ class Simulator:
 
     def _resize(self) -> None:
         """Give the cluster the nodes it has now; jobs on those that are gone stop."""
-        missing = [o.nodes for o in self.setting.outages if o.start <= self.time < o.end]
-        nodes = max(self._wanted_nodes - max(missing, default=0), 1)
+        left = [
+            self.setting.nodes - outage.nodes for outage in self.setting.outages
+            if outage.start <= self.time < outage.end
+        ]  # fmt: skip
+        nodes = min([self._wanted_nodes, *left])
         if nodes == self.cluster.num_nodes:
             return
         self.cluster = Cluster.uniform(nodes, self.setting.gpus_per_node)

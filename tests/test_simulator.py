@@ -50,12 +50,12 @@ def finish(simulator: Simulator) -> Simulator:
     return simulator
 
 
-def least_seconds(application: Application) -> float:
-    """No training takes less: all eight GPUs at the largest batch, no synchronisation, no noise."""
+def least_seconds(application: Application, gpus: int) -> float:
+    """No training takes less: all GPUs at the largest batch, no synchronisation, no noise."""
     largest = int(application.batch.atomic_maximum)
     step, synchronisation = application.step_times((1,), largest)
     examples = application.progress(application.epochs - 1) * float(application.batch.initial)
-    return examples * (step - synchronisation) / (8 * largest)
+    return examples * (step - synchronisation) / (gpus * largest)
 
 
 def completion_times(simulator: Simulator) -> np.ndarray:
@@ -100,10 +100,12 @@ def test_every_replay_obeys_the_laws_of_conservation(policy: str) -> None:
     service: dict[str, float] = defaultdict(float)
     before: dict[str, float] = {}
     held: dict[str, tuple[int, ...]] = {}
+    gpus = 0
     while not simulator.finished:
         start = {job.submission.name: job.attained_service for job in simulator.jobs}
         simulator.step()
-        used = np.zeros(SMALL.nodes, dtype=int)
+        used = np.zeros(simulator.cluster.num_nodes, dtype=int)
+        gpus = max(gpus, simulator.cluster.num_gpus)
         for job in simulator.jobs:
             name = job.submission.name
             gained = job.attained_service - start[name]
@@ -113,8 +115,8 @@ def test_every_replay_obeys_the_laws_of_conservation(policy: str) -> None:
                 assert job.progress == before.get(name, 0.0)
             before[name] = job.progress
             held[name] = job.spread if job.placement else ()
-            for node, gpus in job.placement:
-                used[node] += gpus
+            for node, count in job.placement:
+                used[node] += count
         assert (used <= SMALL.gpus_per_node).all()
     for job in simulator.jobs:
         assert service[job.submission.name] == pytest.approx(job.attained_service)
@@ -122,7 +124,7 @@ def test_every_replay_obeys_the_laws_of_conservation(policy: str) -> None:
         assert job.completion is not None
         assert job.first_start is not None
         assert job.first_start >= job.submission.time + SMALL.restart_delay
-        assert job.completion - job.first_start >= least_seconds(job.application)
+        assert job.completion - job.first_start >= least_seconds(job.application, gpus)
 
 
 @pytest.mark.parametrize("policy", ["pollux", "tiresias", "optimus", "equal"])
