@@ -83,7 +83,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         texts.append(f"{reproduction.title}\n\n{text_table(rows, columns)}")
         found += [{"reproduction": name, **row} for row in rows]
     if arguments.quick:
-        texts.append("quick: half the jobs, so compare the policies with each other only")
+        texts.append("quick: fewer jobs, so compare the policies with each other only")
     texts.append(f"written to {folder}: a table and a picture of each, and the replays")
     return Output("\n\n".join(texts), for_machines(found))
 

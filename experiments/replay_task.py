@@ -86,11 +86,7 @@ class ReplayTask:
     @property
     def applications(self) -> dict[str, Application]:
         """The truth."""
-        if self.traces is None:
-            return profiled_applications()
-        from goodalloc.data.traces import measured_applications
-
-        return measured_applications(self.traces)
+        return true_applications(self.traces)
 
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, for `Replay`."""
@@ -127,6 +123,15 @@ class ReplayTask:
             report(simulator.completed / len(simulator.jobs))
 
         Replay(simulator, self.folder, self.description(), judge).run(advanced)
+
+
+def true_applications(traces: str | None) -> dict[str, Application]:
+    """The truth: the measurements in that folder, or the shipped profiles."""
+    if traces is None:
+        return profiled_applications()
+    from goodalloc.data.traces import measured_applications
+
+    return measured_applications(traces)
 
 
 def run_tasks(tasks: Sequence[Task], workers: int = 1, report: Report = lambda _: None) -> None:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.application import profiled_applications
 from goodalloc.data.json_file import dump
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.replay_task import ReplayTask
+from goodalloc.experiments.replay_task import ReplayTask, true_applications
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +47,7 @@ class Plan:
     gaps
         Whether every decision is judged.
     quick
-        Half the jobs.
+        Half the jobs; searches of 30 trials.
     """
 
     folder: Path
@@ -67,11 +66,7 @@ class Plan:
     @property
     def applications(self) -> Mapping[str, Application]:
         """The truth."""
-        if self.traces is None:
-            return profiled_applications()
-        from goodalloc.data.traces import measured_applications
-
-        return measured_applications(self.traces)
+        return true_applications(self.traces)
 
     def workload(
         self, number: int, requests: Requests = "tuned", load: float = 1.0
@@ -107,8 +102,8 @@ class Plan:
         task = ReplayTask(
             self.folder, policy, workload, traces=self.traces, gaps=self.gaps, **options
         )
-        digest = hashlib.sha256(dump(task.description()).encode()).hexdigest()[:12]
-        return replace(task, folder=self.folder / "replays" / f"{policy}-{digest}")
+        name = f"{policy}-{digest(task.description())}"
+        return replace(task, folder=self.folder / "replays" / name)
 
 
 @dataclass(frozen=True)
@@ -131,6 +126,11 @@ class Reproduction:
     tasks: Callable[[Plan], Sequence[Task]]
     rows: Callable[[Plan], Rows]
     plot: Callable[[Plan, Rows], Figure]
+
+
+def digest(description: Mapping[str, Any]) -> str:
+    """Twelve characters that tell descriptions apart; equal ones have the same."""
+    return hashlib.sha256(dump(description).encode()).hexdigest()[:12]
 
 
 def estimate(values: Sequence[float]) -> dict[str, float]:

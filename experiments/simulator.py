@@ -215,11 +215,25 @@ class Simulator:
         Raises
         ------
         ValueError
-            If the decision is impossible, or no job made progress for `PATIENCE` rounds.
+            As `decide`.
         """
-        self._advance()
+        self.advance()
+        return self.decide()
+
+    def advance(self) -> None:
+        """Let one interval pass; jobs submitted after it take part in the decision that follows."""
+        self._train()
         self.time += self.setting.interval
         self._resize()
+
+    def decide(self) -> RoundRecord | None:
+        """Decide on the active jobs and apply it; None where no job is active.
+
+        Raises
+        ------
+        ValueError
+            If the decision is impossible, or no job made progress for `PATIENCE` rounds.
+        """
         active = self.active
         if not active:
             return None
@@ -288,7 +302,7 @@ class Simulator:
             ),
         )  # fmt: skip
 
-    def _advance(self) -> None:
+    def _train(self) -> None:
         """Let every running job train for one interval, segment by segment side by side."""
         crowded = self._crowded_nodes() if self.setting.interference else set()
         left: dict[SimulatedJob, float] = {}
