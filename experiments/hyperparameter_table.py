@@ -211,9 +211,10 @@ def plot_searches(plan: Plan, _: Rows) -> Figure:
     }
     styles = looks(f"{label} {policy}" for label, policy in curves)
     for index, ((label, policy), (hours, best)) in enumerate(curves.items()):
-        name = f"{label} ({policy}): {hours[-1]:.1f} h"
         style = {**styles[f"{label} {policy}"], "markevery": (0.04 * (index + 1), 0.16)}
-        ax.plot(hours, 100.0 - best, **style, linewidth=1.6, markersize=5, label=name)
+        ax.plot(
+            hours, 100.0 - best, **style, linewidth=1.6, markersize=5, label=f"{label} ({policy})"
+        )
         ax.plot(hours[-1], 100.0 - best[-1], "|", color=style["color"], markersize=16)
     ax.set_yscale("log")
     ax.invert_yaxis()
@@ -221,8 +222,8 @@ def plot_searches(plan: Plan, _: Rows) -> Figure:
     ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(lambda error, _: f"{100.0 - error:g}")
     ax.set_xlim(left=0.0)
-    ax.set_xlabel("time (h); a bar ends the search")
-    ax.set_ylabel(f"best accuracy so far (%), mean of searches: {len(plan.workloads)}")
+    ax.set_xlabel("time (h); a bar ends the longest search")
+    ax.set_ylabel("best accuracy so far (%), mean over seeds")
     ax.legend(fontsize="small", loc="lower right")
     ax.grid(color="0.9")
     ax.set_axisbelow(True)
