@@ -210,8 +210,8 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
 def _add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
-        help="table2, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or all of "
-        "these; exactness, scale, objectives, knowledge",
+        help="table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or "
+        "all of these; exactness, scale, objectives, knowledge",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",
@@ -219,7 +219,8 @@ def _add_reproduce(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--workloads", type=seeds, nargs="+", default=[(6,)], metavar="NUMBERS",
-        help="numbers of the published workloads, or seeds of drawn ones, as 1-8 (default: 6)",
+        help="numbers of the published workloads, or seeds of drawn ones and of searches, as 1-8 "
+        "(default: 6)",
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=seeds, nargs="+", default=[(0,)], metavar="SEEDS",
@@ -233,7 +234,7 @@ def _add_reproduce(parser: argparse.ArgumentParser) -> None:
         "--gaps", action=argparse.BooleanOptionalAction, default=False,
         help="also prove how far every decision is from the best (default: no)",
     )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="half the jobs")
+    parser.add_argument("--quick", action="store_true", help="half the jobs; searches of 30 trials")
     _add_workers(parser)
     parser.add_argument(
         "--out", metavar="FOLDER", default="results/reproduce", help="(default: results/reproduce)"

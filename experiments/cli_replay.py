@@ -101,7 +101,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     if skipped:
         texts.append(f"left out, for they need --artifact: {', '.join(skipped)}")
     if arguments.quick:
-        texts.append("quick: half the jobs, so compare the policies with each other only")
+        texts.append("quick: fewer jobs, so compare the policies with each other only")
     texts.append(f"written to {folder}: a table and a picture of each, and the replays")
     return Output("\n\n".join(texts), for_machines(found))
 

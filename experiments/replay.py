@@ -89,7 +89,7 @@ class Replay:
             self._run(report)
 
     def _run(self, report: Callable[[Simulator], None]) -> None:
-        self._check_description()
+        check_description(self.folder / DESCRIPTION, self.description)
         if (self.folder / "jobs.csv").exists():
             return
         self._resume()
@@ -105,16 +105,6 @@ class Replay:
         self._flush()
         write_atomically(self.folder / "jobs.csv", _csv(JOB_COLUMNS, self._job_rows()))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
-
-    def _check_description(self) -> None:
-        text = dump(dict(self.description)) + "\n"
-        path = self.folder / DESCRIPTION
-        if path.exists() and path.read_text(encoding="utf-8") != text:
-            raise ValueError(
-                f"Folder '{self.folder}' holds another replay (see its {DESCRIPTION}); "
-                "expected the same one or an empty folder."
-            )
-        write_atomically(path, text)
 
     def _record(self, record: RoundRecord) -> None:
         jobs = self.simulator.active
@@ -181,6 +171,23 @@ class Replay:
         self.simulator.restore(state)
         for name, size in sizes.items():
             os.truncate(self.folder / name, size)
+
+
+def check_description(path: Path, description: Mapping[str, Any]) -> None:
+    """Write down what a folder is for, and refuse one that is for something else.
+
+    Raises
+    ------
+    ValueError
+        If the file is there and says something else, or cannot be written.
+    """
+    text = dump(dict(description)) + "\n"
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        raise ValueError(
+            f"Folder '{path.parent}' holds another replay (see its {path.name}); "
+            "expected the same one or an empty folder."
+        )
+    write_atomically(path, text)
 
 
 class _Pickler(pickle.Pickler):

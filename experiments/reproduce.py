@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.fairness import FIGURE_7
+from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.predictions import prediction
 from goodalloc.experiments.published_cases import CASES, published_cases
 from goodalloc.experiments.studies import EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
@@ -36,6 +37,7 @@ PUBLISHED: Mapping[str, Reproduction] = {
     "fig5": FIGURE_5,
     "fig6": FIGURE_6,
     "fig7": FIGURE_7,
+    "table3": hyperparameter_table("Table 3: hyper-parameter search (digits for CIFAR-10)"),
     "fig8a": published_cases("Figure 8a: load", CASES["fig8a"]),
     "fig8b": published_cases("Figure 8b: scheduling interval", CASES["fig8b"]),
     "fig8c": published_cases("Figure 8c: interference", CASES["fig8c"]),

@@ -47,7 +47,7 @@ class Plan:
     gaps
         Whether every decision is judged.
     quick
-        Half the jobs.
+        Half the jobs; searches of 30 trials.
     """
 
     folder: Path
@@ -102,8 +102,8 @@ class Plan:
         task = ReplayTask(
             self.folder, policy, workload, traces=self.traces, gaps=self.gaps, **options
         )
-        digest = hashlib.sha256(dump(task.description()).encode()).hexdigest()[:12]
-        return replace(task, folder=self.folder / "replays" / f"{policy}-{digest}")
+        name = f"{policy}-{digest(task.description())}"
+        return replace(task, folder=self.folder / "replays" / name)
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,11 @@ class Reproduction:
     rows: Callable[[Plan], Rows]
     plot: Callable[[Plan, Rows], Figure]
     measured: bool = False
+
+
+def digest(description: Mapping[str, Any]) -> str:
+    """Twelve characters that tell descriptions apart; equal ones have the same."""
+    return hashlib.sha256(dump(description).encode()).hexdigest()[:12]
 
 
 def estimate(values: Sequence[float]) -> dict[str, float]:

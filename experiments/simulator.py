@@ -216,12 +216,29 @@ class Simulator:
         Raises
         ------
         ValueError
+            As `decide`.
+        """
+        start = time.perf_counter()
+        self.advance()
+        record = self.decide()
+        seconds = time.perf_counter() - start
+        return None if record is None else record._replace(round_seconds=seconds)
+
+    def advance(self) -> None:
+        """Let one interval pass; jobs submitted after it take part in the decision that follows."""
+        self._train()
+        self.time += self.setting.interval
+        self._resize()
+
+    def decide(self) -> RoundRecord | None:
+        """Decide on the active jobs and apply it; None where no job is active.
+
+        Raises
+        ------
+        ValueError
             If the decision is impossible, or no job has made progress for long.
         """
         start = time.perf_counter()
-        self._advance()
-        self.time += self.setting.interval
-        self._resize()
         active = self.active
         if not active:
             self._last_progress = self.time
@@ -294,7 +311,7 @@ class Simulator:
             ),
         )  # fmt: skip
 
-    def _advance(self) -> None:
+    def _train(self) -> None:
         """Let every running job train for one interval, segment by segment side by side."""
         crowded = self._crowded_nodes() if self.setting.interference else set()
         left: dict[SimulatedJob, float] = {}

@@ -1,0 +1,109 @@
+"""One trial of a hyper-parameter search: a small network that is trained, here and now.
+
+Pollux (OSDI'21, section 5.3.4) trained ResNet18 on CIFAR-10. Without the GPUs for that, a network
+of one hidden layer learns scikit-learn's 8 × 8 pictures of digits: the accuracies are real, but of
+another, smaller task.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+#: What a search imports, by the names of the modules; the extra `search` installs it.
+LIBRARIES = {"optuna": "optuna", "sklearn": "scikit-learn"}
+
+#: Passes over the training pictures, and pictures a step.
+EPOCHS, BATCH = 30, 32
+
+
+class Hyperparameters(NamedTuple):
+    """What a trial tries.
+
+    Attributes
+    ----------
+    learning_rate, momentum
+        Of stochastic gradient descent with Nesterov's momentum.
+    weight_decay
+        Weight of half the squared length of all weights in the loss.
+    width
+        Hidden units.
+    """
+
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    width: int
+
+
+def require_libraries() -> None:
+    """Refuse to begin a search that could not be carried out.
+
+    Raises
+    ------
+    ValueError
+        If a library is missing.
+    """
+    for module, name in LIBRARIES.items():
+        if importlib.util.find_spec(module) is None:
+            raise ValueError(
+                f"Hyper-parameter search: {name} is not installed; "
+                "expected the extra goodalloc[search] (pip install 'goodalloc[search]')."
+            )
+
+
+def train(hyperparameters: Hyperparameters, seed: int) -> float:
+    """Share of the held-out pictures that a freshly trained network names rightly.
+
+    Parameters
+    ----------
+    hyperparameters
+        What is tried.
+    seed
+        Of the split into two halves, the first weights and the order of the pictures: with the same
+        seed the accuracy depends on the hyper-parameters alone.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 0 where the training diverges.
+    """
+    import numpy as np
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+    from threadpoolctl import threadpool_limits
+
+    pictures, held_out, digits, expected = _halves(seed)
+    network = MLPClassifier(
+        (hyperparameters.width,), solver="sgd", alpha=hyperparameters.weight_decay,
+        learning_rate_init=hyperparameters.learning_rate, momentum=hyperparameters.momentum,
+        batch_size=BATCH, max_iter=EPOCHS, random_state=seed,
+    )  # fmt: skip
+    # Every trial is stopped after the same time, whether or not it has converged by then.
+    with threadpool_limits(1), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            network.fit(pictures, digits)
+        except ValueError as error:
+            if "non-finite" in str(error):
+                return 0.0
+            raise
+        return float(network.score(held_out, expected))
+
+
+@lru_cache(maxsize=8)
+def _halves(seed: int) -> tuple[Any, Any, Any, Any]:
+    """Pictures to train with and to test with, and their digits."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    pictures, digits = load_digits(return_X_y=True)
+    halves = train_test_split(
+        pictures / 16.0, digits, test_size=0.5, random_state=seed, stratify=digits
+    )
+    return tuple(halves)
