@@ -75,15 +75,19 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     pollux = _policies(arguments.policies)
     artifact = None if arguments.artifact is None else Path(arguments.artifact).absolute()
     folder = make_folder(arguments.out)
-    skipped = [
-        name for name in names
-        if arguments.what == "all" and artifact is None and REPRODUCTIONS[name].measured
-    ]  # fmt: skip
-    names = tuple(name for name in names if name not in skipped)
     plan = Plan(
         folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
         arguments.gaps, arguments.quick,
     )  # fmt: skip
+    skipped = {}
+    for name in names:
+        try:
+            REPRODUCTIONS[name].require(plan)
+        except ValueError as error:
+            if arguments.what != "all":
+                raise
+            skipped[name] = str(error)
+    names = tuple(name for name in names if name not in skipped)
     tasks = dict.fromkeys(task for name in names for task in REPRODUCTIONS[name].tasks(plan))
     _run(arguments, list(tasks), folder)
     texts, found = [], []
@@ -98,8 +102,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
             save(reproduction.plot(plan, rows), folder / f"{name}.png")
         texts.append(f"{reproduction.title}\n\n{text_table(rows, columns)}")
         found += [{"reproduction": name, **row} for row in rows]
-    if skipped:
-        texts.append(f"left out, for they need --artifact: {', '.join(skipped)}")
+    texts += [f"{name} is left out. {reason}" for name, reason in skipped.items()]
     if arguments.quick:
         texts.append("quick: fewer jobs, so compare the policies with each other only")
     texts.append(f"written to {folder}: a table and a picture of each, and the replays")

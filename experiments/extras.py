@@ -2,8 +2,11 @@
 
 import importlib.util
 
-#: Extra to the module that it brings.
-MODULES = {"dask": "distributed", "parquet": "pyarrow", "ray": "ray"}
+#: Extra to the modules that it brings.
+MODULES = {
+    "dask": ("distributed",), "parquet": ("pyarrow",), "ray": ("ray",),
+    "search": ("optuna", "sklearn"),
+}  # fmt: skip
 
 
 def require_extra(extra: str, item: str) -> None:
@@ -14,8 +17,9 @@ def require_extra(extra: str, item: str) -> None:
     ValueError
         If it is not; the sentence says what to install.
     """
-    if importlib.util.find_spec(MODULES[extra]) is None:
-        raise ValueError(
-            f"{item} needs the module {MODULES[extra]}, which is not installed; "
-            f"expected an environment with 'goodalloc[{extra}]'."
-        )
+    for module in MODULES[extra]:
+        if importlib.util.find_spec(module) is None:
+            raise ValueError(
+                f"{item} needs the module {module}, which is not installed; "
+                f"expected an environment with 'goodalloc[{extra}]'."
+            )

@@ -20,13 +20,14 @@ import numpy as np
 
 from goodalloc.data.json_file import write_atomically
 from goodalloc.data.workload import Submission
+from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.replay import check_description
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.replay_task import applications_of
 from goodalloc.experiments.simulator import Setting, Simulator
-from goodalloc.experiments.trial import Hyperparameters, require_libraries, train
+from goodalloc.experiments.trial import Hyperparameters, train
 from goodalloc.experiments.version import library_version
 from goodalloc.models.validation import require_count
 from goodalloc.solvers.result_file import csv_text
@@ -162,7 +163,7 @@ class SearchTask:
             If a library is missing, something in the task makes no sense, or its folder holds
             something else.
         """
-        require_libraries()
+        require_extra("search", "Hyper-parameter search")
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):
             check_description(self.folder / "search.json", self.description())

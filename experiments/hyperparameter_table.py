@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.workload import Submission
+from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.hyperparameter_search import APPLICATION, CLUSTER, SearchTask
 from goodalloc.experiments.plots import figure_of, looks, new_axes
 from goodalloc.experiments.replay_report import HOUR, rounded
 from goodalloc.experiments.reproduction import Reproduction, digest, estimate
 from goodalloc.experiments.simulated_job import SimulatedJob
-from goodalloc.experiments.trial import require_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,13 +137,15 @@ def hyperparameter_table(title: str) -> Reproduction:
     """The table as a reproduction."""
 
     def tasks(plan: Plan) -> list[SearchTask]:
-        require_libraries()
         return [
             task for configuration in CONFIGURATIONS for policy in configuration.policies(plan)
             for task in configuration.tasks(plan, policy)
         ]  # fmt: skip
 
-    return Reproduction(title, tasks, table_rows, plot_searches)
+    def require(_: Plan) -> None:
+        require_extra("search", "Table 3")
+
+    return Reproduction(title, tasks, table_rows, plot_searches, require)
 
 
 def table_rows(plan: Plan) -> Rows:

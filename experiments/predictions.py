@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.application import Application, Spread
-    from goodalloc.experiments.reproduction import Rows
+    from goodalloc.experiments.reproduction import Plan, Rows
     from goodalloc.models.goodput import BatchLimits
 
     Floats = NDArray[np.float64]
@@ -31,13 +31,13 @@ GPUS_PER_NODE = 4
 
 
 def prediction(
-    title: str, rows: Callable[[str | None], Rows], plot: Callable[[str | None], Figure], *,
-    measured: bool = False,
+    title: str, rows: Callable[[str | None], Rows], plot: Callable[[str | None], Figure],
+    require: Callable[[Plan], object] = lambda _: None,
 ) -> Reproduction:  # fmt: skip
     """A reproduction that takes no replays."""
     return Reproduction(
         title, lambda _: (), lambda plan: rows(plan.traces), lambda plan, _: plot(plan.traces),
-        measured,
+        require,
     )  # fmt: skip
 
 

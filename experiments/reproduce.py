@@ -8,7 +8,7 @@ from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
-from goodalloc.experiments.predictions import prediction
+from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
 from goodalloc.experiments.studies import EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from goodalloc.experiments.throughput_plot import plot_fig3
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 PUBLISHED: Mapping[str, Reproduction] = {
     "fig1": prediction("Figure 1: batch size, GPUs and stage of training", fig1_rows, plot_fig1),
     "fig2": prediction(
-        "Figure 2: statistical efficiency, measured and predicted",
-        fig2_rows,
-        plot_fig2,
-        measured=True,
+        "Figure 2: statistical efficiency, measured and predicted", fig2_rows, plot_fig2,
+        lambda plan: require_traces(plan.traces, 2),
     ),
     "fig3": prediction(
-        "Figure 3: throughput, measured and predicted", fig3_rows, plot_fig3, measured=True
+        "Figure 3: throughput, measured and predicted", fig3_rows, plot_fig3,
+        lambda plan: require_traces(plan.traces, 3),
     ),
     "table2": published_cases("Table 2: policies on a testbed", CASES["table2"]),
     "fig5": FIGURE_5,
@@ -42,7 +41,7 @@ PUBLISHED: Mapping[str, Reproduction] = {
     "fig8b": published_cases("Figure 8b: scheduling interval", CASES["fig8b"]),
     "fig8c": published_cases("Figure 8c: interference", CASES["fig8c"]),
     "fig9": FIGURE_9,
-}
+}  # fmt: skip
 
 #: Questions that were not; hours each on several workloads.
 STUDIES: Mapping[str, Reproduction] = {

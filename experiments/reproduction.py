@@ -120,15 +120,15 @@ class Reproduction:
         The table, from the records of that work.
     plot
         The picture of the table, or of the records.
-    measured
-        Whether it needs the measurements of the artifact.
+    require
+        Raises a `ValueError` where something that it needs is not there.
     """
 
     title: str
     tasks: Callable[[Plan], Sequence[Task]]
     rows: Callable[[Plan], Rows]
     plot: Callable[[Plan, Rows], Figure]
-    measured: bool = False
+    require: Callable[[Plan], object] = lambda _: None
 
 
 def digest(description: Mapping[str, Any]) -> str:

@@ -7,16 +7,12 @@ another, smaller task.
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Any
-
-#: What a search imports, by the names of the modules; the extra `search` installs it.
-LIBRARIES = {"optuna": "optuna", "sklearn": "scikit-learn"}
 
 #: Passes over the training pictures, and pictures a step.
 EPOCHS, BATCH = 30, 32
@@ -39,22 +35,6 @@ class Hyperparameters(NamedTuple):
     momentum: float
     weight_decay: float
     width: int
-
-
-def require_libraries() -> None:
-    """Refuse to begin a search that could not be carried out.
-
-    Raises
-    ------
-    ValueError
-        If a library is missing.
-    """
-    for module, name in LIBRARIES.items():
-        if importlib.util.find_spec(module) is None:
-            raise ValueError(
-                f"Hyper-parameter search: {name} is not installed; "
-                "expected the extra goodalloc[search] (pip install 'goodalloc[search]')."
-            )
 
 
 def train(hyperparameters: Hyperparameters, seed: int) -> float:

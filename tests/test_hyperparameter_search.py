@@ -181,7 +181,7 @@ def test_a_missing_library_is_refused_before_any_work(
     with pytest.raises(ValueError, match=r"goodalloc\[search\]"):
         small(tmp_path / "search").run()
     with pytest.raises(ValueError, match=r"goodalloc\[search\]"):
-        REPRODUCTIONS["table3"].tasks(Plan(tmp_path / "table"))
+        REPRODUCTIONS["table3"].require(Plan(tmp_path / "table"))
     assert not list(tmp_path.iterdir())
 
 

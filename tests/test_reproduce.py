@@ -11,7 +11,7 @@ import pytest
 
 from goodalloc.data.workload import Submission, write_workload
 from goodalloc.data.workload_generator import Requests, draw_workload
-from goodalloc.experiments import reproduce
+from goodalloc.experiments import cli_replay, reproduce
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, published_cases
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
@@ -133,6 +133,20 @@ def test_reproduce_puts_published_and_ours_side_by_side(
         assert row["deviation"] == f"{row['ours'] / row['published'] - 1:+.0%}"
     assert len(pd.read_csv(tmp_path / "table2.csv")) == 2
     assert (tmp_path / "table2.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_all_leaves_out_what_lacks_something_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures that compare with measurements are not there without the artifact."""
+    kept = {name: REPRODUCTIONS[name] for name in ("fig1", "fig2")}
+    monkeypatch.setattr(cli_replay, "PUBLISHED", kept)
+    assert main(["reproduce", "all", "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "fig2 is left out. Figure 2 compares with measurements" in text
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["fig1.csv", "fig1.png"]
+    assert main(["reproduce", "fig2", "--out", str(tmp_path)]) == 2
+    assert "expected the folder of the artifact (--artifact)." in capsys.readouterr().err
 
 
 def test_workers_write_the_same_bytes_as_one_process(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
 def cluster(request: pytest.FixtureRequest, environment: dict[str, str]) -> Iterator[Workers]:
     """A cluster of two workers on this machine, in processes that are not the tests'."""
     kind = request.param
-    pytest.importorskip(MODULES[kind], reason=f"needs goodalloc[{kind}]")
+    pytest.importorskip(MODULES[kind][0], reason=f"needs goodalloc[{kind}]")
     with subprocess.Popen(
         [sys.executable, "-P", "-c", CLUSTERS[kind]], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True, env=environment | SETTINGS,
@@ -155,10 +155,10 @@ def test_what_is_not_installed_is_named(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The sentence says which extra brings it."""
-    monkeypatch.setitem(sys.modules, MODULES[kind], None)
+    monkeypatch.setitem(sys.modules, MODULES[kind][0], None)
     assert main(["simulate", "--workers", f"{kind}:localhost:1"]) == 2
     error = capsys.readouterr().err
-    assert f"needs the module {MODULES[kind]}, which is not installed" in error
+    assert f"needs the module {MODULES[kind][0]}, which is not installed" in error
     assert f"'goodalloc[{kind}]'" in error
     assert error.count("\n") == 1
 
@@ -172,7 +172,7 @@ def test_a_cluster_that_does_not_answer_is_no_hang(
 ) -> None:
     """A port where nobody listens is given up in seconds, in one sentence."""
     kind = address.partition(":")[0]
-    pytest.importorskip(MODULES[kind], reason=f"needs goodalloc[{kind}]")
+    pytest.importorskip(MODULES[kind][0], reason=f"needs goodalloc[{kind}]")
     monkeypatch.setattr("goodalloc.experiments.workers.PATIENCE", 0.5)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
