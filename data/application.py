@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 Spread = tuple[int, ...]
 
 
+def packed(gpus: int, gpus_per_node: int = 4) -> Spread:
+    """GPUs on each node of as few nodes as possible."""
+    full, rest = divmod(gpus, gpus_per_node)
+    return (gpus_per_node,) * full + ((rest,) if rest else ())
+
+
 class StepTimes(NamedTuple):
     """Seconds of one pass with synchronisation, and of the part that is synchronisation."""
 

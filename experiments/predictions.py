@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.data.application import packed
 from goodalloc.data.profiles import load_profile
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.simulated_job import split_batch
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from goodalloc.data.application import Application, Spread
+    from goodalloc.data.application import Application
     from goodalloc.experiments.reproduction import Plan, Rows
     from goodalloc.models.goodput import BatchLimits
 
@@ -85,12 +86,6 @@ def reading(folder: Path) -> Iterator[None]:
         raise ValueError(f"Folder '{folder}': cannot be read as traces ({error}).") from error
 
 
-def packed(gpus: int) -> Spread:
-    """GPUs on each node of as few nodes as possible."""
-    full, rest = divmod(gpus, GPUS_PER_NODE)
-    return (GPUS_PER_NODE,) * full + ((rest,) if rest else ())
-
-
 def plan_pass(batch: int, gpus: int, limits: BatchLimits, *, accumulates: bool = False) -> Pass:
     """Split a total batch size over GPUs in as few passes as fit, rounded up."""
     return Pass(gpus, *split_batch(batch, gpus, limits, accumulates=accumulates))
@@ -104,7 +99,9 @@ def measured_throughput(application: Application, one: Pass) -> float:
     ValueError
         If the pass is outside of what was measured.
     """
-    step, synchronisation = application.step_times(packed(one.gpus), one.atomic_batch_size)
+    step, synchronisation = application.step_times(
+        packed(one.gpus, GPUS_PER_NODE), one.atomic_batch_size
+    )
     return float(one.batch_size / (step + one.accumulation_steps * (step - synchronisation)))
 
 

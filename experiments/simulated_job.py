@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from goodalloc.data.application import packed
 from goodalloc.models.efficiency import GradientStatistics, adascale_gain
 from goodalloc.models.goodput import GoodputModel
 
@@ -230,13 +231,11 @@ class JobOracle:
         return self._seconds[key]
 
     def _step(self, replicas: int, gpus_per_node: int) -> float:
-        full, rest = divmod(replicas, gpus_per_node)
-        spread = (gpus_per_node,) * full + ((rest,) if rest else ())
         application = self._job.application
         limits = application.batch
         atomic, steps = split_batch(
             self._job.submission.batch_size, replicas, limits, accumulates=replicas == 1
         )
         atomic = min(atomic, int(limits.maximum / (replicas * (steps + 1))))
-        step, synchronisation = application.step_times(spread, atomic)
+        step, synchronisation = application.step_times(packed(replicas, gpus_per_node), atomic)
         return float(step + (step - synchronisation) * steps)

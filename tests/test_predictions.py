@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goodalloc.data.application import packed
 from goodalloc.data.fit_profiles import APPLICATIONS, read_observations
 from goodalloc.data.profiles import load_profile
 from goodalloc.experiments.efficiency_prediction import (
@@ -17,7 +18,7 @@ from goodalloc.experiments.efficiency_prediction import (
     plot_fig2,
     read_efficiencies,
 )
-from goodalloc.experiments.predictions import packed, plan_pass
+from goodalloc.experiments.predictions import plan_pass
 from goodalloc.experiments.throughput_plot import plot_fig3
 from goodalloc.experiments.throughput_prediction import (
     cross_validate,
