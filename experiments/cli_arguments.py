@@ -149,7 +149,8 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
         help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
-        "pollux-goodput, pollux-remaining, pollux-untied, tiresias-gittins, fifo, srtf, equal)",
+        "pollux-goodput, pollux-remaining, pollux-untied, tiresias-gittins, fifo, srtf, equal, "
+        "autoscaling-goodput, autoscaling-throughput, or package.module:name)",
     )  # fmt: skip
     parser.add_argument(
         "--load", type=number(0.0), help="of a drawn workload: jobs / 160 (default: 1)"

@@ -12,7 +12,7 @@ from goodalloc.data.workload_generator import PUBLISHED_JOBS, draw_workload
 from goodalloc.experiments.cli_experiments import drawing
 from goodalloc.experiments.cli_output import Output, flat, make_folder
 from goodalloc.experiments.extras import require_extra
-from goodalloc.experiments.policies import POLICIES
+from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.progress import progress_bar
 from goodalloc.experiments.replay_parquet import write_parquet
 from goodalloc.experiments.replay_report import plot_replays, summarise
@@ -112,7 +112,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
 def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(flat(lists)))
     for name in names:
-        require_choice("Policy", name, tuple(POLICIES))
+        make_policy(name)
     return names
 
 

@@ -12,7 +12,7 @@ ever.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from goodalloc.data.json_file import write_atomically
 from goodalloc.data.workload import Submission
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.folder_lock import locked
-from goodalloc.experiments.policies import make_policy
+from goodalloc.experiments.policies import PolicyOptions, make_policy
 from goodalloc.experiments.replay import check_description
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.replay_task import applications_of
@@ -141,17 +141,12 @@ class SearchTask:
 
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on."""
-        setting = self.setting
         return {
             "format": "goodalloc-search", "version": 1, "library": library_version(),
             "policy": self.policy, "trials": self.trials, "concurrent": self.concurrent,
             "seed": self.seed, "stagger": self.stagger, "replicas": self.replicas,
             "batch_size": self.batch_size, "traces": self.traces is not None,
-            "nodes": setting.nodes, "gpus_per_node": setting.gpus_per_node,
-            "interval": setting.interval,
-            "restart_delay": setting.restart_delay, "interference": setting.interference,
-            "outages": [list(outage) for outage in setting.outages],
-            "knowledge": setting.knowledge,
+            **asdict(self.setting),
         }  # fmt: skip
 
     def run(self, report: Report = lambda _: None) -> None:
@@ -189,7 +184,7 @@ class _Search:
             0, task.stagger, min(task.concurrent, task.trials) - 1, endpoint=True
         )
         first = [self._propose(second) for second in (0, *sorted(others.tolist()))]
-        policy = make_policy(task.policy, seed=task.seed)
+        policy = make_policy(task.policy, PolicyOptions(seed=task.seed))
         self.simulator = Simulator(first, applications_of(task.traces), policy, task.setting)
 
     def _propose(self, second: int) -> Submission:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.models.rules import OSDI21
-from goodalloc.models.validation import require_choice
 from goodalloc.solvers.autoscaling import Autoscaling
+from goodalloc.solvers.base import load_callable
 from goodalloc.solvers.optimus import Optimus
 from goodalloc.solvers.pollux import Pollux, PolluxGenetic, shortest_remaining_time
 from goodalloc.solvers.queueing import (
@@ -18,85 +19,127 @@ from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.tiresias import Tiresias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from goodalloc.models.rules import Rules
     from goodalloc.solvers.policy import BatchSizes, Policy
-
-#: What each name stands for.
-POLICIES = {
-    "pollux": "every round of Pollux decided exactly",
-    "pollux-untied": "the same, with whichever of equal optima the solver meets first",
-    "pollux-goodput": "exactly, the sum of the goodputs in units of a single GPU's",
-    "pollux-remaining": "exactly, p-mean of speedup over remaining time, told by an oracle",
-    "pollux-genetic": "Pollux with its genetic algorithm, as published",
-    "pollux-greedy": "Pollux's objective by greedy marginal gain",
-    "autoscaling-goodput": "exactly, on as many nodes as the goodput is worth",
-    "autoscaling-throughput": "the same by throughput: its jobs ignore statistical efficiency",
-    "optimus": "Optimus with an oracle for steps and step times",
-    "tiresias": "Tiresias: two queues by attained service",
-    "tiresias-gittins": "Tiresias, each queue by the Gittins index of the jobs that ended so far",
-    "fifo": "first come, first served",
-    "srtf": "shortest remaining time first, with an oracle",
-    "equal": "equal shares of the GPUs",
-}
-
-
-#: What the number of nodes follows.
-AUTOSCALING: dict[str, BatchSizes] = {
-    "autoscaling-goodput": "goodput", "autoscaling-throughput": "throughput",
-}  # fmt: skip
 
 #: GPU-seconds that 2D-Gittins looks ahead, as in Tiresias's simulator.
 GITTINS_DELTA = 3250.0
 
 
-def make_policy(
-    name: str, *, seed: int = 0, seconds: float | None = None, rules: Rules = OSDI21,
-    utility: tuple[float, float] | None = None,
-) -> Policy:  # fmt: skip
+@dataclass(frozen=True)
+class PolicyOptions:
+    """What some of the policies take from the command line.
+
+    Parameters
+    ----------
+    rules
+        Objective and constraints of Pollux.
+    seed
+        Seed of the genetic algorithm.
+    seconds
+        Time limit of every round, for exact ones.
+    utility
+        L and U of `Autoscaling`, None for the published ones.
+    """
+
+    rules: Rules = OSDI21
+    seed: int = 0
+    seconds: float | None = None
+    utility: tuple[float, float] | None = None
+
+    def pollux(self, solver: str = "highs", rules: Rules | None = None, **options: Any) -> Pollux:
+        """Pollux by a solver, under other rules if they are given."""
+        return Pollux(solver, rules or self.rules, Stop(seconds=self.seconds), self.seed, **options)
+
+    def autoscaling(self, batch_sizes: BatchSizes) -> Autoscaling:
+        """Exact Pollux on a cluster that grows and shrinks."""
+        low, high = self.utility or (Autoscaling.low, Autoscaling.high)
+        return Autoscaling(self.pollux(), batch_sizes, low, high)
+
+
+class Named(NamedTuple):
+    """What a name stands for, in words and as a function that makes it."""
+
+    text: str
+    make: Callable[[PolicyOptions], Policy]
+
+
+POLICIES: Mapping[str, Named] = {
+    "pollux": Named("every round of Pollux decided exactly", PolicyOptions.pollux),
+    "pollux-untied": Named(
+        "the same, with whichever of equal optima the solver meets first",
+        lambda given: given.pollux(options={"break_ties": False}),
+    ),
+    "pollux-goodput": Named(
+        "exactly, the sum of the goodputs in units of a single GPU's",
+        lambda given: given.pollux(rules=given.rules.replace(power=1.0, fair_share="one_gpu")),
+    ),
+    "pollux-remaining": Named(
+        "exactly, the mean of speedup over remaining time, told by an oracle",
+        lambda given: given.pollux(
+            rules=given.rules.replace(fair_share="one_gpu"), weight=shortest_remaining_time
+        ),
+    ),
+    "pollux-genetic": Named(
+        "Pollux with its genetic algorithm, as published",
+        lambda given: PolluxGenetic(given.rules, seed=given.seed),
+    ),
+    "pollux-greedy": Named(
+        "Pollux's objective by greedy marginal gain", lambda given: given.pollux("greedy")
+    ),
+    "autoscaling-goodput": Named(
+        "exactly, on as many nodes as the goodput is worth",
+        lambda given: given.autoscaling("goodput"),
+    ),
+    "autoscaling-throughput": Named(
+        "the same by throughput: its jobs ignore statistical efficiency",
+        lambda given: given.autoscaling("throughput"),
+    ),
+    "optimus": Named("Optimus with an oracle for steps and step times", lambda _: Optimus()),
+    "tiresias": Named("Tiresias: two queues by attained service", lambda _: Tiresias()),
+    "tiresias-gittins": Named(
+        "Tiresias, each queue by the Gittins index of the jobs that ended so far",
+        lambda _: Tiresias(gittins_delta=GITTINS_DELTA),
+    ),
+    "fifo": Named("first come, first served", lambda _: FirstComeFirstServed()),
+    "srtf": Named(
+        "shortest remaining time first, with an oracle", lambda _: ShortestRemainingTimeFirst()
+    ),
+    "equal": Named("equal shares of the GPUs", lambda _: EqualShare()),
+}
+
+
+def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
     """A new policy of that name.
 
     Parameters
     ----------
     name
-        One of `POLICIES`.
-    seed
-        Seed of the genetic algorithm.
-    seconds
-        Time limit of every round, for the exact one.
-    rules
-        Objective and constraints of Pollux.
-    utility
-        L and U of `Autoscaling`, None for the published ones.
+        One of `POLICIES`, or a dotted path ``package.module:name`` to a class or function that
+        makes a policy without arguments.
+    options
+        What some of those that ship take.
 
     Raises
     ------
     ValueError
-        If the name is unknown, or a limit makes no sense.
+        If the name is unknown, the path leads nowhere, or a limit makes no sense.
     """
-    require_choice("Policy", name, tuple(POLICIES))
-    exact = Pollux("highs", rules, Stop(seconds=seconds), seed)
-    if name == "pollux":
-        return exact
-    if name in AUTOSCALING:
-        low, high = utility or (Autoscaling.low, Autoscaling.high)
-        return Autoscaling(exact, AUTOSCALING[name], low, high)
-    if name == "pollux-untied":
-        return Pollux("highs", rules, Stop(seconds=seconds), seed, {"break_ties": False})
-    if name == "pollux-goodput":
-        total = rules.replace(power=1.0, fair_share="one_gpu")
-        return Pollux("highs", total, Stop(seconds=seconds), seed)
-    if name == "pollux-remaining":
-        rules = rules.replace(fair_share="one_gpu")
-        return Pollux("highs", rules, Stop(seconds=seconds), seed, weight=shortest_remaining_time)
-    if name == "pollux-greedy":
-        return Pollux("greedy", rules, Stop(seconds=seconds), seed)
-    if name == "pollux-genetic":
-        return PolluxGenetic(rules, seed=seed)
-    if name == "tiresias-gittins":
-        return Tiresias(gittins_delta=GITTINS_DELTA)
-    plain = {
-        "optimus": Optimus, "tiresias": Tiresias, "fifo": FirstComeFirstServed,
-        "srtf": ShortestRemainingTimeFirst, "equal": EqualShare,
-    }  # fmt: skip
-    policy: Policy = plain[name]()
+    if name in POLICIES:
+        return POLICIES[name].make(options)
+    if ":" not in name:
+        raise ValueError(
+            f"Policy is '{name}'; expected one of {', '.join(POLICIES)}, or package.module:name."
+        )
+    try:
+        policy: Policy = load_callable(name, f"Policy '{name}'")()
+    except TypeError as error:
+        raise ValueError(f"Policy '{name}' cannot be made without arguments: {error}.") from error
+    if not (hasattr(policy, "decide") and hasattr(policy, "batch_sizes")):
+        raise ValueError(
+            f"Policy '{name}' makes a {type(policy).__name__}; expected one with `decide` and "
+            "`batch_sizes`."
+        )
     return policy

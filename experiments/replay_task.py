@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from goodalloc.data.application import profiled_applications
 from goodalloc.experiments.judge import Judge
-from goodalloc.experiments.policies import make_policy
+from goodalloc.experiments.policies import PolicyOptions, make_policy
 from goodalloc.experiments.replay import Replay
 from goodalloc.experiments.simulator import Setting, Simulator
 from goodalloc.experiments.version import library_version
@@ -95,16 +95,11 @@ class ReplayTask:
 
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, for `Replay`."""
-        setting = self.setting
         return {
             "format": "goodalloc-replay", "version": 1, "library": library_version(),
             "policy": self.policy, "traces": self.traces is not None, "seed": self.seed,
             "seconds": self.seconds, "gaps": self.gaps, "power": str(self.power),
-            "interference_avoidance": self.interference_avoidance, "nodes": setting.nodes,
-            "gpus_per_node": setting.gpus_per_node, "interval": setting.interval,
-            "restart_delay": setting.restart_delay, "interference": setting.interference,
-            "outages": [list(outage) for outage in setting.outages],
-            "knowledge": setting.knowledge,
+            "interference_avoidance": self.interference_avoidance, **asdict(self.setting),
             **({"utility": list(self.utility)} if self.utility else {}),
             "workload": [
                 [job.name, job.time, job.application, job.replicas, job.batch_size]
@@ -120,10 +115,8 @@ class ReplayTask:
         ValueError
             If something in the task makes no sense or its folder holds another replay.
         """
-        policy = make_policy(
-            self.policy, seed=self.seed, seconds=self.seconds, rules=self.rules,
-            utility=self.utility,
-        )  # fmt: skip
+        options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility)
+        policy = make_policy(self.policy, options)
         simulator = Simulator(self.workload, self.applications, policy, self.setting)
         judge = Judge(self.rules, self.seconds) if self.gaps else None
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -64,13 +64,24 @@ def find_solver(name: str) -> Callable[..., Any]:
                 f"Solver '{name}' is unknown; expected one of {known}, or package.module:function."
             )
         path = name
+    return load_callable(path, f"Solver '{name}'")
+
+
+def load_callable(path: str, item: str) -> Callable[..., Any]:
+    """What a dotted path ``package.module:name`` leads to.
+
+    Raises
+    ------
+    ValueError
+        If it leads to nothing that can be called; the sentence begins with the item.
+    """
     module_name, _, attribute = path.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"Solver '{name}' cannot be loaded: {error}.") from error
+        raise ValueError(f"{item} cannot be loaded: {error}.") from error
     if not callable(found):
-        raise ValueError(f"Solver '{name}' is a {type(found).__name__}; expected a function.")
+        raise ValueError(f"{item} is a {type(found).__name__}; expected a function.")
     return cast("Callable[..., Any]", found)
 
 

@@ -13,7 +13,7 @@ from goodalloc.data.application import profiled_applications
 from goodalloc.data.workload import Submission, write_workload
 from goodalloc.experiments import cloud
 from goodalloc.experiments.cli import main
-from goodalloc.experiments.policies import AUTOSCALING, make_policy
+from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.replay_task import run_tasks
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.simulated_job import ALWAYS_EFFICIENT
@@ -28,6 +28,9 @@ from goodalloc.solvers.policy import ActiveJob, Round
 from goodalloc.solvers.pollux import Pollux
 from tests.test_policies import LIMITS, Told
 from tests.test_simulator import SHORT
+
+#: Name of each policy to what it follows.
+AUTOSCALING = {"autoscaling-goodput": "goodput", "autoscaling-throughput": "throughput"}
 
 #: No synchronisation and no loss by large batches; nothing gained by them; and between the two.
 WIDE = BatchLimits(128, 1_000_000, 32, 1024)
@@ -154,7 +157,7 @@ def test_the_search_takes_few_questions() -> None:
     assert len(asked) <= 4
 
 
-@pytest.mark.parametrize("name", list(AUTOSCALING))
+@pytest.mark.parametrize("name", AUTOSCALING)
 def test_a_replay_stays_within_its_limits_and_survives_pickling(name: str) -> None:
     """The cluster grows and shrinks; pickled on the way it goes on as if nothing had happened."""
     whole, copy = (

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from goodalloc.experiments.policies import POLICIES, make_policy
+from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import GradientStatistics
@@ -158,7 +158,7 @@ def test_gpus_are_taken_from_the_emptiest_node_first() -> None:
 def test_every_policy_is_feasible_survives_pickling_and_repeats_itself(policy: str) -> None:
     """Pickled between two rounds it decides the second as if nothing had happened."""
     jobs = tuple(active(f"job-{index}", 1 + index, submission=index) for index in range(3))
-    first, second = make_policy(policy, seed=3), make_policy(policy, seed=3)
+    first, second = (make_policy(policy, PolicyOptions(seed=3)) for _ in range(2))
     decided = first.decide(round_of(*jobs)).placements
     assert second.decide(round_of(*jobs)).placements == decided
     copy = pickle.loads(pickle.dumps(first))
@@ -208,3 +208,15 @@ def test_an_unknown_policy_is_refused_by_name() -> None:
     """With the names there are."""
     with pytest.raises(ValueError, match=r"Policy is 'magic'; expected .*tiresias"):
         make_policy("magic")
+
+
+def test_a_policy_of_ones_own_is_known_by_its_dotted_path() -> None:
+    """A class or function that makes it; what makes something else is refused."""
+    assert make_policy("goodalloc.solvers.tiresias:Tiresias") == Tiresias()
+    for path, complaint in (
+        ("goodalloc.solvers.tiresias:Gone", "Policy '.*Gone' cannot be loaded"),
+        ("nowhere:Policy", "cannot be loaded"),
+        ("goodalloc.solvers.stop:Stop", "makes a Stop; expected one with `decide`"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            make_policy(path)
