@@ -10,7 +10,7 @@ from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
-from goodalloc.experiments.studies import EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
+from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from goodalloc.experiments.throughput_plot import plot_fig3
 from goodalloc.experiments.throughput_prediction import fig3_rows
 from goodalloc.experiments.timelines import FIGURE_5, FIGURE_6
@@ -46,6 +46,7 @@ PUBLISHED: Mapping[str, Reproduction] = {
 #: Questions that were not; hours each on several workloads.
 STUDIES: Mapping[str, Reproduction] = {
     "exactness": EXACTNESS,
+    "disturbances": DISTURBANCES,
     "scale": SCALE,
     "objectives": OBJECTIVES,
     "knowledge": KNOWLEDGE,

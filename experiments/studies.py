@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from goodalloc.experiments.paired import Pair, Way, paired_study
 from goodalloc.experiments.scenario import DISTURBED, LARGE, LOADS, PUBLISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from goodalloc.experiments.reproduction import Reproduction
+    from goodalloc.experiments.scenario import Scenario
 
 EXACT = Way("exact")
 GENETIC = Way("genetic", "pollux-genetic")
@@ -11,23 +19,20 @@ GENETIC = Way("genetic", "pollux-genetic")
 #: noise.
 UNTIED = Way("other ties", "pollux-untied")
 
+
+def _exact_against_others(title: str, scenarios: Iterable[Scenario]) -> Reproduction:
+    pairs = [Pair(one, EXACT, other) for one in scenarios for other in (GENETIC, UNTIED)]
+    return paired_study(title, pairs, gaps=True)
+
+
 #: Does deciding every round exactly shorten the jobs?
-EXACTNESS = paired_study(
-    "What deciding every round exactly changes",
-    [
-        Pair(scenario, EXACT, other)
-        for scenario in (*LOADS, *DISTURBED)
-        for other in (GENETIC, UNTIED)
-    ],
-    gaps=True,
-)
+EXACTNESS = _exact_against_others("What deciding every round exactly changes", LOADS)
+
+#: And after a disturbance?
+DISTURBANCES = _exact_against_others("What it changes after a disturbance", DISTURBED)
 
 #: And on four times the cluster with four times the jobs?
-SCALE = paired_study(
-    "What deciding every round exactly changes on a larger cluster",
-    [Pair(LARGE, EXACT, other) for other in (GENETIC, UNTIED)],
-    gaps=True,
-)
+SCALE = _exact_against_others("What it changes on a larger cluster", (LARGE,))
 
 #: What does the myopic objective cost? The same exact solver under others.
 OBJECTIVES = paired_study(

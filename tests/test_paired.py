@@ -9,7 +9,7 @@ from goodalloc.experiments.paired import Pair, Way, paired_study
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.scenario import DISTURBED, LARGE, PUBLISHED, Scenario
 from goodalloc.experiments.simulator import Setting
-from goodalloc.experiments.studies import EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
+from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from tests.test_reproduce import carry_out
 
 TINY = Scenario("tiny", setting=Setting(nodes=8))
@@ -63,7 +63,8 @@ def test_scenarios_add_jobs_under_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "ways"), [(EXACTNESS, 18), (SCALE, 3), (OBJECTIVES, 7), (KNOWLEDGE, 3)]
+    ("study", "ways"),
+    [(EXACTNESS, 12), (DISTURBANCES, 6), (SCALE, 3), (OBJECTIVES, 7), (KNOWLEDGE, 3)],
 )
 def test_the_studies_replay_every_way_once(tmp_path: Path, study: object, ways: int) -> None:
     """Shared baselines are replayed once a workload; different ways never share a folder."""
