@@ -21,6 +21,7 @@ from goodalloc.experiments.report import for_machines, text_table
 from goodalloc.experiments.reproduce import PUBLISHED, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.simulator import Outage, Setting
+from goodalloc.experiments.version import library_version
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.result_file import csv_text
 
@@ -52,7 +53,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         )
         for name in policies
     ]  # fmt: skip
-    _run(arguments, tasks, folder)
+    _run(arguments, tasks, folder, "simulate")
     folders = {name: folder / name for name in policies}
     if arguments.parquet:
         for target in folders.values():
@@ -88,25 +89,39 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
                 raise
             skipped[name] = str(error)
     names = tuple(name for name in names if name not in skipped)
-    tasks = dict.fromkeys(task for name in names for task in REPRODUCTIONS[name].tasks(plan))
-    _run(arguments, list(tasks), folder)
     texts, found = [], []
     for name in names:
-        reproduction = REPRODUCTIONS[name]
-        rows = reproduction.rows(plan)
-        columns = tuple(rows[0])
-        write_atomically(folder / f"{name}.csv", csv_text(rows, columns))
-        with drawing(f"the tables are in {folder}"):
-            from goodalloc.experiments.plots import save
-
-            save(reproduction.plot(plan, rows), folder / f"{name}.png")
-        texts.append(f"{reproduction.title}\n\n{text_table(rows, columns)}")
+        text, rows = _reproduce(name, plan, arguments)
+        texts.append(text)
         found += [{"reproduction": name, **row} for row in rows]
     texts += [f"{name} is left out. {reason}" for name, reason in skipped.items()]
     if arguments.quick:
-        texts.append("quick: fewer jobs, so compare the policies with each other only")
-    texts.append(f"written to {folder}: a table and a picture of each, and the replays")
+        texts.append("quick: half the jobs, so compare the policies with each other only")
+    truth = "the shipped profiles" if artifact is None else "the artifact's measurements"
+    texts.append(f"by {truth}; written to {folder}: a .csv and a .png of each")
     return Output("\n\n".join(texts), for_machines(found))
+
+
+def _reproduce(
+    name: str, plan: Plan, arguments: argparse.Namespace
+) -> tuple[str, list[dict[str, object]]]:
+    """Do what one reproduction takes; write its table and picture as soon as they are there."""
+    reproduction = REPRODUCTIONS[name]
+    _run(arguments, list(dict.fromkeys(reproduction.tasks(plan))), plan.folder, name)
+    rows = reproduction.rows(plan)
+    columns = tuple(rows[0])
+    source = {
+        "truth": "profiles" if plan.artifact is None else "artifact",
+        "workload_numbers": " ".join(map(str, plan.workloads)), "version": library_version(),
+    }  # fmt: skip
+    labelled = [{**row, **source} for row in rows]
+    write_atomically(plan.folder / f"{name}.csv", csv_text(labelled, (*columns, *source)))
+    with drawing(f"the tables are in {plan.folder}"):
+        from goodalloc.experiments.plots import save
+
+        save(reproduction.plot(plan, rows), plan.folder / f"{name}.png")
+    shown = reproduction.shown(rows)
+    return f"{reproduction.title}\n\n{text_table(shown, tuple(shown[0]))}", rows
 
 
 def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -132,10 +147,10 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     return read_workload(arguments.workload)
 
 
-def _run(arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path) -> None:
-    """Run the replays under a progress bar; an interrupt says how to go on."""
+def _run(arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path, name: str) -> None:
+    """Do the tasks under a progress bar; an interrupt says how to go on."""
     try:
-        with progress_bar(arguments.command, len(tasks), quiet=arguments.json) as bar:
+        with progress_bar(name, len(tasks), quiet=arguments.json) as bar:
             run_tasks(tasks, arguments.workers, bar.update)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

@@ -170,8 +170,9 @@ def _rows(plan: Plan) -> Rows:
     found = _fairness(plan)
     greatest = {label: float(rho.max()) for label, rho in found.items()}
     first = next(iter(found))
-    published_share = {first: 99.0}
-    published_ratio = {first: 1.0, "optimus": 1.5, "tiresias": 5.4}
+    known = plan.pollux[0].startswith("pollux")
+    published_share = {first: 99.0} if known else {}
+    published_ratio = {first: 1.0, "optimus": 1.5, "tiresias": 5.4} if known else {}
     return [
         {
             "policy": label, "jobs": rho.size, "median_rho": rounded(float(np.median(rho)), 4),

@@ -191,7 +191,9 @@ def _rows(
             "configuration": label, "policy": policy, "quantity": quantity,
             "published": "" if known is None else rounded(known, 3), "ours": ours["mean"],
             "half_width": ours["half_width"],
-            "deviation": "" if known is None else f"{ours['mean'] / known - 1.0:+.0%}",
+            "deviation_percent": (
+                "" if known is None else rounded(100.0 * (ours["mean"] / known - 1.0), 3)
+            ),
             "searches": len(searches),
         })  # fmt: skip
     return rows

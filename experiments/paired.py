@@ -6,6 +6,7 @@ Student's over the workloads; seeds of one workload are averaged first.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,25 @@ def paired_study(title: str, pairs: Sequence[Pair], *, gaps: bool = False) -> Re
     def rows(plan: Plan) -> Rows:
         return [pair.row(judged(plan)) for pair in pairs]
 
-    return Reproduction(title, tasks, rows, lambda _, rows: plot_pairs(title, rows))
+    return Reproduction(
+        title, tasks, rows, lambda _, rows: plot_pairs(title, rows), shown=shortened
+    )
+
+
+def shortened(rows: Rows) -> Rows:
+    """Changes in per cent as "mean ± half-width", and no gaps where none were judged."""
+    judged = not all(math.isnan(row["baseline_mean_gap"]) for row in rows)
+    return [
+        {
+            **{name: row[name] for name in ("scenario", "way", "baseline", "workloads", "seeds")},
+            **{
+                f"{name} (%)": f"{row[f'{name}_change']:+.1f} ± {row[f'{name}_half_width']:.1f}"
+                for name in QUANTITIES
+            },
+            **({name: row[name] for name in row if "gap" in name} if judged else {}),
+        }
+        for row in rows
+    ]
 
 
 def plot_pairs(title: str, rows: Rows) -> Figure:

@@ -61,13 +61,15 @@ def require_traces(traces: str | None, figure: int) -> Path:
     Raises
     ------
     ValueError
-        If there is none.
+        If none is given or it is not there.
     """
     if traces is None:
         raise ValueError(
             f"Figure {figure} compares with measurements; "
             "expected the folder of the artifact (--artifact)."
         )
+    if not Path(traces).is_dir():
+        raise ValueError(f"Folder '{traces}' does not exist; expected the artifact's measurements.")
     return Path(traces)
 
 

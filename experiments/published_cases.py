@@ -150,7 +150,7 @@ def _row(
     published, ours = case.published[quantity], float(values.mean())
     return {
         "case": case.label, "policy": policy, "quantity": quantity, "published": published,
-        "ours": rounded(ours, 4), "deviation": f"{ours / published - 1.0:+.0%}",
+        "ours": rounded(ours, 4), "deviation_percent": rounded(100.0 * (ours / published - 1.0), 3),
         "least": rounded(float(values.min()), 4), "greatest": rounded(float(values.max()), 4),
         "replays": len(found), "mean_gap": float(np.mean([row["mean_gap"] for row in found])),
         "worst_gap": float(np.max([row["worst_gap"] for row in found])),

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import pickle
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +49,9 @@ TIMING_COLUMNS = ("time", "decision_seconds", "round_seconds")
 
 #: Files that grow row by row.
 GROWING = {"rounds.csv": ROUND_COLUMNS, "samples.csv": SAMPLE_COLUMNS, "timing.csv": TIMING_COLUMNS}
+
+#: Seconds between checkpoints, however few rounds that is.
+LONGEST_UNSAVED = 20.0
 
 CHECKPOINT = "checkpoint.pickle"
 DESCRIPTION = "replay.json"
@@ -93,14 +98,15 @@ class Replay:
         if (self.folder / "jobs.csv").exists():
             return
         self._resume()
-        rounds = 0
+        rounds, saved = 0, time.monotonic()
         while not self.simulator.finished:
             record = self.simulator.step()
             if record is not None:
                 self._record(record)
             rounds += 1
-            if rounds % self.every == 0:
+            if rounds % self.every == 0 or time.monotonic() - saved > LONGEST_UNSAVED:
                 self._checkpoint()
+                saved = time.monotonic()
             report(self.simulator)
         self._flush()
         write_atomically(self.folder / "jobs.csv", _csv(JOB_COLUMNS, self._job_rows()))
@@ -183,11 +189,22 @@ def check_description(path: Path, description: Mapping[str, Any]) -> None:
     """
     text = dump(dict(description)) + "\n"
     if path.exists() and path.read_text(encoding="utf-8") != text:
+        other, mine = _values(path.read_text(encoding="utf-8")), _values(text)
+        different = [name for name in mine if other.get(name) != mine[name]]
         raise ValueError(
-            f"Folder '{path.parent}' holds another replay (see its {path.name}); "
-            "expected the same one or an empty folder."
+            f"Folder '{path.parent}' holds another replay: {', '.join(different)} in its "
+            f"{path.name} differ; expected the same replay or an empty folder."
         )
     write_atomically(path, text)
+
+
+def _values(text: str) -> dict[str, Any]:
+    """What a description says; nothing where it cannot be read."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 class _Pickler(pickle.Pickler):

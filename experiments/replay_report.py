@@ -46,7 +46,7 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
         "replay_seconds": float(timing.round_seconds.sum()),
     }
     return {
-        key: rounded(value) if isinstance(value, float) else value for key, value in row.items()
+        key: rounded(value, 4) if isinstance(value, float) else value for key, value in row.items()
     }
 
 
@@ -56,17 +56,20 @@ def rounded(value: float, digits: int = 5) -> float:
 
 
 def plot_replays(folders: Mapping[str, Path]) -> Figure:
-    """Allocated GPUs, efficiency and gap over time, and the distribution of completion times."""
+    """GPUs, efficiency and, if judged, gap over time, and the distribution of completion times."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11.0, 7.5), layout="constrained")
-    (gpus, efficiency), (gap, completion) = figure.subplots(2, 2)
+    judged = any(pd.read_csv(path / "rounds.csv").gap.notna().any() for path in folders.values())
+    figure = Figure(figsize=(11.0, 7.5) if judged else (14.0, 4.2), layout="constrained")
+    panels = figure.subplots(2, 2) if judged else figure.subplots(1, 3)
+    gpus, efficiency, *others, completion = panels.flat
     draw_over_time(gpus, folders, "allocated_gpus", "allocated GPUs")
     draw_over_time(efficiency, folders, "efficiency", "statistical efficiency (%)", 100.0)
-    draw_over_time(gap, folders, "gap", "gap of the decision (%)", 100.0)
-    gap.set_yscale("symlog", linthresh=0.01)
-    gap.yaxis.set_major_formatter("{x:g}")
-    gpus.set_title("moving averages over 30 decisions", fontsize="medium", loc="left")
+    for gap in others:
+        draw_over_time(gap, folders, "gap", "gap of the decision (%)", 100.0)
+        gap.set_yscale("symlog", linthresh=0.01)
+        gap.yaxis.set_major_formatter("{x:g}")
+    gpus.set_title("moving averages over half an hour", fontsize="medium", loc="left")
     for policy, look in curves(folders).items():
         draw_distribution(completion, _completion_hours(folders[policy]), look)
     completion.set_xscale("log")
@@ -94,16 +97,30 @@ def curves(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 def draw_over_time(
     ax: Axes, folders: Mapping[str, Path], column: str, label: str, factor: float = 1.0
 ) -> None:
-    """A column of the rounds of every replay, as a moving average over half an hour of rounds."""
+    """A column of the rounds of every replay, as a moving average over half an hour."""
     for name, look in curves(folders).items():
-        rounds = pd.read_csv(folders[name] / "rounds.csv")
-        if rounds[column].notna().any():
-            smooth = rounds[column].rolling(30, min_periods=1).mean()
-            ax.plot(rounds.time / HOUR, factor * smooth, **look)
+        smooth = over_time(pd.read_csv(folders[name] / "rounds.csv"), column)
+        if smooth.notna().any():
+            ax.plot(smooth.index.to_numpy() / HOUR, factor * smooth, **look)
     ax.set_xlabel("time (h)")
     ax.set_ylabel(label)
     ax.set_ylim(bottom=0)
     _rule(ax)
+
+
+def over_time(rounds: pd.DataFrame, column: str, window: float = 1800.0) -> pd.Series:
+    """A column of ``rounds.csv``, averaged over the seconds before each interval, idle ones too.
+
+    While no job is active there is no round: no GPU is allocated then, and all else is unknown.
+    """
+    steps = np.diff(rounds.time)
+    interval = int(np.gcd.reduce(steps)) if steps.size else 60
+    times = np.arange(rounds.time.iloc[0], rounds.time.iloc[-1] + interval, interval)
+    series = rounds.set_index("time")[column].reindex(times)
+    if column == "allocated_gpus":
+        series = series.fillna(0.0)
+    rows = max(round(window / interval), 1)
+    return series.rolling(rows, min_periods=1).mean().where(series.notna())
 
 
 def draw_distribution(ax: Axes, values: NDArray[np.float64], look: Mapping[str, Any]) -> None:

@@ -122,7 +122,7 @@ class ReplayTask:
         self.folder.mkdir(parents=True, exist_ok=True)
 
         def advanced(simulator: Simulator) -> None:
-            report(simulator.completed / len(simulator.jobs))
+            report(simulator.share_done)
 
         Replay(simulator, self.folder, self.description(), judge).run(advanced)
 

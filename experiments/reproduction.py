@@ -120,6 +120,8 @@ class Reproduction:
         The table, from the records of that work.
     plot
         The picture of the table, or of the records.
+    shown
+        The table as people read it.
     require
         Raises a `ValueError` where something that it needs is not there.
     """
@@ -129,6 +131,7 @@ class Reproduction:
     rows: Callable[[Plan], Rows]
     plot: Callable[[Plan, Rows], Figure]
     require: Callable[[Plan], object] = lambda _: None
+    shown: Callable[[Rows], Rows] = lambda rows: rows
 
 
 def digest(description: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from goodalloc.experiments.experience import ExperiencePool, Knowledge
 from goodalloc.experiments.simulated_job import JobOracle, SimulatedJob
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.validation import require_choice, require_count, require_number
-from goodalloc.solvers.policy import ActiveJob, Decision, Policy, Round
+from goodalloc.solvers.policy import ActiveJob, BatchSizes, Decision, Policy, Round
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,6 +147,8 @@ class Simulator:
 
     def __post_init__(self) -> None:
         check_workload(self.workload)
+        rule = getattr(self.policy, "batch_sizes", None)
+        require_choice("Policy: batch_sizes", rule, get_args(BatchSizes))
         self._wanted_nodes = self.setting.nodes
         self.cluster = Cluster.uniform(self.setting.nodes, self.setting.gpus_per_node)
         self._pool = ExperiencePool(self.setting.knowledge)
@@ -201,6 +203,13 @@ class Simulator:
     def completed(self) -> int:
         """How many jobs are complete."""
         return sum(job.completion is not None for job in self.jobs)
+
+    @property
+    def share_done(self) -> float:
+        """How much of all training is done, every job counting the same."""
+        whole = (job.application.progress(job.application.epochs - 1) for job in self.jobs)
+        shares = (job.progress / total for job, total in zip(self.jobs, whole, strict=True))
+        return sum(shares) / len(self.jobs)
 
     @property
     def active(self) -> list[SimulatedJob]:
@@ -283,7 +292,7 @@ class Simulator:
             raise ValueError(
                 f"Job '{job.submission.name}' asks for {job.submission.replicas} GPUs and the "
                 f"cluster has {self.cluster.num_gpus}; no job made progress in the last {idle} s "
-                f"up to {self.time} s."
+                f"up to {self.time} s. Expected a policy that serves it, or more nodes."
             )
 
     def observe(self, active: Sequence[SimulatedJob]) -> Round:
@@ -369,9 +378,15 @@ def check_decision(round_: Round, decision: Decision) -> None:
     names = {job.name for job in round_.jobs}
     used: Counter[int] = Counter()
     at = f"Decision at {round_.time} s"
+    if not isinstance(decision, Decision):
+        raise ValueError(f"{at} is of type {type(decision).__name__}; expected a Decision.")
     for name, placement in decision.placements.items():
         if name not in names:
             raise ValueError(f"{at}: job '{name}' is not active.")
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in placement):
+            raise ValueError(
+                f"{at}: placement of job '{name}' is {placement!r}; expected (node, GPUs) pairs."
+            )
         for node, gpus in placement:
             require_count(f"{at}: GPUs of job '{name}' on node {node}", gpus, minimum=1)
             require_count(f"{at}: node of job '{name}'", node, 0, round_.cluster.num_nodes - 1)

@@ -58,7 +58,7 @@ def _plot_cluster(plan: Plan, _: Rows) -> Figure:
     draw_over_time(gpus, folders, "allocated_gpus", "allocated GPUs")
     draw_over_time(efficiency, folders, "efficiency", "statistical efficiency (%)", 100.0)
     gpus.set_xlabel("")
-    gpus.set_title("moving averages over 30 decisions", fontsize="medium", loc="left")
+    gpus.set_title("moving averages over half an hour", fontsize="medium", loc="left")
     figure.legend(*gpus.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 

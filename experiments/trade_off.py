@@ -99,8 +99,11 @@ def fig1_rows(traces: str | None) -> list[dict[str, Any]]:
                 row["model"] = rounded(float(model[index]))
                 if measured is not None:
                     row["measured"] = rounded(float(measured[index]))
-                    row["error"] = f"{model[index] / measured[index] - 1.0:+.1%}"
-                    row["goodput_lost"] = "" if lost is None else f"{lost[index]:.1%}"
+                    error = 100.0 * float(model[index] / measured[index] - 1.0)
+                    row["error_percent"] = rounded(error, 3)
+                    row["goodput_lost_percent"] = (
+                        "" if lost is None else rounded(100.0 * float(lost[index]), 3)
+                    )
                 rows.append(row)
     return rows
 

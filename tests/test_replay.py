@@ -8,10 +8,12 @@ import pytest
 
 from goodalloc.data.application import profiled_applications
 from goodalloc.data.workload import write_workload
+from goodalloc.experiments import replay as replay_module
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.judge import Judge
 from goodalloc.experiments.policies import make_policy
-from goodalloc.experiments.replay import Replay
+from goodalloc.experiments.replay import Replay, check_description
+from goodalloc.experiments.replay_report import over_time
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.rules import OSDI21
 from tests.test_simulator import SHORT, SMALL
@@ -151,3 +153,48 @@ def test_bad_replays_are_refused_in_one_sentence(
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1
+
+
+def test_idle_time_counts_as_idle_in_the_pictures() -> None:
+    """Half an hour without rounds between two: no GPU then, and nothing known of efficiency."""
+    rounds = pd.DataFrame({
+        "time": [60, 120, 1920, 1980], "allocated_gpus": [4, 4, 4, 4],
+        "efficiency": [1.0, 1.0, 0.5, 0.5],
+    })  # fmt: skip
+    gpus = over_time(rounds, "allocated_gpus", window=120.0)
+    assert gpus.index.tolist() == list(range(60, 2040, 60))
+    assert gpus[120] == 4.0
+    assert gpus[180] == 2.0
+    assert (gpus[240:1860] == 0.0).all()
+    efficiency = over_time(rounds, "efficiency", window=120.0)
+    assert efficiency.notna().sum() == 4
+    assert efficiency[1980] == 0.5
+
+
+def test_a_folder_of_another_replay_says_what_differs(tmp_path: Path) -> None:
+    """By the names of the values."""
+    first = {"policy": "fifo", "seed": 0, "nodes": 2}
+    check_description(tmp_path / "replay.json", first)
+    check_description(tmp_path / "replay.json", first)
+    with pytest.raises(ValueError, match=r"holds another replay: seed, nodes in its replay\.json"):
+        check_description(tmp_path / "replay.json", {**first, "seed": 1, "nodes": 3})
+
+
+def test_long_rounds_are_kept_after_seconds_and_not_only_after_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With no time between checkpoints there is one after the first round."""
+    monkeypatch.setattr(replay_module, "LONGEST_UNSAVED", 0.0)
+    one = replay(tmp_path, judge=False)
+    one.every = 10_000
+
+    class Killed(Exception):
+        pass
+
+    def kill(simulator: Simulator) -> None:
+        assert 0.0 <= simulator.share_done < 1.0
+        raise Killed
+
+    with pytest.raises(Killed):
+        one.run(kill)
+    assert (tmp_path / "checkpoint.pickle").exists()

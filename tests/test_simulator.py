@@ -250,6 +250,30 @@ def test_impossible_decisions_are_refused(
         simulator.step()
 
 
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ({"only": ((0, 1),)}, "Decision at 60 s is of type dict; expected a Decision"),
+        (Decision({"only": (0, 1)}), r"placement of job 'only' is \(0, 1\); expected \(node, GPUs"),  # type: ignore[dict-item]
+        (Decision({}, nodes=0), "nodes is 0; expected"),
+    ],
+)
+def test_what_is_no_decision_is_refused(answer: Any, complaint: str) -> None:
+    """A mistake in a policy of one's own gets a sentence."""
+
+    class Mistaken:
+        batch_sizes: BatchSizes = "requested"
+
+        def decide(self, round_: Round) -> Decision:
+            assert round_.jobs
+            return answer  # type: ignore[no-any-return]
+
+    job = Submission("only", 0, "ncf", 1, 32768)
+    simulator = Simulator([job], profiled_applications(), Mistaken(), SMALL)
+    with pytest.raises(ValueError, match=complaint):
+        simulator.step()
+
+
 def test_bad_settings_and_workloads_are_refused() -> None:
     """Each with the item, its value and what was expected."""
     applications = profiled_applications()
@@ -261,6 +285,10 @@ def test_bad_settings_and_workloads_are_refused() -> None:
         Simulator([huge], applications, Tiresias())
     with pytest.raises(ValueError, match="listed twice"):
         Simulator([SHORT[0], SHORT[0]], applications, Tiresias())
+    tiresias = Tiresias()
+    tiresias.batch_sizes = "mine"  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="batch_sizes is 'mine'; expected"):
+        Simulator(SHORT, applications, tiresias)
     with pytest.raises(ValueError, match="no jobs"):
         Simulator([], applications, Tiresias())
     bad: tuple[tuple[dict[str, Any], str], ...] = (
