@@ -72,7 +72,8 @@ class Priced(NamedTuple):
 def best_utilities(instance: Instance) -> Floats:
     """Best utility of every job on *K* GPUs wherever they are: shape (jobs, most GPUs + 1).
 
-    Minus infinity where the rules allow no such choice.
+    Minus infinity where the rules allow no such choice, or where it does not fit beside the fewest
+    GPUs that the other jobs must have.
     """
     table = utility_table(instance)
     rules, nodes = instance.rules, np.sort(instance.cluster.node_gpus)[::-1]
@@ -91,7 +92,9 @@ def best_utilities(instance: Instance) -> Floats:
     may_keep = (held >= instance.min_replicas) & (held <= instance.max_replicas)
     keep = np.flatnonzero(may_keep & (current.job_nodes <= rules.max_nodes_per_job))
     best[keep, held[keep]] = np.maximum(best[keep, held[keep]], table.kept[keep])
-    return best
+    fewest = np.argmax(np.isfinite(best), axis=1)
+    room = instance.cluster.num_gpus - fewest.sum() + fewest
+    return np.where(replicas <= room[:, None], best, -np.inf)
 
 
 def build_knapsack(instance: Instance) -> Knapsack:
@@ -254,9 +257,5 @@ def _least_bound(knapsack: Knapsack) -> float:
 
 
 def _greatest_bound(knapsack: Knapsack) -> float:
-    """p = inf: the best single choice beside the fewest GPUs that the other jobs must have."""
-    allowed = np.isfinite(knapsack.utility)
-    fewest = np.argmax(allowed, axis=1)
-    room = knapsack.gpus - fewest.sum() + fewest
-    fits = allowed & (np.arange(knapsack.utility.shape[1]) <= room[:, None])
-    return float(knapsack.utility[fits].max())
+    """p = inf: the best single choice; each fits beside what the other jobs must have."""
+    return float(knapsack.utility.max())

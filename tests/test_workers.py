@@ -93,7 +93,7 @@ def check_complaint(workers: Workers, folder: Path) -> None:
     tasks[1].folder.mkdir(parents=True)
     (tasks[1].folder / "replay.json").write_text("another")
     with pytest.raises(
-        ValueError, match=r"^Folder '.*' holds another replay \(see .*\.$"
+        ValueError, match=r"^Folder '.*' holds another replay: format, .*\.$"
     ) as caught:
         run_tasks(tasks, workers)
     assert type(caught.value) is ValueError
