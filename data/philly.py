@@ -9,14 +9,14 @@ up to a thousand imagenet (section 5.1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pandas as pd
 
 from goodalloc.data.profiles import load_profile
 from goodalloc.data.workload import Submission
-from goodalloc.data.workload_generator import HOUR, Requests, draw_request
+from goodalloc.data.workload_generator import HOUR, PUBLISHED_JOBS, Requests, draw_request
 from goodalloc.models.validation import require_choice, require_count
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def draw_from_philly(
-    table: pd.DataFrame, seed: int, jobs: int = 160, requests: Requests = "tuned", *,
+    table: pd.DataFrame, seed: int, jobs: int = PUBLISHED_JOBS, requests: Requests = "tuned", *,
     start: int = 2, hours: int = 8,
 ) -> tuple[Submission, ...]:  # fmt: skip
     """Draw a workload from a list of jobs; equal arguments give equal workloads.
@@ -106,7 +106,7 @@ def draw_from_philly(
     require_count("Workload: jobs", jobs, minimum=1)
     require_count("Workload: start", start, 0, 23)
     require_count("Workload: hours", hours, 1, 24)
-    require_choice("Workload: requests", requests, ("tuned", "realistic"))
+    require_choice("Workload: requests", requests, get_args(Requests))
     times = (table.second.to_numpy() - start * HOUR) % DAY
     window = np.flatnonzero(times < hours * HOUR)
     if window.size < jobs:

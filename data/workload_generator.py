@@ -32,6 +32,11 @@ def statistics() -> Any:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
+def jobs_at(load: float) -> int:
+    """How many jobs a load is, at least one."""
+    return max(round(PUBLISHED_JOBS * load), 1)
+
+
 def draw_workload(
     seed: int, *, load: float = 1.0, jobs: int | None = None, requests: Requests = "tuned"
 ) -> tuple[Submission, ...]:
@@ -56,7 +61,7 @@ def draw_workload(
     require_count("Workload: seed", seed, minimum=0)
     require_number("Workload: load", load, minimum=0.0, strict=True)
     require_choice("Workload: requests", requests, get_args(Requests))
-    count = max(round(PUBLISHED_JOBS * load), 1) if jobs is None else jobs
+    count = jobs_at(load) if jobs is None else jobs
     require_count("Workload: jobs", count, minimum=1)
     known = statistics()
     generator = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ import numpy as np
 
 from goodalloc.data.fit_profiles import APPLICATIONS, read_observations
 from goodalloc.data.profiles import application_names, load_profile
-from goodalloc.experiments.cli_arguments import whole
+from goodalloc.experiments.cli_types import whole
 from goodalloc.experiments.measurements import write_measurements
 from goodalloc.models.fitting import Fit, Observations, fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time

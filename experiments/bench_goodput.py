@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.experiments.cli_arguments import whole
+from goodalloc.experiments.cli_types import whole
 from goodalloc.experiments.measurements import peak_gib, write_measurements
 from goodalloc.models.batch_integer import find_optimum
 from goodalloc.models.batch_size import GRID_POINTS

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.data.generator import State, generate
-from goodalloc.experiments.cli_arguments import Parser, names, whole
+from goodalloc.experiments.cli_arguments import Parser
+from goodalloc.experiments.cli_types import names, whole
 from goodalloc.experiments.measurements import Table
 from goodalloc.experiments.plots import COLOURS, STYLES, save
 from goodalloc.experiments.statistics import share_within

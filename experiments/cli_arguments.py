@@ -1,12 +1,13 @@
-"""The grammar of the command line, and the few types its arguments have."""
+"""The grammar of the command line."""
 
 import argparse
-import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from goodalloc.experiments.cli_replay_arguments import add_reproduce, add_simulate
+from goodalloc.experiments.cli_types import any_number, group, names, number, seeds, whole
+
 if TYPE_CHECKING:
-    from goodalloc.experiments.workers import Workers
+    from collections.abc import Callable
 
 #: Where each command lives; loaded only when it is called, so that starting up stays fast.
 COMMANDS = {
@@ -49,8 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
         "generate": ("draw an instance", _add_generate),
         "export": ("write an instance as a mathematical program", _add_export),
         "check": ("check an allocation of an instance and say what it is worth", _add_check),
-        "simulate": ("replay a workload under several policies; resumes", _add_simulate),
-        "reproduce": ("repeat a table or figure of Pollux's evaluation; resumes", _add_reproduce),
+        "simulate": ("replay a workload under several policies; resumes", add_simulate),
+        "reproduce": ("repeat a table or figure of Pollux's evaluation; resumes", add_reproduce),
         "demo": ("a short demonstration", _add_demo),
     }
     for name, (text, build) in builders.items():
@@ -140,116 +141,6 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FOLDER", default="results/demo", help="(results/demo)")
 
 
-def _add_simulate(parser: argparse.ArgumentParser) -> None:
-    default = "pollux,optimus,tiresias"
-    parser.add_argument(
-        "workload", nargs="?",
-        help="a CSV of name, time, application, num_replicas, batch_size (default: draw one)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
-        help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
-        "pollux-goodput, pollux-remaining, pollux-untied, tiresias-gittins, fifo, srtf, equal, "
-        "autoscaling-goodput, autoscaling-throughput, or package.module:name)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--load", type=number(0.0), help="of a drawn workload: jobs / 160 (default: 1)"
-    )
-    parser.add_argument(
-        "--requests", help="of a drawn workload: tuned or realistic (default: tuned)"
-    )
-    parser.add_argument(
-        "--philly", metavar="FILE",
-        help="draw from a list of jobs of Microsoft's Philly cluster (default: shipped statistics)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--traces", metavar="FOLDER",
-        help="measurements of the Pollux artifact as the truth (default: the shipped profiles)",
-    )  # fmt: skip
-    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
-    parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
-    parser.add_argument("--gpus-per-node", type=whole(1), default=4, help="(default: 4)")
-    parser.add_argument("--interval", type=whole(1), default=60, help="seconds (default: 60)")
-    parser.add_argument(
-        "--restart-delay", type=number(0.0, strict=False), default=30.0, help="s (default: 30)"
-    )
-    parser.add_argument(
-        "--interference", type=number(0.0, strict=False), default=0.0,
-        help="goodput lost by distributed jobs that share a node (default: 0)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--interference-avoidance", action=argparse.BooleanOptionalAction, default=True,
-        help="Pollux: at most one distributed job a node (default: yes)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--outages", type=outage, nargs="+", default=[], metavar="FROM-TO:NODES",
-        help="nodes that are missing from one second to another, as 3600-7200:4",
-    )  # fmt: skip
-    parser.add_argument(
-        "--knowledge", default="explored",
-        help="what jobs know when they start: explored (nothing), history (what finished jobs of "
-        "their application measured) or profiled (default: explored)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--power", type=any_number, default=-1.0, help="Pollux's power of the mean (default: -1)"
-    )
-    parser.add_argument("--seconds", type=number(0.0), help="time limit of a decision")
-    parser.add_argument(
-        "--gaps", action=argparse.BooleanOptionalAction, default=True,
-        help="prove how far every decision is from the best by Pollux's objective (default: yes)",
-    )  # fmt: skip
-    _add_workers(parser)
-    parser.add_argument("--parquet", action="store_true", help="write the records as Parquet too")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="results/simulate",
-        help="table and picture show the policies of this command (default: results/simulate)",
-    )
-
-
-def _add_reproduce(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        help="table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or "
-        "all of these; exactness, disturbances, scale, objectives, knowledge",
-    )
-    parser.add_argument(
-        "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",
-        help="what stands for Pollux (default: pollux, that is exact; also pollux-genetic)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--workloads", type=seeds, nargs="+", default=[(6,)], metavar="NUMBERS",
-        help="numbers of the published workloads, or seeds of drawn ones and of searches, as 1-8 "
-        "(default: 6)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seeds", type=seeds, nargs="+", default=[(0,)], metavar="SEEDS",
-        help="of the genetic algorithm, as 0-4 (default: 0)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--artifact", metavar="FOLDER",
-        help="folder simulator of the Pollux artifact (default: shipped profiles, drawn workloads)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--gaps", action=argparse.BooleanOptionalAction, default=False,
-        help="also prove how far every decision is from the best (default: no)",
-    )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="half the jobs; searches of 30 trials")
-    _add_workers(parser)
-    parser.add_argument(
-        "--out", metavar="FOLDER", default="results/reproduce", help="(default: results/reproduce)"
-    )
-
-
-def _add_workers(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workers", type=workers, default="1",
-        help="replays at a time (default: 1), or the cluster that runs them: "
-        "dask:tcp://host:8786, dask:SCHEDULERFILE, ray:auto, ray:host:6379, ray:ray://host:10001",
-    )  # fmt: skip
-
-
 def _add_grid(parser: argparse.ArgumentParser, solvers: str) -> None:
     parser.add_argument(
         "--solvers", type=names, nargs="+", default=[names(solvers)], metavar="NAMES",
@@ -270,97 +161,3 @@ def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
         "--gap", type=number(0.0, strict=False), default=1e-9,
         help="relative gap that counts as optimal, as 1e-12 always does (default: 1e-9)",
     )  # fmt: skip
-
-
-def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
-    """A type of argument: a finite number above (or at) a minimum."""
-
-    def parse(text: str) -> float:
-        relation = "above" if strict else "of at least"
-        complaint = f"got {text!r}; expected a finite number {relation} {minimum:g}"
-        try:
-            value = float(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(complaint) from None
-        if not math.isfinite(value) or value < minimum or (strict and value == minimum):
-            raise argparse.ArgumentTypeError(complaint)
-        return value
-
-    return parse
-
-
-def any_number(text: str) -> float:
-    """A type of argument: a number, infinities included."""
-    complaint = f"got {text!r}; expected a number, inf or -inf"
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(complaint) from None
-    if math.isnan(value):
-        raise argparse.ArgumentTypeError(complaint)
-    return value
-
-
-def whole(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
-    """A type of argument: a whole number between a minimum and a maximum."""
-
-    def parse(text: str) -> int:
-        complaint = f"got {text[:40]!r}; expected a whole number, {minimum} to {maximum}"
-        if not text.isascii() or not text.isdecimal() or len(text) > 12:
-            raise argparse.ArgumentTypeError(complaint)
-        value = int(text)
-        if not minimum <= value <= maximum:
-            raise argparse.ArgumentTypeError(complaint)
-        return value
-
-    return parse
-
-
-def workers(text: str) -> "Workers":
-    """A type of argument: a number of processes, or a cluster of Dask or Ray."""
-    from goodalloc.experiments.workers import parse_workers
-
-    try:
-        return parse_workers(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def names(text: str) -> tuple[str, ...]:
-    """A type of argument: names separated by commas."""
-    parts = tuple(part.strip() for part in text.split(","))
-    if not all(parts):
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected names separated by commas")
-    return parts
-
-
-def seeds(text: str) -> tuple[int, ...]:
-    """A type of argument: whole numbers separated by commas, or a range as 0-9."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        low = whole(0)(first)
-        high = whole(0)(last) if dash else low
-        if high < low or high - low >= 10_000:
-            raise argparse.ArgumentTypeError(
-                f"got {part!r}; expected a range such as 0-9 of at most 10000"
-            )
-        found.extend(range(low, high + 1))
-    return tuple(found)
-
-
-def outage(text: str) -> tuple[int, int, int]:
-    """A type of argument: first and last second and the number of nodes, as 3600-7200:4."""
-    times, colon, nodes = text.partition(":")
-    start, dash, end = times.partition("-")
-    if not colon or not dash:
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected FROM-TO:NODES")
-    return whole(0)(start), whole(1)(end), whole(1)(nodes)
-
-
-def group(text: str) -> tuple[str, int, int]:
-    """A type of argument: name, nodes and GPUs of a group, separated by colons."""
-    parts = text.split(":")
-    if len(parts) != 3 or not parts[0]:
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected NAME:NODES:GPUS")
-    return parts[0], whole(1)(parts[1]), whole(1)(parts[2])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from goodalloc.data.json_file import write_atomically
 from goodalloc.data.philly import draw_from_philly, read_philly
 from goodalloc.data.workload import read_workload
-from goodalloc.data.workload_generator import PUBLISHED_JOBS, draw_workload
+from goodalloc.data.workload_generator import draw_workload, jobs_at
 from goodalloc.experiments.cli_experiments import drawing
 from goodalloc.experiments.cli_output import Output, flat, make_folder
 from goodalloc.experiments.extras import require_extra
@@ -20,7 +20,7 @@ from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
 from goodalloc.experiments.reproduce import PUBLISHED, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
-from goodalloc.experiments.simulator import Outage, Setting
+from goodalloc.experiments.setting import Outage, Setting
 from goodalloc.experiments.version import library_version
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.result_file import csv_text
@@ -134,8 +134,7 @@ def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     load, requests = arguments.load, arguments.requests
     if arguments.workload is None and arguments.philly is not None:
-        jobs = max(round(PUBLISHED_JOBS * (load or 1.0)), 1)
-        table = read_philly(arguments.philly)
+        table, jobs = read_philly(arguments.philly), jobs_at(load or 1.0)
         return draw_from_philly(table, arguments.seed, jobs, requests or "tuned")
     if arguments.workload is None:
         return draw_workload(arguments.seed, load=load or 1.0, requests=requests or "tuned")

@@ -19,7 +19,7 @@ import pandas as pd
 from goodalloc.data.workload import Submission
 from goodalloc.experiments.replay_report import HOUR, curves, rounded, summarise
 from goodalloc.experiments.reproduction import Reproduction
-from goodalloc.experiments.simulator import Setting
+from goodalloc.experiments.setting import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

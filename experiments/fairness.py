@@ -21,7 +21,8 @@ from goodalloc.data.workload import Submission
 from goodalloc.experiments.replay_report import curves, draw_distribution, rounded
 from goodalloc.experiments.replay_task import applications_of
 from goodalloc.experiments.reproduction import Reproduction
-from goodalloc.experiments.simulator import Setting, Simulator
+from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.simulator import Simulator
 from goodalloc.solvers.queueing import EqualShare
 from goodalloc.solvers.result_file import csv_text
 

@@ -26,7 +26,8 @@ from goodalloc.experiments.policies import PolicyOptions, make_policy
 from goodalloc.experiments.replay import check_description
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.replay_task import applications_of
-from goodalloc.experiments.simulator import Setting, Simulator
+from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.simulator import Simulator
 from goodalloc.experiments.trial import Hyperparameters, train
 from goodalloc.experiments.version import library_version
 from goodalloc.models.validation import require_count

@@ -73,10 +73,6 @@ class Configuration:
     batch_size: Literal["initial", "tuned"] = "initial"
     knowledge: Knowledge = "explored"
 
-    def policies(self, plan: Plan) -> tuple[str, ...]:
-        """The policies that it is run with."""
-        return plan.pollux if self.policy == "pollux" else (self.policy,)
-
     def tasks(self, plan: Plan, policy: str) -> list[SearchTask]:
         """Its searches, one for every seed."""
         application = plan.applications[APPLICATION]
@@ -138,7 +134,8 @@ def hyperparameter_table(title: str) -> Reproduction:
 
     def tasks(plan: Plan) -> list[SearchTask]:
         return [
-            task for configuration in CONFIGURATIONS for policy in configuration.policies(plan)
+            task for configuration in CONFIGURATIONS
+            for policy in plan.policies_of(configuration.policy)
             for task in configuration.tasks(plan, policy)
         ]  # fmt: skip
 
@@ -153,7 +150,7 @@ def table_rows(plan: Plan) -> Rows:
     found = [
         (configuration, policy, [quantities(task) for task in configuration.tasks(plan, policy)])
         for configuration in CONFIGURATIONS
-        for policy in configuration.policies(plan)
+        for policy in plan.policies_of(configuration.policy)
     ]
     rows = []
     for configuration, policy, searches in found:
@@ -210,7 +207,7 @@ def plot_searches(plan: Plan, _: Rows) -> Figure:
     curves = {
         (configuration.label, policy): mean_best([task.folder for task in found])
         for configuration in CONFIGURATIONS
-        for policy in configuration.policies(plan)
+        for policy in plan.policies_of(configuration.policy)
         for found in [configuration.tasks(plan, policy)]
     }
     styles = looks(f"{label} {policy}" for label, policy in curves)

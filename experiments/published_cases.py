@@ -15,7 +15,7 @@ import numpy as np
 from goodalloc.experiments.plots import figure_of, new_axes
 from goodalloc.experiments.replay_report import rounded, summarise
 from goodalloc.experiments.reproduction import Reproduction
-from goodalloc.experiments.simulator import Setting
+from goodalloc.experiments.setting import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,10 +54,6 @@ class Case:
     interference: float = 0.0
     interference_avoidance: bool = True
     power: float = -1.0
-
-    def policies(self, plan: Plan) -> tuple[str, ...]:
-        """The policies that it is replayed with."""
-        return plan.pollux if self.policy == "pollux" else (self.policy,)
 
     def tasks(self, plan: Plan, policy: str) -> list[ReplayTask]:
         """Its replays, one a workload, and of the genetic algorithm one a seed."""
@@ -121,7 +117,7 @@ def published_cases(title: str, cases: Sequence[Case]) -> Reproduction:
 
     def tasks(plan: Plan) -> list[ReplayTask]:
         return [
-            task for case in cases for policy in case.policies(plan)
+            task for case in cases for policy in plan.policies_of(case.policy)
             for task in case.tasks(plan, policy)
         ]  # fmt: skip
 
@@ -137,7 +133,7 @@ def published_cases(title: str, cases: Sequence[Case]) -> Reproduction:
 def _rows(plan: Plan, case: Case) -> Rows:
     """One row a policy and quantity: published, ours, deviation, and ours' range."""
     rows = []
-    for policy in case.policies(plan):
+    for policy in plan.policies_of(case.policy):
         found = [summarise(policy, task.folder) for task in case.tasks(plan, policy)]
         rows += [_row(case, policy, quantity, found) for quantity in case.published]
     return rows

@@ -100,9 +100,10 @@ class Replay:
         self._resume()
         rounds, saved = 0, time.monotonic()
         while not self.simulator.finished:
+            begin = time.perf_counter()
             record = self.simulator.step()
             if record is not None:
-                self._record(record)
+                self._record(record, time.perf_counter() - begin)
             rounds += 1
             if rounds % self.every == 0 or time.monotonic() - saved > LONGEST_UNSAVED:
                 self._checkpoint()
@@ -112,7 +113,7 @@ class Replay:
         write_atomically(self.folder / "jobs.csv", _csv(JOB_COLUMNS, self._job_rows()))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
-    def _record(self, record: RoundRecord) -> None:
+    def _record(self, record: RoundRecord, seconds: float) -> None:
         jobs = self.simulator.active
         running = [job for job in jobs if job.placement]
         verdict = self.judge(record.round_, record.decision) if self.judge else ("", "", "")
@@ -126,12 +127,12 @@ class Replay:
             record.round_.time, len(jobs), len(running), record.round_.cluster.num_nodes, gpus,
             record.restarts, weight / known if known else "", throughput, goodput, *verdict,
         )])  # fmt: skip
-        time = record.round_.time
+        now = record.round_.time
         self._write("samples.csv", [(
-            time, job.submission.name, job.submission.application, job.epoch, job.progress,
+            now, job.submission.name, job.submission.application, job.epoch, job.progress,
             job.replicas, len(job.spread), job.batch_size, job.efficiency, job.restarts or 0,
         ) for job in jobs])  # fmt: skip
-        self._write("timing.csv", [(time, record.decision_seconds, record.round_seconds)])
+        self._write("timing.csv", [(now, record.seconds, seconds)])
 
     def _job_rows(self) -> Iterable[tuple[object, ...]]:
         for job in self.simulator.jobs:

@@ -29,8 +29,6 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
     """
     jobs, rounds = pd.read_csv(folder / "jobs.csv"), pd.read_csv(folder / "rounds.csv")
     timing = pd.read_csv(folder / "timing.csv")
-    weight = rounds.allocated_gpus.sum()
-    efficiency = (rounds.efficiency * rounds.allocated_gpus).sum() / weight if weight else math.nan
     row = {
         "policy": policy,
         "jobs": len(jobs),
@@ -38,7 +36,7 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
         "p99_jct_hours": float(np.quantile(jobs.jct, 0.99)) / HOUR,
         "makespan_hours": float(jobs.completion.max()) / HOUR,
         "restarts_per_job": float(jobs.restarts.mean()),
-        "efficiency": float(efficiency),
+        "efficiency": mean_efficiency(rounds),
         "mean_gap": float(rounds.gap.mean()),
         "worst_gap": float(rounds.gap.max()),
         "decision_ms": 1000.0 * float(timing.decision_seconds.mean()),
@@ -48,6 +46,13 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
     return {
         key: rounded(value, 4) if isinstance(value, float) else value for key, value in row.items()
     }
+
+
+def mean_efficiency(rounds: pd.DataFrame) -> float:
+    """Statistical efficiency of a GPU, averaged over rows of ``rounds.csv`` where it is known."""
+    known = rounds[rounds.efficiency.notna()]
+    weight = known.allocated_gpus.sum()
+    return float((known.efficiency * known.allocated_gpus).sum() / weight) if weight else math.nan
 
 
 def rounded(value: float, digits: int = 5) -> float:

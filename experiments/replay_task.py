@@ -11,7 +11,8 @@ from goodalloc.data.application import profiled_applications
 from goodalloc.experiments.judge import Judge
 from goodalloc.experiments.policies import PolicyOptions, make_policy
 from goodalloc.experiments.replay import Replay
-from goodalloc.experiments.simulator import Setting, Simulator
+from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.simulator import Simulator
 from goodalloc.experiments.version import library_version
 from goodalloc.experiments.workers import ALONE, Workers, map_unordered
 from goodalloc.models.rules import OSDI21
@@ -30,7 +31,7 @@ Report = Callable[[float], None]
 
 
 class Task(Protocol):
-    """A piece of work that keeps its records in a folder of its own and goes on where it was."""
+    """A piece of work that keeps records in a folder and does only what is left of it."""
 
     @property
     def folder(self) -> Path: ...
@@ -71,7 +72,7 @@ class ReplayTask:
     folder: Path
     policy: str
     workload: tuple[Submission, ...]
-    setting: Setting = Setting()  # noqa: RUF009 - frozen, so that one default serves all
+    setting: Setting = Setting()
     traces: str | None = None
     power: float = -1.0
     interference_avoidance: bool = True

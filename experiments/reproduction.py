@@ -85,6 +85,10 @@ class Plan:
             return jobs[::2] if self.quick else jobs
         return draw_workload(number, load=load / 2 if self.quick else load, requests=requests)
 
+    def policies_of(self, policy: str) -> tuple[str, ...]:
+        """What is replayed: "pollux" stands for whichever of Pollux's are asked for."""
+        return self.pollux if policy == "pollux" else (policy,)
+
     def seeds_of(self, policy: str) -> tuple[int, ...]:
         """Seeds to replay a policy with: one is enough where nothing is random."""
         return self.seeds if policy == "pollux-genetic" else self.seeds[:1]

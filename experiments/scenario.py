@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from goodalloc.data.workload_generator import draw_workload
-from goodalloc.experiments.simulator import Outage, Setting
+from goodalloc.data.workload_generator import HOUR, draw_workload
+from goodalloc.experiments.setting import Outage, Setting
 
 if TYPE_CHECKING:
     from goodalloc.data.workload import Submission
     from goodalloc.experiments.reproduction import Plan
-
-HOUR = 3600
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Scenario:
     load: float = 1.0
     parts: int = 1
     burst: int = 0
-    setting: Setting = Setting()  # noqa: RUF009 - frozen, so that one default serves all
+    setting: Setting = Setting()
 
     def workload(self, plan: Plan, number: int) -> tuple[Submission, ...]:
         """The jobs; further parts and the burst are drawn with seeds of their own."""

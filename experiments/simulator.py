@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from goodalloc.data.workload import check_workload
 from goodalloc.experiments.agents import choose_batch_sizes, fit_models
-from goodalloc.experiments.experience import ExperiencePool, Knowledge
+from goodalloc.experiments.experience import ExperiencePool
+from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulated_job import JobOracle, SimulatedJob
 from goodalloc.models.cluster import Cluster
-from goodalloc.models.validation import require_choice, require_count, require_number
-from goodalloc.solvers.policy import ActiveJob, BatchSizes, Decision, Policy, Round
+from goodalloc.models.validation import require_choice
+from goodalloc.solvers.policy import (
+    ActiveJob,
+    BatchSizes,
+    Decision,
+    Policy,
+    Round,
+    check_decision,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,62 +33,6 @@ if TYPE_CHECKING:
     from goodalloc.data.application import Application
     from goodalloc.data.workload import Submission
     from goodalloc.models.goodput import GoodputModel
-
-
-class Outage(NamedTuple):
-    """So many of the nodes at the start are missing, the last; times in seconds from the start."""
-
-    start: int
-    end: int
-    nodes: int
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Under what conditions a workload is replayed; the defaults are Pollux's published ones.
-
-    Parameters
-    ----------
-    nodes, gpus_per_node
-        The cluster.
-    interval
-        Seconds between decisions.
-    restart_delay
-        Seconds without progress after a change of allocation.
-    interference
-        Share of its goodput that a distributed job loses while it shares a node with another one.
-    outages
-        When nodes are missing. Their jobs lose all their GPUs and keep their progress.
-    knowledge
-        What jobs know of their application when they start.
-
-    Raises
-    ------
-    ValueError
-        If a value makes no sense.
-    """
-
-    nodes: int = 16
-    gpus_per_node: int = 4
-    interval: int = 60
-    restart_delay: float = 30.0
-    interference: float = 0.0
-    outages: tuple[Outage, ...] = ()
-    knowledge: Knowledge = "explored"
-
-    def __post_init__(self) -> None:
-        require_count("Setting: nodes", self.nodes, minimum=1)
-        require_count("Setting: gpus_per_node", self.gpus_per_node, minimum=1)
-        require_count("Setting: interval", self.interval, minimum=1)
-        require_number("Setting: restart_delay", self.restart_delay, minimum=0.0)
-        require_number("Setting: interference", self.interference, minimum=0.0)
-        if self.interference >= 1.0:
-            raise ValueError(f"Setting: interference is {self.interference}; expected below 1.")
-        for start, end, nodes in self.outages:
-            require_count("Outage: start", start, minimum=0)
-            require_count("Outage: end", end, minimum=start + 1)
-            require_count("Outage: nodes", nodes, 1, self.nodes - 1)
-        require_choice("Setting: knowledge", self.knowledge, get_args(Knowledge))
 
 
 class RoundRecord(NamedTuple):
@@ -92,16 +44,15 @@ class RoundRecord(NamedTuple):
         What the policy saw, and when.
     decision
         What it wanted.
-    decision_seconds, round_seconds
-        Wall time of the decision, and of all that the round took.
+    seconds
+        Wall time of the decision.
     restarts
         Jobs whose placement changed to another one.
     """
 
     round_: Round
     decision: Decision
-    decision_seconds: float
-    round_seconds: float
+    seconds: float
     restarts: int
 
 
@@ -227,11 +178,8 @@ class Simulator:
         ValueError
             As `decide`.
         """
-        start = time.perf_counter()
         self.advance()
-        record = self.decide()
-        seconds = time.perf_counter() - start
-        return None if record is None else record._replace(round_seconds=seconds)
+        return self.decide()
 
     def advance(self) -> None:
         """Let one interval pass; jobs submitted after it take part in the decision that follows."""
@@ -247,7 +195,6 @@ class Simulator:
         ValueError
             If the decision is impossible, or no job has made progress for long.
         """
-        start = time.perf_counter()
         active = self.active
         if not active:
             self._last_progress = self.time
@@ -262,8 +209,7 @@ class Simulator:
         check_decision(round_, decision)
         self._wanted_nodes = decision.nodes or self._wanted_nodes
         self._require_progress(active)
-        restarts = self._apply(active, decision)
-        return RoundRecord(round_, decision, seconds, time.perf_counter() - start, restarts)
+        return RoundRecord(round_, decision, seconds, self._apply(active, decision))
 
     def _resize(self) -> None:
         """Give the cluster the nodes it has now; jobs on those that are gone stop."""
@@ -365,37 +311,3 @@ class Simulator:
                 job.set_requested_batch()
         choose_batch_sizes([job for job in moved if job.chooses_batch_size])
         return restarts
-
-
-def check_decision(round_: Round, decision: Decision) -> None:
-    """Refuse a decision that names an unknown job or node, or uses a GPU twice.
-
-    Raises
-    ------
-    ValueError
-        With the time, the item and what was expected.
-    """
-    names = {job.name for job in round_.jobs}
-    used: Counter[int] = Counter()
-    at = f"Decision at {round_.time} s"
-    if not isinstance(decision, Decision):
-        raise ValueError(f"{at} is of type {type(decision).__name__}; expected a Decision.")
-    for name, placement in decision.placements.items():
-        if name not in names:
-            raise ValueError(f"{at}: job '{name}' is not active.")
-        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in placement):
-            raise ValueError(
-                f"{at}: placement of job '{name}' is {placement!r}; expected (node, GPUs) pairs."
-            )
-        for node, gpus in placement:
-            require_count(f"{at}: GPUs of job '{name}' on node {node}", gpus, minimum=1)
-            require_count(f"{at}: node of job '{name}'", node, 0, round_.cluster.num_nodes - 1)
-            used[node] += gpus
-    if decision.nodes is not None:
-        require_count(f"{at}: nodes", decision.nodes, minimum=1)
-    capacity = round_.cluster.node_gpus
-    for node, gpus in used.items():
-        if gpus > capacity[node]:
-            raise ValueError(
-                f"{at}: node {node} is to hold {gpus} GPUs; it has {int(capacity[node])}."
-            )

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from goodalloc.data.workload import Submission
-from goodalloc.experiments.replay_report import HOUR, curves, draw_over_time, rounded
+from goodalloc.experiments.replay_report import (
+    HOUR,
+    curves,
+    draw_over_time,
+    mean_efficiency,
+    rounded,
+)
 from goodalloc.experiments.reproduction import Reproduction
-from goodalloc.experiments.simulator import Setting
+from goodalloc.experiments.setting import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +47,8 @@ def _cluster_rows(plan: Plan) -> Rows:
         rounds = pd.read_csv(task.folder / "rounds.csv")
         row: dict[str, Any] = {"policy": policy}
         for name, part in (("arrivals", rounds[rounds.time < ARRIVALS * HOUR]), ("all", rounds)):
-            gpus = part.allocated_gpus
-            row[f"mean_gpus_{name}"] = rounded(float(gpus.mean()), 4)
-            weighted = float((part.efficiency * gpus).sum() / gpus.sum())
-            row[f"efficiency_{name}"] = rounded(weighted, 4)
+            row[f"mean_gpus_{name}"] = rounded(float(part.allocated_gpus.mean()), 4)
+            row[f"efficiency_{name}"] = rounded(mean_efficiency(part), 4)
         rows.append(row)
     return rows
 

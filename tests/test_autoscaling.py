@@ -16,8 +16,9 @@ from goodalloc.experiments.cli import main
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.replay_task import run_tasks
 from goodalloc.experiments.reproduction import Plan
+from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulated_job import ALWAYS_EFFICIENT
-from goodalloc.experiments.simulator import Setting, Simulator
+from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel

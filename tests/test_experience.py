@@ -8,8 +8,9 @@ from goodalloc.data.application import profiled_applications
 from goodalloc.data.workload import Submission
 from goodalloc.experiments.experience import ExperiencePool, Knowledge, measure
 from goodalloc.experiments.policies import make_policy
+from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulated_job import SimulatedJob
-from goodalloc.experiments.simulator import Setting, Simulator
+from goodalloc.experiments.simulator import Simulator
 
 #: The second job of each application is submitted when the first is done.
 TWICE = [

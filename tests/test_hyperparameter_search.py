@@ -26,7 +26,8 @@ from goodalloc.experiments.hyperparameter_table import (
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.reproduce import REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
-from goodalloc.experiments.simulator import Setting, Simulator
+from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.simulator import Simulator
 from goodalloc.experiments.trial import Hyperparameters, train
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def test_a_table_puts_published_and_ours_side_by_side(tmp_path: Path) -> None:
     """From made-up records: means, ratios seed by seed, and the curve of the best so far."""
     plan = Plan(tmp_path, workloads=(1, 2))
     for configuration in CONFIGURATIONS:
-        (policy,) = configuration.policies(plan)
+        (policy,) = plan.policies_of(configuration.policy)
         for task in configuration.tasks(plan, policy):
             task.folder.mkdir(parents=True)
             hour = 3600 * task.seed * (1 if policy == "pollux" else 2)

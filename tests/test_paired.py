@@ -8,7 +8,7 @@ import pytest
 from goodalloc.experiments.paired import Pair, Way, paired_study
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.scenario import DISTURBED, LARGE, PUBLISHED, Scenario
-from goodalloc.experiments.simulator import Setting
+from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from tests.test_reproduce import carry_out
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from goodalloc.data.workload import Submission, write_workload
 from goodalloc.data.workload_generator import Requests, draw_workload
 from goodalloc.experiments import cli_replay, reproduce
 from goodalloc.experiments.cli import main
+from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, published_cases
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.reproduce import REPRODUCTIONS
@@ -148,6 +150,17 @@ def test_all_leaves_out_what_lacks_something_and_says_so(
     assert sorted(path.name for path in tmp_path.glob("*.*")) == ["fig1.csv", "fig1.png"]
     assert main(["reproduce", "fig2", "--out", str(tmp_path)]) == 2
     assert "expected the folder of the artifact (--artifact)." in capsys.readouterr().err
+
+
+def test_the_help_names_every_policy_and_every_reproduction(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The grammar loads neither table, so that it starts fast: it must not fall behind them."""
+    for command, known in (("simulate", POLICIES), ("reproduce", REPRODUCTIONS)):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        words = set(re.split(r"[\s,;)(]+", capsys.readouterr().out.replace("-\n", "-")))
+        assert not set(known) - words
 
 
 def test_workers_write_the_same_bytes_as_one_process(tmp_path: Path) -> None:

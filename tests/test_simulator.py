@@ -13,7 +13,8 @@ from goodalloc.data.traces import measured_applications
 from goodalloc.data.workload import Submission, read_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.policies import POLICIES, make_policy
-from goodalloc.experiments.simulator import Outage, Setting, Simulator
+from goodalloc.experiments.setting import Outage, Setting
+from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.cluster import Cluster
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
 from goodalloc.solvers.tiresias import Tiresias

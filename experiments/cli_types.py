@@ -1,0 +1,103 @@
+"""The types that arguments of the command line have: each turns text into a value or complains."""
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.workers import Workers
+
+
+def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
+    """A type of argument: a finite number above (or at) a minimum."""
+
+    def parse(text: str) -> float:
+        relation = "above" if strict else "of at least"
+        complaint = f"got {text!r}; expected a finite number {relation} {minimum:g}"
+        try:
+            value = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(complaint) from None
+        if not math.isfinite(value) or value < minimum or (strict and value == minimum):
+            raise argparse.ArgumentTypeError(complaint)
+        return value
+
+    return parse
+
+
+def any_number(text: str) -> float:
+    """A type of argument: a number, infinities included."""
+    complaint = f"got {text!r}; expected a number, inf or -inf"
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(complaint) from None
+    if math.isnan(value):
+        raise argparse.ArgumentTypeError(complaint)
+    return value
+
+
+def whole(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
+    """A type of argument: a whole number between a minimum and a maximum."""
+
+    def parse(text: str) -> int:
+        complaint = f"got {text[:40]!r}; expected a whole number, {minimum} to {maximum}"
+        if not text.isascii() or not text.isdecimal() or len(text) > 12:
+            raise argparse.ArgumentTypeError(complaint)
+        value = int(text)
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(complaint)
+        return value
+
+    return parse
+
+
+def workers(text: str) -> "Workers":
+    """A type of argument: a number of processes, or a cluster of Dask or Ray."""
+    from goodalloc.experiments.workers import parse_workers
+
+    try:
+        return parse_workers(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def names(text: str) -> tuple[str, ...]:
+    """A type of argument: names separated by commas."""
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected names separated by commas")
+    return parts
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """A type of argument: whole numbers separated by commas, or a range as 0-9."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        low = whole(0)(first)
+        high = whole(0)(last) if dash else low
+        if high < low or high - low >= 10_000:
+            raise argparse.ArgumentTypeError(
+                f"got {part!r}; expected a range such as 0-9 of at most 10000"
+            )
+        found.extend(range(low, high + 1))
+    return tuple(found)
+
+
+def group(text: str) -> tuple[str, int, int]:
+    """A type of argument: name, nodes and GPUs of a group, separated by colons."""
+    parts = text.split(":")
+    if len(parts) != 3 or not parts[0]:
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected NAME:NODES:GPUS")
+    return parts[0], whole(1)(parts[1]), whole(1)(parts[2])
+
+
+def outage(text: str) -> tuple[int, int, int]:
+    """A type of argument: first and last second and the number of nodes, as 3600-7200:4."""
+    times, colon, nodes = text.partition(":")
+    start, dash, end = times.partition("-")
+    if not colon or not dash:
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected FROM-TO:NODES")
+    return whole(0)(start), whole(1)(end), whole(1)(nodes)

@@ -1,0 +1,65 @@
+"""Under what conditions a workload is replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
+
+from goodalloc.experiments.experience import Knowledge
+from goodalloc.models.validation import require_choice, require_count, require_number
+
+
+class Outage(NamedTuple):
+    """So many of the nodes at the start are missing, the last; times in seconds from the start."""
+
+    start: int
+    end: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Under what conditions a workload is replayed; the defaults are Pollux's published ones.
+
+    Parameters
+    ----------
+    nodes, gpus_per_node
+        The cluster.
+    interval
+        Seconds between decisions.
+    restart_delay
+        Seconds without progress after a change of allocation.
+    interference
+        Share of its goodput that a distributed job loses while it shares a node with another one.
+    outages
+        When nodes are missing. Their jobs lose all their GPUs and keep their progress.
+    knowledge
+        What jobs know of their application when they start.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    nodes: int = 16
+    gpus_per_node: int = 4
+    interval: int = 60
+    restart_delay: float = 30.0
+    interference: float = 0.0
+    outages: tuple[Outage, ...] = ()
+    knowledge: Knowledge = "explored"
+
+    def __post_init__(self) -> None:
+        require_count("Setting: nodes", self.nodes, minimum=1)
+        require_count("Setting: gpus_per_node", self.gpus_per_node, minimum=1)
+        require_count("Setting: interval", self.interval, minimum=1)
+        require_number("Setting: restart_delay", self.restart_delay, minimum=0.0)
+        require_number("Setting: interference", self.interference, minimum=0.0)
+        if self.interference >= 1.0:
+            raise ValueError(f"Setting: interference is {self.interference}; expected below 1.")
+        for start, end, nodes in self.outages:
+            require_count("Outage: start", start, minimum=0)
+            require_count("Outage: end", end, minimum=start + 1)
+            require_count("Outage: nodes", nodes, 1, self.nodes - 1)
+        require_choice("Setting: knowledge", self.knowledge, get_args(Knowledge))
