@@ -34,8 +34,8 @@ LEAST_WAIT = 1e-3
 CONFIGURATION = ("nodes", "replicas", "atomic_batch_size")
 MEASUREMENT = ("log_gradient_time", "log_step_time", "weight")
 
-LEAST_OBSERVATIONS, LEAST_JOBS, JOBS_FACTOR = 8, 64, 4
-"""Least padded sizes; observations are padded to doubles of it, jobs to fourfolds."""
+LEAST_OBSERVATIONS, FEW_JOBS, LEAST_JOBS, JOBS_FACTOR = 8, 4, 64, 4
+"""Padded sizes: doubles of the least observations, few jobs, or fourfolds of the least jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def state_problem(observations: Observations, options: FitOptions) -> tuple[Prob
 def pad_problem(problem: Problem) -> Problem:
     """Pad jobs and observations to few different sizes, each of which is compiled once."""
     shape = problem.nodes.shape
-    jobs, observations = LEAST_JOBS, LEAST_OBSERVATIONS
+    jobs, observations = FEW_JOBS if shape[0] <= FEW_JOBS else LEAST_JOBS, LEAST_OBSERVATIONS
     while jobs < shape[0]:
         jobs *= JOBS_FACTOR
     while observations < shape[1]:
