@@ -10,9 +10,10 @@ harmonic, at +inf whose arithmetic mean is then best) the one returned
 4. and sits on the nodes that `place` finds for these choices, a function of the choices alone.
 
 Where more than two jobs could trade GPUs at equal sums in 3, any of the remaining may be returned.
-Rounds with more than `MOST_CHOICES` choices (about 6,000 jobs) and large ones whose objective
-hardly tells choices apart (at p = -10 all but the worst jobs cost the same to ten digits, and
-thousands of choices tie) keep the optimum that was found: the rule would cost more than the solve.
+Rounds with more than `MOST_CHOICES` choices (about 6,000 jobs) and those in which too many choices
+may tie (more than `FEW_TIED` and than `MOST_TIED` a job: on a thousand GPUs, or at p = -10, where
+all but the worst jobs cost the same to ten digits) keep the optimum that was found: the rule would
+cost several times the solve.
 """
 
 import math
@@ -45,10 +46,10 @@ Floats = NDArray[np.float64]
 TIE = 1e-10
 #: Most choices of all jobs, tying or not.
 MOST_CHOICES = 50_000
-#: Most choices a job that tie in a large round.
+#: Most choices a job that may tie …
 MOST_TIED = 3
-#: Tying choices up to which a round is not large.
-FEW_TIED = 1_000
+#: … or altogether, whichever is more.
+FEW_TIED = 300
 #: Choices whose term (u / r)^p is beyond this are not told apart.
 LARGEST_TERM = 1e6
 #: The cost row is scaled so that its tolerance is this much, well above the solver's own.
