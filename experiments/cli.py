@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli_arguments import build_parser as build_parser
+from goodalloc.experiments.cli_output import BAD_INPUT, FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
     from goodalloc.experiments.cli_output import Output
-
-#: Exit codes.
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 #: Environment variable that shows where an unexpected error came from.
 TRACEBACK = "GOODALLOC_TRACEBACK"

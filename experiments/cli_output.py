@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+#: Exit codes: nothing found or a solver that failed; bad input; Ctrl-C.
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
 
 @dataclass(frozen=True)
 class Output:

@@ -10,7 +10,7 @@ from goodalloc.data.philly import draw_from_philly, read_philly
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload, jobs_at
 from goodalloc.experiments.cli_experiments import drawing
-from goodalloc.experiments.cli_output import Output, flat, make_folder
+from goodalloc.experiments.cli_output import BAD_INPUT, Output, flat, make_folder
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.progress import progress_bar
@@ -41,7 +41,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     workload = _workload(arguments)
     setting = Setting(
         arguments.nodes, arguments.gpus_per_node, arguments.interval, arguments.restart_delay,
-        arguments.interference, tuple(Outage(*outage) for outage in arguments.outages),
+        arguments.interference, tuple(Outage(*outage) for outage in flat(arguments.outages)),
         arguments.knowledge,
     )  # fmt: skip
     folder = make_folder(arguments.out)
@@ -53,8 +53,11 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         )
         for name in policies
     ]  # fmt: skip
-    _run(arguments, tasks, folder, "simulate")
-    folders = {name: folder / name for name in policies}
+    refused = _run(arguments, tasks, folder, "simulate")
+    if len(refused) == len(tasks):
+        raise ValueError(next(iter(refused.values())))
+    complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
+    folders = {name: folder / name for name in policies if name not in complaints}
     if arguments.parquet:
         for target in folders.values():
             write_parquet(target)
@@ -64,9 +67,16 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     with drawing(f"the table is in {folder}"):
         from goodalloc.experiments.plots import save
 
-        save(plot_replays(folders), folder / "replay.png")
-    text = f"{text_table(rows, columns)}\n\nwritten to {folder}: summary.csv, replay.png, and"
-    return Output(f"{text} a folder for every policy", for_machines(rows))
+        save(plot_replays(folders), folder / f"replay.{arguments.pictures}")
+    texts = [
+        text_table(rows, columns),
+        *(f"{name} is left out. {complaint}" for name, complaint in complaints.items()),
+        f"written to {folder}: summary.csv, replay.{arguments.pictures}, and a folder for every "
+        "policy",
+    ]
+    errors = [{"policy": name, "error": complaint} for name, complaint in complaints.items()]
+    code = BAD_INPUT if complaints else 0
+    return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
 
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
@@ -80,25 +90,24 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
         arguments.gaps, arguments.quick,
     )  # fmt: skip
-    skipped = {}
+    texts: list[str] = []
+    left_out: list[str] = []
+    found: list[dict[str, object]] = []
     for name in names:
         try:
-            REPRODUCTIONS[name].require(plan)
+            text, rows = _reproduce(name, plan, arguments)
         except ValueError as error:
             if arguments.what != "all":
                 raise
-            skipped[name] = str(error)
-    names = tuple(name for name in names if name not in skipped)
-    texts, found = [], []
-    for name in names:
-        text, rows = _reproduce(name, plan, arguments)
-        texts.append(text)
-        found += [{"reproduction": name, **row} for row in rows]
-    texts += [f"{name} is left out. {reason}" for name, reason in skipped.items()]
+            left_out.append(f"{name} is left out. {error}")
+        else:
+            texts.append(text)
+            found += [{"reproduction": name, **row} for row in rows]
+    texts += left_out
     if arguments.quick:
         texts.append("quick: half the jobs, so compare the policies with each other only")
     truth = "the shipped profiles" if artifact is None else "the artifact's measurements"
-    texts.append(f"by {truth}; written to {folder}: a .csv and a .png of each")
+    texts.append(f"by {truth}; written to {folder}: a .csv and a .{arguments.pictures} of each")
     return Output("\n\n".join(texts), for_machines(found))
 
 
@@ -107,7 +116,10 @@ def _reproduce(
 ) -> tuple[str, list[dict[str, object]]]:
     """Do what one reproduction takes; write its table and picture as soon as they are there."""
     reproduction = REPRODUCTIONS[name]
-    _run(arguments, list(dict.fromkeys(reproduction.tasks(plan))), plan.folder, name)
+    reproduction.require(plan)
+    tasks = list(dict.fromkeys(reproduction.tasks(plan)))
+    for complaint in _run(arguments, tasks, plan.folder, name).values():
+        raise ValueError(complaint)
     rows = reproduction.rows(plan)
     columns = tuple(rows[0])
     source = {
@@ -119,7 +131,7 @@ def _reproduce(
     with drawing(f"the tables are in {plan.folder}"):
         from goodalloc.experiments.plots import save
 
-        save(reproduction.plot(plan, rows), plan.folder / f"{name}.png")
+        save(reproduction.plot(plan, rows), plan.folder / f"{name}.{arguments.pictures}")
     shown = reproduction.shown(rows)
     return f"{reproduction.title}\n\n{text_table(shown, tuple(shown[0]))}", rows
 
@@ -146,11 +158,13 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     return read_workload(arguments.workload)
 
 
-def _run(arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path, name: str) -> None:
-    """Do the tasks under a progress bar; an interrupt says how to go on."""
+def _run(
+    arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path, name: str
+) -> dict[Path, str]:
+    """Do the tasks under a progress bar, as `run_tasks`; an interrupt says how to go on."""
     try:
         with progress_bar(name, len(tasks), quiet=arguments.json) as bar:
-            run_tasks(tasks, arguments.workers, bar.update)
+            return run_tasks(tasks, arguments.workers, bar.update)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; the same command goes on from the last checkpoint in {folder}."

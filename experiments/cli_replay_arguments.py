@@ -2,7 +2,16 @@
 
 import argparse
 
-from goodalloc.experiments.cli_types import any_number, names, number, outage, seeds, whole, workers
+from goodalloc.experiments.cli_types import (
+    any_number,
+    names,
+    number,
+    outages,
+    picture_format,
+    seeds,
+    whole,
+    workers,
+)
 
 
 def add_simulate(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +46,7 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         help="prove how far every decision is from the best by Pollux's objective (default: yes)",
     )  # fmt: skip
     _add_workers(parser)
+    _add_pictures(parser)
     parser.add_argument("--parquet", action="store_true", help="write the records as Parquet too")
     parser.add_argument(
         "--out",
@@ -73,8 +83,9 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
         help="goodput lost by distributed jobs that share a node (default: 0)",
     )  # fmt: skip
     parser.add_argument(
-        "--outages", type=outage, nargs="+", default=[], metavar="FROM-TO:NODES",
-        help="nodes that are missing from one second to another, as 3600-7200:4",
+        "--outages", type=outages, nargs="+", default=[], metavar="FROM-TO:NODES",
+        help="nodes that are missing from one second to another, as 3600-7200:4; several are "
+        "separated by commas",
     )  # fmt: skip
     parser.add_argument(
         "--knowledge", default="explored",
@@ -112,6 +123,7 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="half the jobs; searches of 30 trials")
     _add_workers(parser)
+    _add_pictures(parser)
     parser.add_argument(
         "--out", metavar="FOLDER", default="results/reproduce", help="(default: results/reproduce)"
     )
@@ -122,4 +134,11 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
         "--workers", type=workers, default="1",
         help="replays at a time (default: 1), or the cluster that runs them: "
         "dask:tcp://host:8786, dask:SCHEDULERFILE, ray:auto, ray:host:6379, ray:ray://host:10001",
+    )  # fmt: skip
+
+
+def _add_pictures(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pictures", type=picture_format, default="png", metavar="FORMAT",
+        help="png, pdf or svg (default: png)",
     )  # fmt: skip

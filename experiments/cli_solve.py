@@ -11,7 +11,7 @@ import numpy as np
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
 from goodalloc.data.json_file import pack_number
-from goodalloc.experiments.cli_output import Output, check_target
+from goodalloc.experiments.cli_output import FAILED, INTERRUPTED, Output, check_target
 from goodalloc.experiments.compare import check_solvers
 from goodalloc.experiments.report import percent
 from goodalloc.models.allocation import Allocation
@@ -26,9 +26,6 @@ MOST_PRINTED_JOBS = 40
 
 #: Largest cost that is written to a program; beyond it floating-point solvers give up.
 LARGEST_EXPORTED = 1e12
-
-#: Exit codes: nothing found, and interrupted with nothing found.
-NOTHING, INTERRUPTED = 1, 130
 
 
 def solve_command(arguments: argparse.Namespace) -> Output:
@@ -52,7 +49,7 @@ def solve_command(arguments: argparse.Namespace) -> Output:
         text += f"\nwritten      {arguments.out}"
     code = 0
     if result.allocation is None:
-        code = INTERRUPTED if result.limit is Limit.INTERRUPTED else NOTHING
+        code = INTERRUPTED if result.limit is Limit.INTERRUPTED else FAILED
     return Output(text, result_to_dict(result, instance), code)
 
 
@@ -119,7 +116,7 @@ def check_command(arguments: argparse.Namespace) -> Output:
         count = "1 rule is" if len(broken) == 1 else f"{len(broken)} rules are"
         text = "\n".join([f"infeasible: {count} broken", *(f"  {item}" for item in broken)])
         found = [{"rule": item.rule, "message": item.message} for item in broken]
-        return Output(text, {"feasible": False, "violations": found, "fitness": None}, NOTHING)
+        return Output(text, {"feasible": False, "violations": found, "fitness": None}, FAILED)
     value = fitness(instance, allocation)
     served = int((allocation.job_replicas > 0).sum())
     text = f"feasible: fitness {value:.12g}, {served} of {instance.num_jobs} jobs served"

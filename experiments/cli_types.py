@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from goodalloc.experiments.workers import Workers
 
+PICTURE_FORMATS = ("png", "pdf", "svg")
+
 
 def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
     """A type of argument: a finite number above (or at) a minimum."""
@@ -94,10 +96,24 @@ def group(text: str) -> tuple[str, int, int]:
     return parts[0], whole(1)(parts[1]), whole(1)(parts[2])
 
 
-def outage(text: str) -> tuple[int, int, int]:
-    """A type of argument: first and last second and the number of nodes, as 3600-7200:4."""
+def outages(text: str) -> tuple[tuple[int, int, int], ...]:
+    """A type of argument: outages separated by commas, as 3600-7200:4.
+
+    Each is the first and the last second and the number of nodes.
+    """
+    return tuple(_outage(part) for part in text.split(","))
+
+
+def _outage(text: str) -> tuple[int, int, int]:
     times, colon, nodes = text.partition(":")
     start, dash, end = times.partition("-")
     if not colon or not dash:
         raise argparse.ArgumentTypeError(f"got {text!r}; expected FROM-TO:NODES")
     return whole(0)(start), whole(1)(end), whole(1)(nodes)
+
+
+def picture_format(text: str) -> str:
+    """A type of argument: what pictures are written as."""
+    if text not in PICTURE_FORMATS:
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected {', '.join(PICTURE_FORMATS)}")
+    return text

@@ -139,7 +139,7 @@ def applications_of(traces: str | None) -> dict[str, Application]:
 
 def run_tasks(
     tasks: Sequence[Task], workers: Workers = ALONE, report: Report = lambda _: None
-) -> None:
+) -> dict[Path, str]:
     """Do tasks, several at a time in processes of their own or on a cluster.
 
     Parameters
@@ -152,16 +152,24 @@ def run_tasks(
     report
         Is told how many tasks have been done since it was told last, fractions included.
 
+    Returns
+    -------
+    dict
+        Why a task cannot be done, by its folder; the others are done.
+
     Raises
     ------
     ValueError
-        As the tasks and `map_unordered`.
+        As `map_unordered` for a cluster that cannot be reached.
     """
+    refused: dict[Path, str] = {}
     if workers != ALONE:
-        with contextlib.closing(map_unordered(_run, tasks, workers)) as finished:
-            for _ in finished:
+        with contextlib.closing(map_unordered(_attempt, tasks, workers)) as finished:
+            for folder, complaint in finished:
+                if complaint is not None:
+                    refused[folder] = complaint
                 report(1.0)
-        return
+        return refused
     for task in tasks:
         done = 0.0
 
@@ -170,10 +178,17 @@ def run_tasks(
             report(share - done)
             done = share
 
-        task.run(advanced)
+        folder, complaint = _attempt(task, advanced)
+        if complaint is not None:
+            refused[folder] = complaint
         report(1.0 - done)
+    return refused
 
 
-def _run(task: Task) -> None:
-    """In a process of its own."""
-    task.run(lambda _: None)
+def _attempt(task: Task, report: Report = lambda _: None) -> tuple[Path, str | None]:
+    """Do a task, here or in a process of its own: its folder, and why it cannot be done."""
+    try:
+        task.run(report)
+    except ValueError as error:
+        return task.folder, str(error)
+    return task.folder, None

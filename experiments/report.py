@@ -1,6 +1,7 @@
 """Tables of results, as text and as rows."""
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from goodalloc.data.json_file import pack_number
@@ -20,13 +21,22 @@ SMALLEST_GAP = 1e-10
 
 
 def text_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Rows as aligned text: numbers to the right, with the digits that matter."""
-    cells = [[str(column) for column in columns]]
-    cells += [[shown_cell(column, row.get(column, "")) for column in columns] for row in rows]
+    """Rows as aligned text: numbers to the right, with the digits that matter.
+
+    Headings longer than what stands below them go over several lines.
+    """
+    body = [[shown_cell(column, row.get(column, "")) for column in columns] for row in rows]
     numeric = [
         any(isinstance(row.get(c), (int, float)) for row in rows) and not _is_text(rows, c)
         for c in columns
     ]
+    headings = [
+        _heading(column, max((len(line[i]) for line in body), default=0))
+        for i, column in enumerate(columns)
+    ]
+    height = max(map(len, headings))
+    padded = [[""] * (height - len(heading)) + heading for heading in headings]
+    cells = [list(line) for line in zip(*padded, strict=True)] + body
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     lines = []
     for line in cells:
@@ -35,8 +45,14 @@ def text_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
             for cell, width, right in zip(line, widths, numeric, strict=True)
         )  # fmt: skip
         lines.append("  ".join(aligned).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
+    lines.insert(height, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
+
+
+def _heading(column: str, width: int) -> list[str]:
+    """The words of a column's name in lines no longer than a width or the longest word."""
+    words = column.replace("_", " ").split()
+    return textwrap.wrap(" ".join(words), max(width, *map(len, words)), break_on_hyphens=False)
 
 
 def _is_text(rows: Sequence[Row], column: str) -> bool:

@@ -125,9 +125,26 @@ def test_simulate_writes_table_and_picture(
     assert pd.read_csv(tmp_path / "out" / "summary.csv").policy.tolist() == ["tiresias", "fifo"]
 
 
+def test_a_policy_that_cannot_go_on_leaves_the_others_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is left out of table and picture, in words, and the exit code tells."""
+    command = [
+        "simulate", "--load", "0.1", "--nodes", "1", "--gpus-per-node", "1",
+        "--policies", "fifo,equal", "--no-gaps", "--pictures", "pdf", "--out", str(tmp_path),
+    ]  # fmt: skip
+    assert main(command) == 2
+    text = capsys.readouterr().out
+    assert "fifo is left out. Job '" in text
+    assert "the cluster has 1" in text
+    assert pd.read_csv(tmp_path / "summary.csv").policy.tolist() == ["equal"]
+    assert (tmp_path / "replay.pdf").read_bytes().startswith(b"%PDF")
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (["--pictures", "bmp"], "expected png, pdf, svg"),
         (["--policies", "magic"], "Policy is 'magic'"),
         (["gone.csv"], "'gone.csv': cannot be read as a workload"),
         (["--requests", "lavish"], "requests is 'lavish'"),
@@ -136,7 +153,7 @@ def test_simulate_writes_table_and_picture(
         (["--nodes", "1", "--gpus-per-node", "1", "--policies", "fifo"], "the cluster has 1"),
         (["gone.csv", "--load", "2"], "--requests and --philly are for drawn workloads"),
         (["--outages", "1-2"], "expected FROM-TO:NODES"),
-        (["--outages", "60-60:1"], "Outage: end is 60"),
+        (["--outages", "30-40:1,60-60:1"], "Outage: end is 60"),
         (["--outages", "60-90:16"], "Outage: nodes is 16"),
         (["--knowledge", "none"], "knowledge is 'none'"),
         (["--interference", "1"], "interference is 1.0; expected below 1"),

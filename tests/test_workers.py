@@ -78,7 +78,7 @@ def test_a_cluster_writes_the_same_bytes_as_one_process(cluster: Workers, tmp_pa
 
 @pytest.mark.parametrize("workers", [ALONE, Workers(2)], ids=["alone", "processes"])
 def test_a_complaint_of_a_process_arrives_as_it_is(workers: Workers, tmp_path: Path) -> None:
-    """A replay that is refused by a process is refused in the same words here."""
+    """A replay that is refused by a process is refused in the same words here; others go on."""
     check_complaint(workers, tmp_path)
 
 
@@ -92,10 +92,14 @@ def check_complaint(workers: Workers, folder: Path) -> None:
     tasks = replay_tasks(folder)
     tasks[1].folder.mkdir(parents=True)
     (tasks[1].folder / "replay.json").write_text("another")
-    with pytest.raises(
-        ValueError, match=r"^Folder '.*' holds another replay: format, .*\.$"
-    ) as caught:
-        run_tasks(tasks, workers)
+    tasks.reverse()
+    refused = run_tasks(tasks, workers)
+    (complaint,) = refused.values()
+    assert list(refused) == [tasks[0].folder]
+    assert re.match(r"^Folder '.*' holds another replay: format, .*\.$", complaint)
+    assert (tasks[1].folder / "jobs.csv").is_file()
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        list(map_unordered(int, ["x"], workers))
     assert type(caught.value) is ValueError
 
 
