@@ -41,7 +41,9 @@ def choose_batch_sizes(jobs: Sequence[SimulatedJob]) -> None:
     Nothing is done for jobs that predict the same on the same GPUs as when they chose last.
     """
     fit_models(jobs)
-    wanted = {job: (model, len(job.spread), job.replicas) for job in jobs if (model := job.model())}
+    wanted = {
+        job: (model, len(job.spread), job.replicas) for job in jobs if (model := job.batch_model())
+    }
     changed = {job: choice for job, choice in wanted.items() if choice != job.chosen_for}
     if not changed:
         return

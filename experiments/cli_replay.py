@@ -21,7 +21,6 @@ from goodalloc.experiments.report import for_machines, text_table
 from goodalloc.experiments.reproduce import PUBLISHED, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Outage, Setting
-from goodalloc.experiments.version import library_version
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.result_file import csv_text
 
@@ -55,7 +54,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     ]  # fmt: skip
     refused = _run(arguments, tasks, folder, "simulate")
     if len(refused) == len(tasks):
-        raise ValueError(next(iter(refused.values())))
+        raise ValueError(_complaints(list(refused.values())))
     complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
     folders = {name: folder / name for name in policies if name not in complaints}
     if arguments.parquet:
@@ -90,6 +89,8 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
         arguments.gaps, arguments.quick,
     )  # fmt: skip
+    if arguments.what != "all":
+        REPRODUCTIONS[arguments.what].refuse_ignored(plan)
     texts: list[str] = []
     left_out: list[str] = []
     found: list[dict[str, object]] = []
@@ -100,6 +101,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
             if arguments.what != "all":
                 raise
             left_out.append(f"{name} is left out. {error}")
+            found.append({"reproduction": name, "error": str(error)})
         else:
             texts.append(text)
             found += [{"reproduction": name, **row} for row in rows]
@@ -118,22 +120,26 @@ def _reproduce(
     reproduction = REPRODUCTIONS[name]
     reproduction.require(plan)
     tasks = list(dict.fromkeys(reproduction.tasks(plan)))
-    for complaint in _run(arguments, tasks, plan.folder, name).values():
-        raise ValueError(complaint)
-    rows = reproduction.rows(plan)
+    refused = _run(arguments, tasks, plan.folder, name)
+    if refused:
+        raise ValueError(_complaints(list(refused.values())))
+    rows, source = reproduction.rows(plan), reproduction.source(plan)
     columns = tuple(rows[0])
-    source = {
-        "truth": "profiles" if plan.artifact is None else "artifact",
-        "workload_numbers": " ".join(map(str, plan.workloads)), "version": library_version(),
-    }  # fmt: skip
     labelled = [{**row, **source} for row in rows]
-    write_atomically(plan.folder / f"{name}.csv", csv_text(labelled, (*columns, *source)))
+    file = f"{name}-quick" if source["quick"] else name  # which never takes a full one's place
+    write_atomically(plan.folder / f"{file}.csv", csv_text(labelled, (*columns, *source)))
     with drawing(f"the tables are in {plan.folder}"):
         from goodalloc.experiments.plots import save
 
-        save(reproduction.plot(plan, rows), plan.folder / f"{name}.{arguments.pictures}")
+        save(reproduction.plot(plan, rows), plan.folder / f"{file}.{arguments.pictures}")
     shown = reproduction.shown(rows)
     return f"{reproduction.title}\n\n{text_table(shown, tuple(shown[0]))}", rows
+
+
+def _complaints(complaints: Sequence[str]) -> str:
+    """The first of what was said, and how many others there are."""
+    others = len(set(complaints)) - 1
+    return complaints[0] + (f" ({others} more failed otherwise.)" if others else "")
 
 
 def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ def group(text: str) -> tuple[str, int, int]:
 def outages(text: str) -> tuple[tuple[int, int, int], ...]:
     """A type of argument: outages separated by commas, as 3600-7200:4.
 
-    Each is the first and the last second and the number of nodes.
+    Each is the second when it begins, the one when it is over, and the number of nodes.
     """
     return tuple(_outage(part) for part in text.split(","))
 

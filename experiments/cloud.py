@@ -139,5 +139,9 @@ def _plot(plan: Plan, _: Rows) -> Figure:
 
 
 FIGURE_9 = Reproduction(
-    "Figure 9: autoscaling by goodput against throughput, one ImageNet job", _tasks, _rows, _plot
+    "Figure 9: autoscaling by goodput against throughput, one ImageNet job",
+    _tasks,
+    _rows,
+    _plot,
+    ignores=("workloads", "pollux", "seeds", "quick"),
 )

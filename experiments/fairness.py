@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.json_file import write_atomically
+from goodalloc.data.traces_digest import traces_digest
 from goodalloc.data.workload import Submission
 from goodalloc.experiments.replay_report import curves, draw_distribution, rounded
 from goodalloc.experiments.replay_task import applications_of
@@ -140,7 +141,7 @@ def _replays(plan: Plan) -> dict[str, list[ReplayTask]]:
 
 
 def _alone(plan: Plan) -> dict[str, AloneTask]:
-    folder = plan.folder / "alone" / ("profiles" if plan.traces is None else "traces")
+    folder = plan.folder / "alone" / (traces_digest(plan.traces) or "profiles")
     names = sorted({job.application for n in plan.workloads for job in plan.workload(n)})
     return {name: AloneTask(folder, name, plan.traces) for name in names}
 
@@ -205,4 +206,4 @@ def _plot(plan: Plan, _: Rows) -> Figure:
     return figure
 
 
-FIGURE_7 = Reproduction("Figure 7: finish-time fairness", _tasks, _rows, _plot)
+FIGURE_7 = Reproduction("Figure 7: finish-time fairness", _tasks, _rows, _plot, ignores=("seeds",))

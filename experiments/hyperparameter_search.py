@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.json_file import write_atomically
+from goodalloc.data.traces_digest import traces_digest
 from goodalloc.data.workload import Submission
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.folder_lock import locked
@@ -146,7 +147,7 @@ class SearchTask:
             "format": "goodalloc-search", "version": 1, "library": library_version(),
             "policy": self.policy, "trials": self.trials, "concurrent": self.concurrent,
             "seed": self.seed, "stagger": self.stagger, "replicas": self.replicas,
-            "batch_size": self.batch_size, "traces": self.traces is not None,
+            "batch_size": self.batch_size, "traces": traces_digest(self.traces),
             **asdict(self.setting),
         }  # fmt: skip
 

@@ -36,18 +36,21 @@ class Judge:
         Objective and constraints.
     seconds
         Time limit of every proof; the gap is then to the best bound found.
+    trusting
+        Whether the bound that a policy proved for the very same instance is taken over.
     """
 
-    def __init__(self, rules: Rules, seconds: float | None = None) -> None:
+    def __init__(
+        self, rules: Rules, seconds: float | None = None, *, trusting: bool = False
+    ) -> None:
         self.rules = rules
         self.stop = Stop(seconds=seconds)
+        self.trusting = trusting
 
     def __call__(self, round_: Round, decision: Decision) -> Verdict:
-        """Fitness, bound and gap; a bound that the policy proved by the same rules is taken."""
-        if decision.instance is not None and self._asks_the_same(decision.instance):
-            instance, bound = decision.instance, decision.bound
-        else:
-            instance, bound = self._instance(round_, decision), None
+        """Fitness, bound and gap."""
+        instance = self._instance(round_, decision)
+        bound = decision.bound if self.trusting and decision.instance == instance else None
         placements = [tuple(sorted(decision.placements.get(job.name, ()))) for job in round_.jobs]
         allocation = Allocation.from_placements(placements, round_.cluster.num_nodes)
         value = fitness(instance, allocation)
@@ -56,10 +59,6 @@ class Judge:
                 instance, "highs", stop=self.stop, start=allocation, break_ties=False
             ).bound
         return Verdict(value, bound, max(1.0 - value / bound, 0.0))
-
-    def _asks_the_same(self, instance: Instance) -> bool:
-        """Whether a policy put the round as the judge would."""
-        return instance.rules == self.rules and all(job.weight == 1.0 for job in instance.jobs)
 
     def _instance(self, round_: Round, decision: Decision) -> Instance:
         """The round under the judge's rules, less those that the decision breaks."""

@@ -151,7 +151,12 @@ def paired_study(title: str, pairs: Sequence[Pair], *, gaps: bool = False) -> Re
         return [pair.row(judged(plan)) for pair in pairs]
 
     return Reproduction(
-        title, tasks, rows, lambda _, rows: plot_pairs(title, rows), shown=shortened
+        title,
+        tasks,
+        rows,
+        lambda _, rows: plot_pairs(title, rows),
+        shown=shortened,
+        ignores=("pollux",),
     )
 
 

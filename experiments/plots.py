@@ -51,16 +51,16 @@ def figure_of(ax: "Axes") -> "Figure":
     return figure
 
 
-def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour, line and marker for every name: always the same for the solvers that ship.
+def looks(names: Iterable[str], known: Sequence[str] = LOOKS) -> dict[str, dict[str, Any]]:
+    """Colour, line and marker for every name: always the same for the known ones.
 
     Other names take those that are left, in order.
     """
     given = list(dict.fromkeys(names))
-    left = [index for index, name in enumerate(LOOKS) if name not in given]
-    left += list(range(len(LOOKS), len(LOOKS) + len(given)))
-    place = {name: LOOKS.index(name) for name in given if name in LOOKS}
-    place |= dict(zip((name for name in given if name not in LOOKS), left, strict=False))
+    left = [index for index, name in enumerate(known) if name not in given]
+    left += list(range(len(known), len(known) + len(given)))
+    place = {name: known.index(name) for name in given if name in known}
+    place |= dict(zip((name for name in given if name not in known), left, strict=False))
     return {
         name: {
             "color": COLOURS[place[name] % len(COLOURS)],

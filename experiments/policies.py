@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.models.rules import OSDI21
@@ -133,13 +136,28 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
         raise ValueError(
             f"Policy is '{name}'; expected one of {', '.join(POLICIES)}, or package.module:name."
         )
+    function = load_callable(name, f"Policy '{name}'")
     try:
-        policy: Policy = load_callable(name, f"Policy '{name}'")()
-    except TypeError as error:
-        raise ValueError(f"Policy '{name}' cannot be made without arguments: {error}.") from error
+        policy: Policy = function()
+    except Exception as error:  # whatever somebody's code does, the user is told whose it is
+        text = f"{type(error).__name__}: {error}".rstrip(".")
+        raise ValueError(f"Policy '{name}' cannot be made without arguments ({text}).") from error
     if not (hasattr(policy, "decide") and hasattr(policy, "batch_sizes")):
         raise ValueError(
             f"Policy '{name}' makes a {type(policy).__name__}; expected one with `decide` and "
             "`batch_sizes`."
         )
     return policy
+
+
+def source_digest(name: str) -> str:
+    """Twelve characters that tell versions of a policy of one's own apart; empty for ours.
+
+    They are those of the file that its dotted path begins with.
+    """
+    if ":" not in name:
+        return ""
+    spec = find_spec(name.partition(":")[0])
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return ""
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:12]

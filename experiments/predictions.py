@@ -38,7 +38,7 @@ def prediction(
     """A reproduction that takes no replays."""
     return Reproduction(
         title, lambda _: (), lambda plan: rows(plan.traces), lambda plan, _: plot(plan.traces),
-        require,
+        require, ignores=("workloads", "pollux", "seeds", "quick"),
     )  # fmt: skip
 
 

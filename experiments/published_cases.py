@@ -156,23 +156,30 @@ def _row(
 def plot_cases(title: str, rows: Rows) -> Figure:
     """Average completion times: published as an open diamond, ours as a bar with its range."""
     shown = [row for row in rows if row["quantity"] == AVERAGE]
+    several = len({row["case"] for row in shown}) < len(shown)
     ax = new_axes(8.0, 1.2 + 0.38 * len(shown))
     for index, row in enumerate(shown):
         exact = row["policy"] == "pollux"
-        ax.barh(index, row["ours"], height=0.6, color="#0072B2" if exact else "#9ecae1")
+        ax.barh(
+            index, row["ours"], height=0.6, color="#0072B2" if exact else "#9ecae1",
+            label="every round exactly" if exact else "other policies",
+        )  # fmt: skip
         if row["replays"] > 1:
             reach = [[row["ours"] - row["least"]], [row["greatest"] - row["ours"]]]
             ax.errorbar(row["ours"], index, xerr=reach, color="black", capsize=3, linewidth=1.0)
         ax.plot(
             row["published"], index, marker="D", color="black", markerfacecolor="white",
-            linestyle="none", label="published" if index == 0 else None,
+            linestyle="none", label="published",
         )  # fmt: skip
-    labels = [f"{row['case']}: {row['policy']}" for row in shown]
+    labels = [f"{row['case']}: {row['policy']}" if several else row["case"] for row in shown]
+    labels = [label.replace("= -", "= −") for label in labels]
     ax.set_yticks(range(len(shown)), labels, fontsize="small")
     ax.invert_yaxis()
     ax.set_xlabel("average job completion time (h)")
     ax.set_title(title)
-    ax.legend(fontsize="small")
+    handles, names = ax.get_legend_handles_labels()
+    unique = dict(zip(names, handles, strict=True))
+    ax.legend(unique.values(), unique.keys(), fontsize="small")
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
     return figure_of(ax)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ROUND_COLUMNS = (
     "time", "active_jobs", "running_jobs", "nodes", "allocated_gpus", "restarts", "efficiency",
-    "throughput", "goodput", "fitness", "bound", "gap",
+    "training_gpus", "throughput", "goodput", "fitness", "bound", "gap",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
     "time", "job", "application", "epoch", "progress", "gpus", "nodes", "batch_size", "efficiency",
@@ -103,6 +103,8 @@ class Replay:
             begin = time.perf_counter()
             record = self.simulator.step()
             if record is not None:
+                if rounds == 0:
+                    self._require_memory()
                 self._record(record, time.perf_counter() - begin)
             rounds += 1
             if rounds % self.every == 0 or time.monotonic() - saved > LONGEST_UNSAVED:
@@ -113,19 +115,34 @@ class Replay:
         write_atomically(self.folder / "jobs.csv", _csv(JOB_COLUMNS, self._job_rows()))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
+    def _require_memory(self) -> None:
+        """Refuse at once a policy that no checkpoint could keep."""
+        try:
+            pickle.dumps(self.simulator.policy)
+        except Exception as error:  # of whatever it remembers
+            text = str(error).rstrip(".")
+            raise ValueError(
+                f"Policy of type {type(self.simulator.policy).__name__} cannot be kept in a "
+                f"checkpoint ({text}); expected fields that can be pickled, not the round itself."
+            ) from error
+
     def _record(self, record: RoundRecord, seconds: float) -> None:
         jobs = self.simulator.active
         running = [job for job in jobs if job.placement]
         verdict = self.judge(record.round_, record.decision) if self.judge else ("", "", "")
         gpus = sum(job.replicas for job in running)
-        training = [job for job in running if job.efficiency]
-        known = sum(job.replicas for job in training)
-        weight = sum(job.replicas * job.efficiency for job in training)
-        throughput = sum(job.throughput for job in running)
-        goodput = sum(job.throughput * job.efficiency for job in running)
+        interval, done = (
+            self.simulator.setting.interval,
+            [
+                sum(parts)
+                for parts in zip(*(job.interval for job in self.simulator.jobs), strict=True)
+            ],
+        )
+        trained, useful, examples, efficient = done
         self._write("rounds.csv", [(
             record.round_.time, len(jobs), len(running), record.round_.cluster.num_nodes, gpus,
-            record.restarts, weight / known if known else "", throughput, goodput, *verdict,
+            record.restarts, efficient / trained if trained else "", trained / interval,
+            examples / interval, useful / interval, *verdict,
         )])  # fmt: skip
         now = record.round_.time
         self._write("samples.csv", [(
@@ -136,8 +153,8 @@ class Replay:
 
     def _job_rows(self) -> Iterable[tuple[object, ...]]:
         for job in self.simulator.jobs:
-            completion = job.completion if job.completion is not None else float("nan")
-            submitted = job.submission
+            assert job.completion is not None, "all are complete at the end"
+            completion, submitted = job.completion, job.submission
             yield (
                 submitted.name, submitted.application, submitted.time, job.first_start,
                 completion, completion - submitted.time, job.restarts or 0, job.attained_service,
@@ -173,10 +190,18 @@ class Replay:
         try:
             with path.open("rb") as stream:
                 sizes, state = _Unpickler(stream, self.simulator.applications).load()
-        except (OSError, pickle.UnpicklingError, EOFError, AttributeError) as error:
-            raise ValueError(f"File '{path}': cannot be read as a checkpoint ({error}).") from error
-        self.simulator.restore(state)
+            self.simulator.restore(state)
+        except Exception as error:  # a damaged pickle may raise anything
+            raise ValueError(
+                f"File '{path}' cannot be read as a checkpoint ({type(error).__name__}); "
+                "expected the file as it was written, or an empty folder."
+            ) from error
         for name, size in sizes.items():
+            if not (self.folder / name).is_file() or (self.folder / name).stat().st_size < size:
+                raise ValueError(
+                    f"File '{self.folder / name}' is shorter than its checkpoint says, or gone; "
+                    "expected the file as it was written, or an empty folder."
+                )
             os.truncate(self.folder / name, size)
 
 
@@ -191,7 +216,7 @@ def check_description(path: Path, description: Mapping[str, Any]) -> None:
     text = dump(dict(description)) + "\n"
     if path.exists() and path.read_text(encoding="utf-8") != text:
         other, mine = _values(path.read_text(encoding="utf-8")), _values(text)
-        different = [name for name in mine if other.get(name) != mine[name]]
+        different = sorted(name for name in {*mine, *other} if other.get(name) != mine.get(name))
         raise ValueError(
             f"Folder '{path.parent}' holds another replay: {', '.join(different)} in its "
             f"{path.name} differ; expected the same replay or an empty folder."

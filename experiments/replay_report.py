@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 HOUR = 3600.0
 
+#: Policies in the order of the colours, so that a policy looks the same in every picture.
+LOOKS = (
+    "pollux", "optimus", "tiresias", "pollux-genetic", "fifo", "srtf", "equal", "pollux-greedy",
+)  # fmt: skip
+
+#: What a finished replay leaves, of which the table is made.
+RECORDS = ("jobs", "rounds", "timing")
+
 
 def summarise(policy: str, folder: Path) -> dict[str, Any]:
     """One row of the table: job completion times, makespan and gaps of a finished replay.
@@ -27,8 +35,7 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
     Gaps are relative, of Pollux's own objective; the 99th percentile is interpolated linearly, as
     published.
     """
-    jobs, rounds = pd.read_csv(folder / "jobs.csv"), pd.read_csv(folder / "rounds.csv")
-    timing = pd.read_csv(folder / "timing.csv")
+    jobs, rounds, timing = (_records(folder / f"{name}.csv") for name in RECORDS)
     row = {
         "policy": policy,
         "jobs": len(jobs),
@@ -48,11 +55,28 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
     }
 
 
+def _records(path: Path) -> pd.DataFrame:
+    """A file of a finished replay.
+
+    Raises
+    ------
+    ValueError
+        If it is gone or empty.
+    """
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"File '{path}' cannot be read; expected the records of a finished replay, or an empty "
+            "folder."
+        ) from error
+
+
 def mean_efficiency(rounds: pd.DataFrame) -> float:
-    """Statistical efficiency of a GPU, averaged over rows of ``rounds.csv`` where it is known."""
+    """Statistical efficiency of a training GPU, averaged over rows of ``rounds.csv``."""
     known = rounds[rounds.efficiency.notna()]
-    weight = known.allocated_gpus.sum()
-    return float((known.efficiency * known.allocated_gpus).sum() / weight) if weight else math.nan
+    weight = known.training_gpus.sum()
+    return float((known.efficiency * known.training_gpus).sum() / weight) if weight else math.nan
 
 
 def rounded(value: float, digits: int = 5) -> float:
@@ -73,8 +97,9 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
     for gap in others:
         draw_over_time(gap, folders, "gap", "gap of the decision (%)", 100.0)
         gap.set_yscale("symlog", linthresh=0.01)
+        gap.set_ylim(bottom=-0.003)  # so that no gap at all is seen
         gap.yaxis.set_major_formatter("{x:g}")
-    gpus.set_title("moving averages over half an hour", fontsize="medium", loc="left")
+    figure.suptitle("over time: moving averages over half an hour", fontsize="medium")
     for policy, look in curves(folders).items():
         draw_distribution(completion, _completion_hours(folders[policy]), look)
     completion.set_xscale("log")
@@ -95,7 +120,7 @@ def curves(names: Iterable[str]) -> dict[str, dict[str, Any]]:
             **look, "linewidth": 1.4, "label": name, "markersize": 4.5,
             "markevery": (0.02 * (index + 1), 0.15),
         }
-        for index, (name, look) in enumerate(looks(names).items())
+        for index, (name, look) in enumerate(looks(names, LOOKS).items())
     }  # fmt: skip
 
 
@@ -134,6 +159,7 @@ def draw_distribution(ax: Axes, values: NDArray[np.float64], look: Mapping[str, 
     share = 100 * np.arange(1, ordered.size + 1) / ordered.size
     ax.step(ordered, share, where="post", **look)
     ax.set_ylabel("share of jobs (%)")
+    ax.set_ylim(0, 103)
     _rule(ax)
 
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from goodalloc.data.application import profiled_applications
+from goodalloc.data.traces_digest import traces_digest
 from goodalloc.experiments.judge import Judge
-from goodalloc.experiments.policies import PolicyOptions, make_policy
+from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy, source_digest
 from goodalloc.experiments.replay import Replay
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
@@ -98,7 +99,8 @@ class ReplayTask:
         """Everything that the records depend on, for `Replay`."""
         return {
             "format": "goodalloc-replay", "version": 1, "library": library_version(),
-            "policy": self.policy, "traces": self.traces is not None, "seed": self.seed,
+            "policy": self.policy, "policy_source": source_digest(self.policy),
+            "traces": traces_digest(self.traces), "seed": self.seed,
             "seconds": self.seconds, "gaps": self.gaps, "power": str(self.power),
             "interference_avoidance": self.interference_avoidance, **asdict(self.setting),
             **({"utility": list(self.utility)} if self.utility else {}),
@@ -119,7 +121,8 @@ class ReplayTask:
         options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility)
         policy = make_policy(self.policy, options)
         simulator = Simulator(self.workload, self.applications, policy, self.setting)
-        judge = Judge(self.rules, self.seconds) if self.gaps else None
+        trusting = self.policy in POLICIES
+        judge = Judge(self.rules, self.seconds, trusting=trusting) if self.gaps else None
         self.folder.mkdir(parents=True, exist_ok=True)
 
         def advanced(simulator: Simulator) -> None:

@@ -13,6 +13,7 @@ from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.replay_task import ReplayTask, applications_of
+from goodalloc.experiments.version import library_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,6 +129,8 @@ class Reproduction:
         The table as people read it.
     require
         Raises a `ValueError` where something that it needs is not there.
+    ignores
+        Fields of the plan that make no difference to it.
     """
 
     title: str
@@ -136,6 +139,36 @@ class Reproduction:
     plot: Callable[[Plan, Rows], Figure]
     require: Callable[[Plan], object] = lambda _: None
     shown: Callable[[Rows], Rows] = lambda rows: rows
+    ignores: tuple[str, ...] = ()
+
+    def refuse_ignored(self, plan: Plan) -> None:
+        """Refuse a plan that asks for what makes no difference.
+
+        Raises
+        ------
+        ValueError
+            With the name and the value.
+        """
+        for name in self.ignores:
+            asked, usual = getattr(plan, name), getattr(Plan, name)
+            if asked != usual:
+                shown = " ".join(map(str, asked)) if isinstance(asked, tuple) else asked
+                raise ValueError(
+                    f"{self.title}: {'policies' if name == 'pollux' else name} is {shown}; "
+                    "it makes no difference there, so expected none."
+                )
+
+    def source(self, plan: Plan) -> dict[str, object]:
+        """Where its rows come from, for the CSV; blank where it makes no difference."""
+
+        def told(name: str, value: object) -> object:
+            return "" if name in self.ignores else value
+
+        return {
+            "truth": "profiles" if plan.artifact is None else "artifact",
+            "workload_numbers": told("workloads", " ".join(map(str, plan.workloads))),
+            "quick": told("quick", plan.quick), "version": library_version(),
+        }  # fmt: skip
 
 
 def digest(description: Mapping[str, Any]) -> str:

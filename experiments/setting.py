@@ -10,7 +10,7 @@ from goodalloc.models.validation import require_choice, require_count, require_n
 
 
 class Outage(NamedTuple):
-    """So many of the nodes at the start are missing, the last; times in seconds from the start."""
+    """The last so many nodes are missing, from the start second up to the end, exclusive."""
 
     start: int
     end: int
@@ -32,7 +32,8 @@ class Setting:
     interference
         Share of its goodput that a distributed job loses while it shares a node with another one.
     outages
-        When nodes are missing. Their jobs lose all their GPUs and keep their progress.
+        When nodes are missing; of several at a time the one that takes the most nodes counts.
+        Their jobs lose all their GPUs and keep their progress.
     knowledge
         What jobs know of their application when they start.
 
@@ -62,4 +63,9 @@ class Setting:
             require_count("Outage: start", start, minimum=0)
             require_count("Outage: end", end, minimum=start + 1)
             require_count("Outage: nodes", nodes, 1, self.nodes - 1)
+            if -(-start // self.interval) * self.interval >= end:
+                raise ValueError(
+                    f"Outage: {start} to {end} s lies between two decisions; expected one that "
+                    f"covers a multiple of the interval, {self.interval} s."
+                )
         require_choice("Setting: knowledge", self.knowledge, get_args(Knowledge))

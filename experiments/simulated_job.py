@@ -8,16 +8,17 @@ gradient statistics; from what it measured it predicts its goodput and chooses i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.application import packed
-from goodalloc.models.efficiency import GradientStatistics, adascale_gain
+from goodalloc.models.efficiency import adascale_gain
 from goodalloc.models.goodput import GoodputModel
 
 if TYPE_CHECKING:
     from goodalloc.data.application import Application, Spread
     from goodalloc.data.workload import Submission
     from goodalloc.models.allocation import Placement
+    from goodalloc.models.efficiency import GradientStatistics
     from goodalloc.models.goodput import BatchLimits
     from goodalloc.models.throughput import ThroughputParameters
     from goodalloc.solvers.policy import BatchSizes
@@ -25,8 +26,25 @@ if TYPE_CHECKING:
 #: Slack of the published ceilings, in examples.
 ROUNDING = 1e-8
 
-#: With noise alone every batch size is efficient: goodput is throughput.
-ALWAYS_EFFICIENT = GradientStatistics(0.0, 1.0)
+
+class Interval(NamedTuple):
+    """What a job did in one interval.
+
+    Attributes
+    ----------
+    gpu_seconds
+        In which it trained.
+    useful_examples, examples
+        Worth of M0, and as they were processed.
+    efficient_gpu_seconds
+        GPU-seconds times statistical efficiency.
+    """
+
+    gpu_seconds: float = 0.0
+    useful_examples: float = 0.0
+    examples: float = 0.0
+    efficient_gpu_seconds: float = 0.0
+
 
 #: One measured configuration: (one node or several as a count, replicas, atomic batch size).
 Configuration = tuple[int, int, int]
@@ -92,17 +110,12 @@ class SimulatedJob:
         self.first_gradient: GradientStatistics | None = None
         self.chosen_for: tuple[GoodputModel, int, int] | None = None
         self.efficiency = self.rate = 0.0
+        self.interval = Interval()
 
     @property
     def batch_size(self) -> int:
         """Total batch size, 0 while it does not run."""
         return self.replicas * self.atomic_batch_size * (self.accumulation_steps + 1)
-
-    @property
-    def throughput(self) -> float:
-        """Examples per second, while it trained last."""
-        initial = self.application.batch.initial
-        return self.rate * initial / self.efficiency if self.efficiency else 0.0
 
     @property
     def most_explored(self) -> int:
@@ -118,10 +131,12 @@ class SimulatedJob:
         """Its goodput as it predicts it, None before it measured anything."""
         if self.parameters is None or self.gradient is None:
             return None
-        if self.batch_sizes == "throughput":
-            limits = self.application.batch._replace(accumulation=False)
-            return GoodputModel(self.parameters, ALWAYS_EFFICIENT, limits)
         return GoodputModel(self.parameters, self.gradient, self.application.batch)
+
+    def batch_model(self) -> GoodputModel | None:
+        """The model by which it chooses its batch size, None before it measured anything."""
+        model = self.model()
+        return model.by_throughput() if model and self.batch_sizes == "throughput" else model
 
     def reallocate(self, placement: Placement, delay: float) -> None:
         """Start anew on other GPUs after a delay, or stop on none."""
@@ -174,16 +189,30 @@ class SimulatedJob:
         rate = self._measure() * (1.0 - interference)
         end = self.application.progress(self.epoch)
         if self.progress + rate * seconds < end:
+            self._note(seconds, rate * seconds)
             self.progress += rate * seconds
             self.attained_service += seconds * self.replicas
             return 0.0
         spent = float(round((end - self.progress) / rate))
+        self._note(spent, end - self.progress)
         self.epoch += 1
         self.progress = end
         self.attained_service += spent * self.replicas
         if self.epoch == self.application.epochs:
             self.completion = now + spent
         return seconds - spent
+
+    def _note(self, seconds: float, steps: float) -> None:
+        """Add to the sums of this interval."""
+        useful = steps * self.application.batch.initial
+        gpu_seconds = seconds * self.replicas
+        last = self.interval
+        self.interval = Interval(
+            last.gpu_seconds + gpu_seconds,
+            last.useful_examples + useful,
+            last.examples + useful / self.efficiency,
+            last.efficient_gpu_seconds + gpu_seconds * self.efficiency,
+        )
 
     def _measure(self) -> float:
         """True progress per second; the job takes note of its step times and statistics."""

@@ -15,7 +15,7 @@ from goodalloc.data.workload import check_workload
 from goodalloc.experiments.agents import choose_batch_sizes, fit_models
 from goodalloc.experiments.experience import ExperiencePool
 from goodalloc.experiments.setting import Setting
-from goodalloc.experiments.simulated_job import JobOracle, SimulatedJob
+from goodalloc.experiments.simulated_job import Interval, JobOracle, SimulatedJob
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.policy import (
@@ -58,6 +58,9 @@ class RoundRecord(NamedTuple):
 
 #: Rounds, each with a restart, without any progress after which a replay is given up.
 PATIENCE = 100
+
+#: Seconds without any progress after which it is given up while nodes are missing: a week.
+LONGEST_OUTAGE = 7 * 24 * 3600
 
 #: What a checkpoint keeps of a simulator.
 _STATE = (
@@ -204,7 +207,11 @@ class Simulator:
                 self._pool.teach(job)
         round_ = self.observe(active)
         begin = time.perf_counter()
-        decision = self.policy.decide(round_)
+        try:
+            decision = self.policy.decide(round_)
+        except Exception as error:  # whatever somebody's code does, the user is told when
+            text = f"{type(error).__name__}: {error}".rstrip(".")
+            raise ValueError(f"Policy failed at {self.time} s ({text}).") from error
         seconds = time.perf_counter() - begin
         check_decision(round_, decision)
         self._wanted_nodes = decision.nodes or self._wanted_nodes
@@ -228,17 +235,23 @@ class Simulator:
     def _require_progress(self, active: Sequence[SimulatedJob]) -> None:
         """Refuse to go on for ever under a policy that lets no job run."""
         progress = sum(job.progress for job in self.jobs)
-        outage = any(self.time < end for _, end, _ in self.setting.outages)
-        if progress > self._progress or outage:
+        if progress > self._progress:
             self._progress, self._last_progress = progress, self.time
             return
         idle = self.time - self._last_progress
-        if idle > PATIENCE * (self.setting.interval + self.setting.restart_delay):
+        patience = PATIENCE * (self.setting.interval + self.setting.restart_delay)
+        if any(start <= self.time < end for start, end, _ in self.setting.outages):
+            patience = max(patience, LONGEST_OUTAGE)
+        if idle > patience:
             job = next((job for job in active if not job.placement), active[0])
+            name, asked, gpus = job.submission.name, job.submission.replicas, self.cluster.num_gpus
+            reason = (
+                f"Job '{name}' asks for {asked} GPUs and the cluster has {gpus}" if asked > gpus
+                else f"Job '{name}' and {len(active) - 1} others wait on {gpus} GPUs"
+            )  # fmt: skip
             raise ValueError(
-                f"Job '{job.submission.name}' asks for {job.submission.replicas} GPUs and the "
-                f"cluster has {self.cluster.num_gpus}; no job made progress in the last {idle} s "
-                f"up to {self.time} s. Expected a policy that serves it, or more nodes."
+                f"{reason}; no job made progress in the last {idle} s up to {self.time} s. "
+                "Expected a policy that serves it, or more nodes."
             )
 
     def observe(self, active: Sequence[SimulatedJob]) -> Round:
@@ -271,6 +284,7 @@ class Simulator:
         crowded = self._crowded_nodes() if self.setting.interference else set()
         left: dict[SimulatedJob, float] = {}
         for job in self.jobs:
+            job.interval = Interval()
             if job.placement and job.completion is None:
                 left[job] = job.wait_for_restart(float(self.setting.interval))
         end = float(self.time + self.setting.interval)

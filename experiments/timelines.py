@@ -69,7 +69,7 @@ def _plot_cluster(plan: Plan, _: Rows) -> Figure:
 
 FIGURE_5 = Reproduction(
     "Figure 5: allocated GPUs and efficiency over time", _cluster_tasks, _cluster_rows,
-    _plot_cluster,
+    _plot_cluster, ignores=("seeds",),
 )  # fmt: skip
 
 #: One ImageNet job from the start, two YOLOv3 jobs later; cluster and times are ours.
@@ -86,12 +86,12 @@ def _job_task(plan: Plan) -> ReplayTask:
 
 def _job_rows(plan: Plan) -> Rows:
     """What each job holds while so many others run, averaged over the rounds in which it runs."""
-    samples = _samples(plan)
+    samples, interval = _samples(plan), _job_task(plan).setting.interval
     samples["active_jobs"] = samples.groupby("time").job.transform("count")
     grouped = samples[samples.gpus > 0].groupby(["job", "active_jobs"])
     return [
         {
-            "job": job, "active_jobs": active, "hours": rounded(len(part) / 60.0, 4),
+            "job": job, "active_jobs": active, "hours": rounded(len(part) * interval / HOUR, 4),
             "mean_gpus": rounded(float(part.gpus.mean()), 4),
             "mean_batch_size": rounded(float(part.batch_size.mean()), 4),
             "mean_efficiency": rounded(float(part.efficiency.mean()), 4),
@@ -116,7 +116,7 @@ def _plot_jobs(plan: Plan, _: Rows) -> Figure:
         own = samples[(samples.job == job) & (samples.efficiency > 0)]
         values = (own.gpus, own.batch_size / initial[job], 100.0 * own.efficiency)
         for ax, series in zip(panels, values, strict=True):
-            ax.plot(own.time / HOUR, series, **look)
+            ax.step(own.time / HOUR, series, where="post", **look)
     for ax, label in zip(panels, labels, strict=True):
         ax.set_ylabel(label)
         ax.grid(color="0.9")
@@ -133,5 +133,5 @@ def _plot_jobs(plan: Plan, _: Rows) -> Figure:
 
 FIGURE_6 = Reproduction(
     "Figure 6: one ImageNet and two YOLOv3 jobs adapt to each other",
-    lambda plan: [_job_task(plan)], _job_rows, _plot_jobs,
+    lambda plan: [_job_task(plan)], _job_rows, _plot_jobs, ignores=("workloads", "seeds", "quick"),
 )  # fmt: skip

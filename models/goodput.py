@@ -48,6 +48,15 @@ class GoodputModel(NamedTuple):
     gradient: GradientStatistics
     batch: BatchLimits
 
+    def by_throughput(self) -> GoodputModel:
+        """The model of a job that knows no statistical efficiency: goodput is throughput.
+
+        With noise alone every batch size is efficient; without accumulation, that gains nothing.
+        """
+        return self._replace(
+            gradient=GradientStatistics(0.0, 1.0), batch=self.batch._replace(accumulation=False)
+        )
+
 
 def goodput(
     model: GoodputModel,

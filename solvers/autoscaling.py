@@ -82,6 +82,7 @@ class Autoscaling:
 
     def decide(self, round_: Round) -> Decision:
         """Decide the round on the nodes there are, then how many there are to be."""
+        round_ = round_.by_throughput() if self.batch_sizes == "throughput" else round_
         decision = self.pollux.decide(round_)
         present = round_.cluster.num_nodes
         nodes = self.wanted_nodes(lambda nodes: self.settled_utility(round_, nodes), present)

@@ -7,7 +7,8 @@ queues and marginal gains are others (`solvers/tiresias.py`, `solvers/optimus.py
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from goodalloc.models.instance import Instance
@@ -15,7 +16,7 @@ from goodalloc.models.job import Job
 from goodalloc.models.validation import require_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
@@ -152,6 +153,19 @@ class Round:
             f"round-{self.time}",
         )  # fmt: skip
 
+    def by_throughput(self) -> Round:
+        """The round as those see it who know no statistical efficiency."""
+
+        def blind(job: ActiveJob) -> Callable[[], GoodputModel | None]:
+            def model() -> GoodputModel | None:
+                found = job.model()
+                return found.by_throughput() if found else None
+
+            return model
+
+        jobs = tuple(replace(job, model=blind(job)) for job in self.jobs)
+        return replace(self, jobs=jobs)
+
 
 class Decision(NamedTuple):
     """What a policy wants.
@@ -193,7 +207,7 @@ class Policy(Protocol):
 
 
 def check_decision(round_: Round, decision: Decision) -> None:
-    """Refuse a decision that names an unknown job or node, or uses a GPU twice.
+    """Refuse a decision that names an unknown job or node, a node twice, or uses a GPU twice.
 
     Raises
     ------
@@ -205,10 +219,16 @@ def check_decision(round_: Round, decision: Decision) -> None:
     at = f"Decision at {round_.time} s"
     if not isinstance(decision, Decision):
         raise ValueError(f"{at} is of type {type(decision).__name__}; expected a Decision.")
+    if not isinstance(decision.placements, Mapping):
+        raise ValueError(
+            f"{at}: placements are a {type(decision.placements).__name__}; "
+            "expected a mapping from names of jobs."
+        )
     for name, placement in decision.placements.items():
         if name not in names:
             raise ValueError(f"{at}: job '{name}' is not active.")
-        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in placement):
+        pairs = isinstance(placement, Sequence)
+        if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in placement):
             raise ValueError(
                 f"{at}: placement of job '{name}' is {placement!r}; expected (node, GPUs) pairs."
             )
@@ -216,6 +236,10 @@ def check_decision(round_: Round, decision: Decision) -> None:
             require_count(f"{at}: GPUs of job '{name}' on node {node}", gpus, minimum=1)
             require_count(f"{at}: node of job '{name}'", node, 0, round_.cluster.num_nodes - 1)
             used[node] += gpus
+        if len({node for node, _ in placement}) < len(placement):
+            raise ValueError(
+                f"{at}: placement of job '{name}' is {placement!r}; expected each node once."
+            )
     if decision.nodes is not None:
         require_count(f"{at}: nodes", decision.nodes, minimum=1)
     capacity = round_.cluster.node_gpus

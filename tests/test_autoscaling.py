@@ -17,7 +17,6 @@ from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.replay_task import run_tasks
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Setting
-from goodalloc.experiments.simulated_job import ALWAYS_EFFICIENT
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import GradientStatistics
@@ -36,7 +35,7 @@ AUTOSCALING = {"autoscaling-goodput": "goodput", "autoscaling-throughput": "thro
 #: No synchronisation and no loss by large batches; nothing gained by them; and between the two.
 WIDE = BatchLimits(128, 1_000_000, 32, 1024)
 ALONE = ThroughputParameters(0.05, 0.001, 0.0, 0.0, 0.0, 0.0, 1.0)
-LINEAR = GoodputModel(ALONE, ALWAYS_EFFICIENT, WIDE)
+LINEAR = GoodputModel(ALONE, GradientStatistics(0.0, 1.0), WIDE)
 STUBBORN = GoodputModel(ALONE._replace(alpha_grad=1.0), GradientStatistics(1.0, 0.0), WIDE)
 BETWEEN = GoodputModel(
     ThroughputParameters(0.05, 0.001, 0.01, 0.001, 0.05, 0.005, 2.0),

@@ -7,15 +7,18 @@ import pandas as pd
 import pytest
 
 from goodalloc.data.application import profiled_applications
+from goodalloc.data.traces_digest import traces_digest
 from goodalloc.data.workload import write_workload
 from goodalloc.experiments import replay as replay_module
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.judge import Judge
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.replay import Replay, check_description
-from goodalloc.experiments.replay_report import over_time
+from goodalloc.experiments.replay_report import over_time, summarise
+from goodalloc.experiments.replay_task import ReplayTask
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.rules import OSDI21
+from goodalloc.solvers.policy import BatchSizes, Decision, Round
 from tests.test_simulator import SHORT, SMALL
 
 #: Files that equal replays write to the byte.
@@ -84,7 +87,7 @@ def test_a_folder_has_one_writer(tmp_path: Path) -> None:
 def test_a_broken_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
     """Half a pickle is no state."""
     (tmp_path / "checkpoint.pickle").write_bytes(b"half")
-    with pytest.raises(ValueError, match=r"checkpoint\.pickle': cannot be read"):
+    with pytest.raises(ValueError, match=r"checkpoint\.pickle' cannot be read"):
         replay(tmp_path).run()
 
 
@@ -100,6 +103,121 @@ def test_every_decision_is_judged_against_a_bound_that_holds(tmp_path: Path) -> 
         gaps[policy] = rounds.gap
     assert gaps["pollux"].max() <= 1e-9
     assert gaps["tiresias"].mean() > 0.01
+
+
+def test_a_policy_is_judged_by_the_true_instance_and_a_bound_of_ours(tmp_path: Path) -> None:
+    """Whatever instance and bound it claims for one GPU a job, the gap is that to the optimum."""
+
+    class Lenient:
+        batch_sizes: BatchSizes = "goodput"
+
+        def decide(self, round_: Round) -> Decision:
+            limits = {job.name: 1 for job in round_.jobs}
+            placements = {job.name: ((0, 1),) for job in round_.jobs[:4]}
+            return Decision(placements, None, round_.instance(OSDI21, limits), 1e-9)
+
+    simulator = Simulator(SHORT, profiled_applications(), Lenient(), SMALL)
+    rounds = []
+    for trusting in (False, True):
+        judge = Judge(OSDI21, trusting=trusting)
+        for _ in range(10):
+            record = simulator.step()
+            assert record is not None
+            rounds.append(judge(record.round_, record.decision))
+    assert max(verdict.gap for verdict in rounds) > 0.1
+    assert all(verdict.fitness <= verdict.bound * (1 + 1e-9) for verdict in rounds)
+    honest = simulator.step()
+    assert honest is not None
+    instance = honest.round_.instance(OSDI21)
+    claim = honest.decision._replace(instance=instance, bound=100.0)
+    assert Judge(OSDI21, trusting=True)(honest.round_, claim).bound == 100.0
+    assert Judge(OSDI21)(honest.round_, claim).bound < 100.0
+
+
+def test_decisions_by_throughput_are_judged_by_goodput(tmp_path: Path) -> None:
+    """A scheduler that knows no efficiency is not exact by Pollux's objective."""
+    replay(tmp_path, "autoscaling-throughput").run()
+    assert pd.read_csv(tmp_path / "rounds.csv").gap.max() > 1e-4
+
+
+def test_a_changed_policy_or_changed_measurements_are_another_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their contents are part of what a replay is."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "changing.py").write_text("def make(): ...")
+    traces = tmp_path / "traces" / "cifar10"
+    traces.mkdir(parents=True)
+    (traces / "placements.csv").write_text("a,b")
+    task = ReplayTask(tmp_path / "out", "changing:make", SHORT, traces=str(traces.parent))
+    first = task.description()
+    assert task.description() == first
+    (tmp_path / "changing.py").write_text("def make(): 1")
+    second = task.description()
+    assert {name for name in first if first[name] != second[name]} == {"policy_source"}
+    (traces / "placements.csv").write_text("a,c")
+    traces_digest.cache_clear()
+    third = task.description()
+    assert {name for name in second if second[name] != third[name]} == {"traces"}
+
+
+PROGRAMS = {
+    "raises": "raise KeyError('oops')",
+    "remembers": "self.last = round_; return Decision({})",
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "complaint"),
+    [
+        ("raises", "one is left out. Policy failed at 60 s (KeyError: 'oops')."),
+        ("remembers", "one is left out. Policy of type Own cannot be kept in a checkpoint ("),
+    ],
+)
+def test_mistakes_of_a_policy_of_ones_own_are_told_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    program: str, complaint: str,
+) -> None:  # fmt: skip
+    """At once, and the others go on."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"{program}.py").write_text(
+        "from goodalloc.solvers.policy import Decision\n"
+        "class Own:\n"
+        "    batch_sizes = 'requested'\n"
+        f"    def decide(self, round_): {PROGRAMS[program]}\n"
+    )
+    write_workload(SHORT, tmp_path / "workload.csv")
+    command = [
+        "simulate", str(tmp_path / "workload.csv"), "--policies", f"{program}:Own,fifo",
+        "--no-gaps", "--out", str(tmp_path / "out"),
+    ]  # fmt: skip
+    assert main(command) == 2
+    text = capsys.readouterr().out
+    assert f"{program}:Own is left out. {complaint.removeprefix('one is left out. ')}" in text
+    assert "fifo" in text
+
+
+@pytest.mark.parametrize("name", ["rounds.csv", "checkpoint.pickle"])
+def test_a_damaged_folder_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    """What was written before a kill is gone, or garbage."""
+
+    class Killed(Exception):
+        pass
+
+    def kill(simulator: Simulator) -> None:
+        if simulator.time > 600:
+            raise Killed
+
+    with pytest.raises(Killed):
+        replay(tmp_path, judge=False).run(kill)
+    (tmp_path / name).write_bytes(b"garbage")
+    with pytest.raises(ValueError, match=f"{name}' (is shorter|cannot be read)"):
+        replay(tmp_path, judge=False).run()
+    finished = tmp_path / "finished"
+    replay(finished, judge=False).run()
+    (finished / "rounds.csv").unlink()
+    with pytest.raises(ValueError, match=r"rounds\.csv' cannot be read"):
+        summarise("tiresias", finished)
 
 
 def test_without_a_judge_the_gaps_are_empty(tmp_path: Path) -> None:
@@ -153,7 +271,8 @@ def test_a_policy_that_cannot_go_on_leaves_the_others_to_it(
         (["--nodes", "1", "--gpus-per-node", "1", "--policies", "fifo"], "the cluster has 1"),
         (["gone.csv", "--load", "2"], "--requests and --philly are for drawn workloads"),
         (["--outages", "1-2"], "expected FROM-TO:NODES"),
-        (["--outages", "30-40:1,60-60:1"], "Outage: end is 60"),
+        (["--outages", "30-90:1,60-60:1"], "Outage: end is 60"),
+        (["--outages", "61-119:1"], "Outage: 61 to 119 s lies between two decisions"),
         (["--outages", "60-90:16"], "Outage: nodes is 16"),
         (["--knowledge", "none"], "knowledge is 'none'"),
         (["--interference", "1"], "interference is 1.0; expected below 1"),
@@ -193,7 +312,7 @@ def test_a_folder_of_another_replay_says_what_differs(tmp_path: Path) -> None:
     first = {"policy": "fifo", "seed": 0, "nodes": 2}
     check_description(tmp_path / "replay.json", first)
     check_description(tmp_path / "replay.json", first)
-    with pytest.raises(ValueError, match=r"holds another replay: seed, nodes in its replay\.json"):
+    with pytest.raises(ValueError, match=r"holds another replay: nodes, seed in its replay\.json"):
         check_description(tmp_path / "replay.json", {**first, "seed": 1, "nodes": 3})
 
 

@@ -163,6 +163,24 @@ def test_the_help_names_every_policy_and_every_reproduction(
         assert not set(known) - words
 
 
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        (["fig9", "--workloads", "3"], "workloads is 3; it makes no difference there"),
+        (["fig9", "--policies", "tiresias"], "policies is tiresias; it makes no difference"),
+        (["fig6", "--quick"], "quick is True; it makes no difference"),
+        (["fig1", "--seeds", "1-2"], "seeds is 1 2; it makes no difference"),
+        (["exactness", "--policies", "fifo"], "policies is fifo; it makes no difference"),
+    ],
+)
+def test_what_makes_no_difference_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str], complaint: str
+) -> None:
+    """Rather than ignored."""
+    assert main(["reproduce", *command, "--out", str(tmp_path)]) == 2
+    assert complaint in capsys.readouterr().err
+
+
 def test_workers_write_the_same_bytes_as_one_process(tmp_path: Path) -> None:
     """Two replays side by side in processes of their own."""
 

@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from goodalloc.data.application import Application, profiled_applications
 from goodalloc.data.traces import measured_applications
 from goodalloc.data.workload import Submission, read_workload
 from goodalloc.data.workload_generator import draw_workload
-from goodalloc.experiments.policies import POLICIES, make_policy
+from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy
+from goodalloc.experiments.replay import Replay
 from goodalloc.experiments.setting import Outage, Setting
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.cluster import Cluster
+from goodalloc.models.rules import OSDI21
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
 from goodalloc.solvers.tiresias import Tiresias
 
@@ -185,6 +188,32 @@ def test_a_job_that_can_never_run_ends_the_replay_in_one_sentence(policy: str) -
         finish(simulator)
 
 
+@pytest.mark.parametrize("start", [60, 1_000_000_000])
+def test_outages_do_not_keep_a_replay_going_that_serves_nobody(start: int) -> None:
+    """Neither one that lasts for ever nor one that is still to come."""
+    jobs = [Submission("huge", 0, "cifar10", 8, 1024)]
+    outages = (Outage(start, 2_000_000_000, 1),)
+    setting = Setting(2, 4 if start == 60 else 2, outages=outages)
+    simulator = Simulator(jobs, profiled_applications(), make_policy("fifo"), setting)
+    with pytest.raises(ValueError, match="Job 'huge' asks for 8 GPUs and the cluster has"):
+        finish(simulator)
+
+
+def test_what_an_interval_achieved_adds_up_to_the_progress(tmp_path: Path) -> None:
+    """Goodput of all rounds is all progress: of jobs that ended, that wait, and that interfere."""
+    setting = Setting(2, 4, restart_delay=100.0, interference=0.5)
+    policy = make_policy("pollux", PolicyOptions(OSDI21.replace(interference_avoidance=False)))
+    simulator = Simulator(SHORT, profiled_applications(), policy, setting)
+    Replay(simulator, tmp_path, {}).run()
+    rounds = pd.read_csv(tmp_path / "rounds.csv")
+    worth = sum(job.progress * job.application.batch.initial for job in simulator.jobs)
+    last = sum(job.interval.useful_examples for job in simulator.jobs)
+    assert rounds.goodput.sum() * 60 + last == pytest.approx(worth, rel=1e-6)
+    assert (rounds.goodput <= rounds.throughput * (1 + 1e-9)).all()
+    assert (rounds.training_gpus <= 8).all()
+    assert rounds.efficiency.isna().equals(rounds.training_gpus == 0)
+
+
 def test_nodes_that_fail_stop_their_jobs_which_keep_their_progress() -> None:
     """While a node is missing the cluster is smaller; what ran there starts again elsewhere."""
     setting = Setting(2, 4, outages=(Outage(300, 900, 1),))
@@ -231,6 +260,7 @@ def test_a_policy_may_change_the_number_of_nodes() -> None:
         ({"only": ((7, 1),)}, "node of job 'only' is 7; expected"),
         ({"only": ((0, 5),)}, "node 0 is to hold 5 GPUs; it has 4"),
         ({"only": ((0, 0),)}, "GPUs of job 'only' on node 0 is 0"),
+        ({"only": ((0, 1), (0, 1))}, "expected each node once"),
     ],
 )
 def test_impossible_decisions_are_refused(
@@ -257,6 +287,8 @@ def test_impossible_decisions_are_refused(
         ({"only": ((0, 1),)}, "Decision at 60 s is of type dict; expected a Decision"),
         (Decision({"only": (0, 1)}), r"placement of job 'only' is \(0, 1\); expected \(node, GPUs"),  # type: ignore[dict-item]
         (Decision({}, nodes=0), "nodes is 0; expected"),
+        (Decision([("only", ((0, 1),))]), "placements are a list; expected a mapping"),  # type: ignore[arg-type]
+        (Decision({"only": None}), "placement of job 'only' is None; expected"),  # type: ignore[dict-item]
     ],
 )
 def test_what_is_no_decision_is_refused(answer: Any, complaint: str) -> None:
