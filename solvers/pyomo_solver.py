@@ -16,7 +16,7 @@ from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.hierarchy import maximise_power_mean
-from goodalloc.solvers.highs_program import Watch
+from goodalloc.solvers.highs_program import TRUSTED, Watch
 from goodalloc.solvers.oracle import Reply, Request
 from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.stop import Stop, proves
@@ -116,6 +116,8 @@ class NodeOracle:
             options["timelimit"] = self.watch.left
         for option, value in zip(GAP_OPTIONS.get(self.name, ()), (0.0, gap), strict=False):
             self.solver.options[option] = value
+        if "highs" in self.name:
+            self.solver.options.update(TRUSTED)
         try:
             results = self.solver.solve(model, load_solutions=False, **options)
         except (RuntimeError, ValueError, OSError, NotImplementedError) as error:

@@ -44,8 +44,8 @@ def check(seed: int) -> None:
 
 
 def test_every_program_has_the_optimum_of_the_enumeration() -> None:
-    """A sample of random instances with random costs."""
-    for seed in range(30_000, 30_060):
+    """A sample of random instances with random costs, and some that HiGHS's presolve spoils."""
+    for seed in (*range(30_000, 30_060), 33_256, 33_592, 33_659, 33_741):
         check(seed)
 
 
