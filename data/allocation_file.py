@@ -1,6 +1,7 @@
 """Allocations as files: versioned JSON by job and node names, documented in `FORMAT.md`."""
 
 import os
+from typing import Any
 
 from goodalloc.data.instance_file import placement_from_dict
 from goodalloc.data.json_file import (
@@ -15,6 +16,7 @@ from goodalloc.data.json_file import (
 )
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
+from goodalloc.models.job import Job
 
 ALLOCATION_FORMAT = "goodalloc-allocation"
 RESULT_FORMAT = "goodalloc-result"
@@ -39,7 +41,7 @@ def read_allocation(path: str | os.PathLike[str], instance: Instance) -> Allocat
             placements = document.get("placements")
             if placements is None:
                 raise ValueError("the result holds no allocation.")
-            return placements_from_dict(placements, instance)
+            return placements_from_dict(placements, instance, document.get("modes", {}))
         return allocation_from_dict(document, instance)
     except ValueError as error:
         raise ValueError(in_file(path, error)) from error
@@ -56,8 +58,10 @@ def write_allocation(
         If the file cannot be written or the allocation has another shape than the instance.
     """
     document = allocation_to_dict(allocation, instance)
-    placements = document.pop("placements")
-    write_atomically(path, rows_text(document, {"placements": placements}))
+    tables = {"placements": document.pop("placements")}
+    if "modes" in document:
+        tables["modes"] = document.pop("modes")
+    write_atomically(path, rows_text(document, tables))
 
 
 def allocation_to_dict(allocation: Allocation, instance: Instance) -> Document:
@@ -67,6 +71,7 @@ def allocation_to_dict(allocation: Allocation, instance: Instance) -> Document:
         "version": VERSION,
         "instance": instance.name,
         "placements": placements_to_dict(allocation, instance),
+        **modes_to_dict(allocation, instance),
     }
 
 
@@ -79,9 +84,10 @@ def allocation_from_dict(document: object, instance: Instance) -> Allocation:
         If anything makes no sense; one sentence that names the item.
     """
     checked = check_format(document, (ALLOCATION_FORMAT,), VERSION)
-    check_keys("Allocation", checked, ("format", "version", "instance", "placements"))
+    required = ("format", "version", "instance", "placements")
+    check_keys("Allocation", checked, required, ("modes",))
     check_instance_name(checked, instance)
-    return placements_from_dict(checked["placements"], instance)
+    return placements_from_dict(checked["placements"], instance, checked.get("modes", {}))
 
 
 def check_instance_name(document: Document, instance: Instance) -> None:
@@ -107,20 +113,54 @@ def placements_to_dict(allocation: Allocation, instance: Instance) -> dict[str, 
     }
 
 
-def placements_from_dict(value: object, instance: Instance) -> Allocation:
-    """The reverse of `placements_to_dict`."""
-    if not isinstance(value, dict):
-        raise ValueError(f"placements is {shown(value)}; expected an object of job names.")
+def modes_to_dict(allocation: Allocation, instance: Instance) -> Document:
+    """Under the key ``modes`` the mode of every job that runs and has any; nothing if none has."""
+    if instance.plain:
+        return {}
+    rows = zip(instance.jobs, allocation.mode.tolist(), allocation.job_nodes.tolist(), strict=True)
+    return {
+        "modes": {job.name: job.modes[mode].name for job, mode, runs in rows if runs and job.modes}
+    }
+
+
+def placements_from_dict(value: Any, instance: Instance, modes: Any) -> Allocation:
+    """The reverse of `placements_to_dict` and `modes_to_dict`.
+
+    Raises
+    ------
+    ValueError
+        If a job, a node or a mode is unknown, or a job with modes runs in none.
+    """
     known = {job.name for job in instance.jobs}
-    for name in value:
-        if name not in known:
-            raise ValueError(
-                f"placements: job {shown(name)} is unknown; expected a job of '{instance.name}'."
-            )
+    for key, table in (("placements", value), ("modes", modes)):
+        if not isinstance(table, dict):
+            raise ValueError(f"{key} is {shown(table)}; expected an object of job names.")
+        for name in table:
+            if name not in known:
+                raise ValueError(
+                    f"{key}: job {shown(name)} is unknown; expected a job of '{instance.name}'."
+                )
     placements = [
         placement_from_dict(f"Job '{job.name}'", value[job.name], instance.cluster)
         if job.name in value
         else ()
         for job in instance.jobs
     ]
-    return Allocation.from_placements(placements, instance.cluster.num_nodes)
+    if instance.plain and not modes:
+        return Allocation.from_placements(placements, instance.cluster.num_nodes)
+    chosen = [
+        _mode_index(job, modes.get(job.name)) if pairs or job.name in modes else 0
+        for job, pairs in zip(instance.jobs, placements, strict=True)
+    ]
+    return Allocation.from_placements(placements, instance.cluster.num_nodes, chosen)
+
+
+def _mode_index(job: Job, name: object) -> int:
+    """Which of its modes a job runs in."""
+    names = [mode.name for mode in job.modes]
+    if not names and name is None:
+        return 0
+    if name not in names:
+        expected = f"one of {', '.join(names)}" if names else "none, it has no modes"
+        raise ValueError(f"Job '{job.name}': mode is {shown(name)}; expected {expected}.")
+    return names.index(str(name))

@@ -25,6 +25,7 @@ from goodalloc.data.model_table import ModelTable, model_from_dict
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, Resources
 from goodalloc.models.rules import PRESETS, Rules
 from goodalloc.models.validation import require_name
 
@@ -33,7 +34,9 @@ VERSION = 1
 
 _RULE_NAMES = tuple(field.name for field in fields(Rules))
 _JOB_DEFAULTS = {
-    field.name: field.default for field in fields(Job) if field.name not in {"name", "model"}
+    field.name: field.default
+    for field in fields(Job)
+    if field.name not in {"name", "model", "modes"}
 }
 _FLOAT_FIELDS = ("age", "attained_service", "weight")
 
@@ -84,10 +87,7 @@ def instance_to_dict(instance: Instance) -> Document:
         "format": INSTANCE_FORMAT,
         "version": VERSION,
         "name": instance.name,
-        "cluster": [
-            {"name": group.name, "nodes": int(group.nodes), "gpus": int(group.gpus)}
-            for group in instance.cluster.groups
-        ],
+        "cluster": [_group_to_dict(group) for group in instance.cluster.groups],
         "rules": {name: _plain(value) for name, value in rules.items()},
         "models": table.entries,
         "jobs": jobs,
@@ -124,12 +124,34 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def _group_to_dict(group: NodeGroup) -> Document:
+    """A group as JSON has it; what has its default value is left out."""
+    document: Document = {
+        "name": group.name, "nodes": int(group.nodes), "gpus": int(group.gpus),
+    }  # fmt: skip
+    if group.gpu_type:
+        document["gpu_type"] = group.gpu_type
+    if group.resources:
+        document["resources"] = dict(group.resources)
+    return document
+
+
 def _cluster(value: object) -> Cluster:
     groups = []
     for index, entry in enumerate(check_list("Cluster", value)):
-        keys = ("name", "nodes", "gpus")
-        groups.append(NodeGroup(**check_keys(f"Cluster: group {index}", entry, keys)))
+        item, optional = f"Cluster: group {index}", ("gpu_type", "resources")
+        given = dict(check_keys(item, entry, ("name", "nodes", "gpus"), optional))
+        if "resources" in given:
+            given["resources"] = _resources(item, given["resources"])
+        groups.append(NodeGroup(**given))
     return Cluster(tuple(groups))
+
+
+def _resources(item: str, value: object) -> Resources:
+    """Amounts by name; what makes no sense is refused where they are used."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{item}: resources is {shown(value)}; expected an object of amounts.")
+    return tuple((name, as_float(value[name])) for name in sorted(value))
 
 
 def _rules(value: object) -> Rules:
@@ -152,7 +174,13 @@ def _rules(value: object) -> Rules:
 
 def _job_to_dict(job: Job, table: ModelTable, node_names: tuple[str, ...]) -> Document:
     """A job as JSON has it; what has its default value is left out."""
-    document: Document = {"name": job.name, "model": table.name(job.model, job.application)}
+    document: Document = {"name": job.name}
+    if job.modes:
+        document["modes"] = {
+            mode.name: _mode_to_dict(mode, table, job.application) for mode in job.modes
+        }
+    else:
+        document["model"] = table.name(job.model, job.application)
     for name, default in _JOB_DEFAULTS.items():
         value = getattr(job, name)
         if value == default:
@@ -164,26 +192,60 @@ def _job_to_dict(job: Job, table: ModelTable, node_names: tuple[str, ...]) -> Do
     return document
 
 
+def _mode_to_dict(mode: Mode, table: ModelTable, application: str) -> Document:
+    document: Document = {"model": table.name(mode.model, application)}
+    if mode.gpu_type:
+        document["gpu_type"] = mode.gpu_type
+    if mode.resources:
+        document["resources"] = dict(mode.resources)
+    return document
+
+
+def _modes(item: str, value: object, models: dict[str, Any]) -> tuple[Mode, ...]:
+    """The modes of a job, by name."""
+    if not isinstance(value, dict) or not value:
+        raise ValueError(f"{item}: modes is {shown(value)}; expected an object of modes by name.")
+    modes = []
+    for name, entry in value.items():
+        here, optional = f"{item}: mode '{name}'", ("gpu_type", "resources")
+        given = dict(check_keys(here, entry, ("model",), optional))
+        if "resources" in given:
+            given["resources"] = _resources(here, given["resources"])
+        modes.append(Mode(name, **{**given, "model": _model(here, given["model"], models)}))
+    return tuple(modes)
+
+
+def _model(item: str, name: object, models: dict[str, Any]) -> Any:
+    """The model of that name, or None for null."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or name not in models:
+        raise ValueError(
+            f"{item}: model is {shown(name)}; expected null or a name in the table of models."
+        )
+    return models[name]
+
+
 def _job(index: int, value: object, models: dict[str, Any], cluster: Cluster) -> Job:
     if not isinstance(value, dict) or "name" not in value:
         raise ValueError(f"Job number {index} is {shown(value)}; expected an object with a name.")
     require_name(f"Job number {index}", value["name"])
     item = f"Job '{value['name']}'"
-    given = dict(check_keys(item, value, ("name", "model"), _JOB_DEFAULTS))
-    model = given["model"]
-    if model is not None:
-        if not isinstance(model, str) or model not in models:
-            raise ValueError(
-                f"{item}: model is {shown(model)}; expected null or a name in the table of models."
-            )
-        given["model"] = models[model]
+    equipped = "modes" in value
+    required, optional = ("name", "modes" if equipped else "model"), tuple(_JOB_DEFAULTS)
+    given = dict(check_keys(item, value, required, optional))
+    if equipped:
+        given["modes"] = _modes(item, given["modes"], models)
+    else:
+        given["model"] = _model(item, given["model"], models)
     for name in _FLOAT_FIELDS:
         if name in given:
             given[name] = as_float(given[name])
     if "placement" in given:
         given["placement"] = placement_from_dict(item, given["placement"], cluster)
-    if "application" in given:
-        check_text(f"{item}: application", given["application"])
+    for name in ("application", "mode"):
+        if name in given:
+            check_text(f"{item}: {name}", given[name])
     return Job(**given)
 
 

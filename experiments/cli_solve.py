@@ -17,7 +17,7 @@ from goodalloc.experiments.report import percent
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.objective import fitness, utility_table
+from goodalloc.models.objective import fitness, mode_utilities
 from goodalloc.solvers.result import Limit, Result
 from goodalloc.solvers.result_file import result_to_dict, write_result
 
@@ -37,7 +37,7 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     check_solvers([arguments.solver])
     check_target(arguments.out)
     start = _start(arguments.start, instance)
-    utility_table(instance)
+    mode_utilities(instance)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     options: dict[str, Any] = {"leximin": True} if arguments.leximin else {}
     result = solve(

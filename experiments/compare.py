@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
-from goodalloc.models.objective import utility_table
+from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.base import find_solver
 from goodalloc.solvers.result import Limit, Result, Status
 from goodalloc.solvers.solve import solve
@@ -89,7 +89,7 @@ def compare(
         If a solver is unknown or named twice.
     """
     check_solvers(solvers)
-    utility_table(instance)  # kept with the instance, so that no solver's time includes it
+    mode_utilities(instance)  # kept with the instance, so that no solver's time includes it
     results: list[Result] = []
     try:
         for result in _attempts(instance, solvers, seeds, stop, start):

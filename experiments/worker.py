@@ -12,7 +12,7 @@ from goodalloc.experiments.compare import attempt
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
-from goodalloc.models.objective import utility_table
+from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.base import SOLVERS, find_solver
 from goodalloc.solvers.result import Result
 from goodalloc.solvers.stop import Stop
@@ -119,7 +119,7 @@ def _serve(pipe: "Connection") -> None:
                 warm.add(task.solver)
             if instance is None or source != task.instance:
                 source, instance = task.instance, find_instance(task.instance)
-                utility_table(instance)
+                mode_utilities(instance)
             pipe.send(
                 attempt(
                     instance, task.solver, stop=task.stop, seed=task.seed, bound=task.bound

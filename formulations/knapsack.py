@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from goodalloc.formulations.power_cost import fitness_from_cost, power_cost
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
-from goodalloc.models.objective import utility_table
+from goodalloc.models.objective import mode_utilities
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -75,17 +75,18 @@ def best_utilities(instance: Instance) -> Floats:
     Minus infinity where the rules allow no such choice, or where it does not fit beside the fewest
     GPUs that the other jobs must have.
     """
-    table = utility_table(instance)
+    table = mode_utilities(instance)
+    moved = np.maximum.reduceat(table.moved, instance.first_mode, axis=0)
     rules, nodes = instance.rules, np.sort(instance.cluster.node_gpus)[::-1]
-    replicas = np.arange(table.moved.shape[-1])
+    replicas = np.arange(moved.shape[-1])
     within = (replicas >= instance.min_replicas[:, None]) & (
         replicas <= instance.max_replicas[:, None]
     )
     within &= ~instance.pinned[:, None]
     span = min(rules.max_nodes_per_job, nodes.size)
     several = (replicas >= 2) & (replicas <= nodes[:span].sum()) & (span >= 2)
-    one = np.where(within & (replicas <= nodes[0]), table.moved[:, 0], -np.inf)
-    best = np.maximum(one, np.where(within & several, table.moved[:, 1], -np.inf))
+    one = np.where(within & (replicas <= nodes[0]), moved[:, 0], -np.inf)
+    best = np.maximum(one, np.where(within & several, moved[:, 1], -np.inf))
     best[~instance.pinned, 0] = rules.floor
     current = instance.current
     held = current.job_replicas

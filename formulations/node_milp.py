@@ -1,15 +1,18 @@
 r"""The node-indexed mixed-integer linear program, as it would stand in a paper, in Pyomo.
 
 Sets: jobs :math:`j \in J`, nodes :math:`v \in V`, and for every job its choices :math:`i \in A_j`:
-stay idle, keep exactly what it holds, or run anew on *one node* or on *several nodes* with
-:math:`K_i` GPUs. :math:`S_j \subseteq A_j` are the choices on several nodes, :math:`O_j` on one.
+stay idle, keep exactly what it holds, or run anew in one of its modes *m*, on *one node* or on
+*several nodes*, with :math:`K_i` GPUs. :math:`S_j \subseteq A_j` are the choices on several nodes,
+:math:`O_j` on one, :math:`A_{jm}` those of mode *m*.
 
-Data: :math:`G_v` GPUs of node *v*; :math:`h_{jv}` replicas of *j* on *v* now; :math:`N_{max}` most
-nodes of a job; :math:`c_{ji}` the cost of the utility :math:`u_{ji}`
+Data: :math:`G_v` GPUs of node *v* and :math:`R_{vr}` of resource *r* beside them;
+:math:`d_{jmr}` what a replica takes of it in mode *m*; :math:`h_{jv}` replicas of *j* on *v* now;
+:math:`N_{max}` most nodes of a job; :math:`c_{ji}` the cost of the utility :math:`u_{ji}`
 (`formulations/power_cost.py`).
 
-Variables: :math:`x_{ji} \in \{0,1\}`, job *j* takes choice *i*; :math:`a_{jv} \in \mathbb Z_+`,
-replicas of *j* placed anew on *v*; :math:`z_{jv} \in \{0,1\}`, any of them there;
+Variables: :math:`x_{ji} \in \{0,1\}`, job *j* takes choice *i*; :math:`a_{jmv} \in \mathbb Z_+`,
+replicas of *j* placed anew on *v* in mode *m* (none on nodes without that mode's type of GPU), and
+:math:`a_{jv}`, their sum over *m*; :math:`z_{jv} \in \{0,1\}`, any of them there;
 :math:`w_{jv} \ge 0`, those of a job on several nodes.
 
 .. math::
@@ -18,7 +21,7 @@ replicas of *j* placed anew on *v*; :math:`z_{jv} \in \{0,1\}`, any of them ther
 
     \sum_{i \in A_j} x_{ji} = 1                                         \quad \forall j        (2)
 
-    \sum_v a_{jv} = \sum_{i \in O_j \cup S_j} K_i x_{ji}                \quad \forall j        (3)
+    \sum_v a_{jmv} = \sum_{i \in (O_j \cup S_j) \cap A_{jm}} K_i x_{ji}  \quad \forall j, m     (3)
 
     z_{jv} \le a_{jv} \le G_v z_{jv}                                    \quad \forall j, v     (4)
 
@@ -30,6 +33,8 @@ replicas of *j* placed anew on *v*; :math:`z_{jv} \in \{0,1\}`, any of them ther
     w_{jv} \ge z_{jv} + \sum_{S_j} x_{ji} - 1                           \quad \forall j, v     (7)
 
     \sum_j w_{jv} + \sum_{j \text{ on } v \text{ and others}} x_{j,keep} \le 1 \quad \forall v (8)
+
+    \sum_j (\sum_m d_{jmr} a_{jmv} + d_{jr} h_{jv} x_{j,keep}) \le R_{vr} \quad \forall v, r     (9)
 
 (8) is interference avoidance, at most one distributed job a node; without that rule (7) and (8) are
 left out. Limits on the GPUs and nodes of a job are in its choices; a pinned job has one choice, to
@@ -48,7 +53,7 @@ from numpy.typing import NDArray
 from goodalloc.formulations.power_cost import AtMost, power_cost
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
-from goodalloc.models.objective import utility_table
+from goodalloc.models.objective import mode_utilities
 
 Floats = NDArray[np.float64]
 
@@ -56,32 +61,37 @@ IDLE, KEEP, ONE_NODE, SEVERAL_NODES = "idle", "keep", "one_node", "several_nodes
 
 
 class NodeChoice(NamedTuple):
-    """What a job may do: its index, the kind of choice, the GPUs."""
+    """What a job may do: its index, the kind of choice, the GPUs, the row of the mode."""
 
     job: int
     kind: str
     gpus: int
+    mode: int
 
 
 def node_choices(instance: Instance) -> dict[NodeChoice, float]:
     """Every choice of every job that the rules on single jobs allow, with its utility."""
-    table, rules = utility_table(instance), instance.rules
-    nodes = sorted(instance.cluster.node_gpus.tolist(), reverse=True)
-    on_one, on_several = nodes[0], sum(nodes[: rules.max_nodes_per_job])
-    several = len(nodes) > 1 and rules.max_nodes_per_job > 1
+    table, rules = mode_utilities(instance), instance.rules
+    running = instance.first_mode + instance.current.mode
     choices: dict[NodeChoice, float] = {}
     for j, job in enumerate(instance.jobs):
         in_range = job.min_replicas <= job.replicas <= job.max_replicas
         if job.placement and in_range and len(job.placement) <= rules.max_nodes_per_job:
-            choices[NodeChoice(j, KEEP, job.replicas)] = float(table.kept[j])
+            choices[NodeChoice(j, KEEP, job.replicas, int(running[j]))] = float(table.kept[j])
         if job.pinned:
             continue
-        choices[NodeChoice(j, IDLE, 0)] = rules.floor
-        for gpus in range(max(job.min_replicas, 1), min(job.max_replicas, sum(nodes)) + 1):
-            if gpus <= on_one:
-                choices[NodeChoice(j, ONE_NODE, gpus)] = float(table.moved[j, 0, gpus])
-            if several and 2 <= gpus <= on_several:
-                choices[NodeChoice(j, SEVERAL_NODES, gpus)] = float(table.moved[j, 1, gpus])
+        choices[NodeChoice(j, IDLE, 0, int(instance.first_mode[j]))] = rules.floor
+        for mode in np.flatnonzero(instance.mode_job == j).tolist():
+            nodes = sorted(instance.cluster.node_gpus[instance.mode_nodes[mode]], reverse=True)
+            several = len(nodes) > 1 and rules.max_nodes_per_job > 1
+            on_one, on_several = nodes[0], sum(nodes[: rules.max_nodes_per_job])
+            for gpus in range(max(job.min_replicas, 1), min(job.max_replicas, sum(nodes)) + 1):
+                if gpus <= on_one:
+                    one = NodeChoice(j, ONE_NODE, gpus, mode)
+                    choices[one] = float(table.moved[mode, 0, gpus])
+                if several and 2 <= gpus <= on_several:
+                    more = NodeChoice(j, SEVERAL_NODES, gpus, mode)
+                    choices[more] = float(table.moved[mode, 1, gpus])
     return choices
 
 
@@ -92,7 +102,7 @@ def build_node_milp(
     forbidden: Callable[[Floats], NDArray[np.bool_]] | None = None,
     limits: Iterable[AtMost] = (),
 ) -> pyo.ConcreteModel:
-    """Build the program (1)-(8).
+    """Build the program (1)-(9).
 
     Parameters
     ----------
@@ -113,13 +123,14 @@ def build_node_milp(
     model = pyo.ConcreteModel(name=instance.name)
     _add_data(model, instance, cost, forbidden)
     model.take = pyo.Var(model.choices, domain=pyo.Binary)
-    model.replicas = pyo.Var(model.jobs, model.nodes, domain=pyo.NonNegativeIntegers)
+    model.replicas = pyo.Var(model.modes, model.nodes, domain=pyo.NonNegativeIntegers)
     model.touches = pyo.Var(model.jobs, model.nodes, domain=pyo.Binary)
     model.total_cost = pyo.Objective(  # (1)
         expr=pyo.quicksum(model.cost[c] * model.take[c] for c in model.choices)
     )
     _add_shape(model)
     _add_capacity(model)
+    _add_resources(model, instance)
     if instance.rules.interference_avoidance:
         _add_interference(model)
     model.limits = pyo.ConstraintList()
@@ -147,7 +158,11 @@ def _add_data(
     held = {(j, v): h for j, job in enumerate(instance.jobs) for v, h in job.placement}
     model.jobs = pyo.RangeSet(0, instance.num_jobs - 1)
     model.nodes = pyo.RangeSet(0, instance.cluster.num_nodes - 1)
-    model.choices = pyo.Set(initialize=kept, dimen=3)
+    model.modes = pyo.RangeSet(0, len(instance.modes) - 1)
+    model.choices = pyo.Set(initialize=kept, dimen=4)
+    model.job_of = instance.mode_job.tolist()
+    model.modes_of = {j: np.flatnonzero(instance.mode_job == j).tolist() for j in model.jobs}
+    model.fits = instance.mode_nodes.tolist()
     model.utility = pyo.Param(model.choices, initialize={c: utility[c] for c in kept})
     model.cost = pyo.Param(model.choices, initialize={c: costs_by_choice[c] for c in kept})
     model.gpus = pyo.Param(model.nodes, initialize=dict(enumerate(gpus)))
@@ -165,6 +180,11 @@ def _taken(model: Any, job: int, *kinds: str) -> Any:
     return pyo.quicksum(model.take[c] for kind in kinds for c in model.by_job[job][kind])
 
 
+def _placed(model: Any, job: int, node: int) -> Any:
+    """Replicas of a job that are placed anew on a node, in whatever mode, as an expression."""
+    return pyo.quicksum(model.replicas[m, node] for m in model.modes_of[job])
+
+
 def _add_shape(model: Any) -> None:
     """What a choice demands of its job's row."""
 
@@ -172,19 +192,25 @@ def _add_shape(model: Any) -> None:
     def one_choice(model: Any, j: int) -> Any:  # (2)
         return _taken(model, j, IDLE, KEEP, ONE_NODE, SEVERAL_NODES) == 1
 
-    @model.Constraint(model.jobs)  # type: ignore[untyped-decorator]
-    def all_replicas(model: Any, j: int) -> Any:  # (3)
-        choices = model.by_job[j][ONE_NODE] + model.by_job[j][SEVERAL_NODES]
+    @model.Constraint(model.modes)  # type: ignore[untyped-decorator]
+    def all_replicas(model: Any, m: int) -> Any:  # (3)
+        job = model.by_job[model.job_of[m]]
+        choices = [c for c in job[ONE_NODE] + job[SEVERAL_NODES] if c.mode == m]
         chosen = pyo.quicksum(c.gpus * model.take[c] for c in choices)
-        return pyo.quicksum(model.replicas[j, v] for v in model.nodes) == chosen
+        return pyo.quicksum(model.replicas[m, v] for v in model.nodes) == chosen
+
+    for m, fits in enumerate(model.fits):
+        for v in model.nodes:
+            if not fits[v]:
+                model.replicas[m, v].fix(0)
 
     @model.Constraint(model.jobs, model.nodes)  # type: ignore[untyped-decorator]
     def touched_holds_some(model: Any, j: int, v: int) -> Any:  # (4), left
-        return model.touches[j, v] <= model.replicas[j, v]
+        return model.touches[j, v] <= _placed(model, j, v)
 
     @model.Constraint(model.jobs, model.nodes)  # type: ignore[untyped-decorator]
     def untouched_holds_none(model: Any, j: int, v: int) -> Any:  # (4), right
-        return model.replicas[j, v] <= model.gpus[v] * model.touches[j, v]
+        return _placed(model, j, v) <= model.gpus[v] * model.touches[j, v]
 
     @model.Constraint(model.jobs)  # type: ignore[untyped-decorator]
     def enough_nodes(model: Any, j: int) -> Any:  # (5), left
@@ -203,9 +229,26 @@ def _add_capacity(model: Any) -> None:
 
     @model.Constraint(model.nodes)  # type: ignore[untyped-decorator]
     def capacity(model: Any, v: int) -> Any:  # (6)
-        placed = pyo.quicksum(model.replicas[j, v] for j in model.jobs)
+        placed = pyo.quicksum(model.replicas[m, v] for m in model.modes)
         kept = pyo.quicksum(model.held[j, v] * _taken(model, j, KEEP) for j in model.jobs)
         return placed + kept <= model.gpus[v]
+
+
+def _add_resources(model: Any, instance: Instance) -> None:
+    """What a node has beside GPUs."""
+    demand, capacity = instance.mode_resources, instance.cluster.node_resources
+    running = instance.first_mode + instance.current.mode
+    model.resources = pyo.ConstraintList()
+    for r in range(capacity.shape[1]):
+        for v in model.nodes:  # (9)
+            takes = [m for m in model.modes if demand[m, r] > 0]
+            stays = [j for j in model.jobs if demand[running[j], r] * model.held[j, v] > 0]
+            placed = pyo.quicksum(demand[m, r] * model.replicas[m, v] for m in takes)
+            kept = pyo.quicksum(
+                demand[running[j], r] * model.held[j, v] * _taken(model, j, KEEP) for j in stays
+            )
+            if takes or stays:
+                model.resources.add(placed + kept <= capacity[v, r])
 
 
 def _add_interference(model: Any) -> None:
@@ -232,7 +275,12 @@ def decode(model: Any, instance: Instance) -> Allocation:
     """The allocation that the variables' values describe."""
     keeps = {c[0] for c in model.choices if c[1] == KEEP and pyo.value(model.take[c]) > 0.5}
     matrix = np.zeros((instance.num_jobs, instance.cluster.num_nodes), dtype=np.int64)
-    for j, v in model.replicas:
-        held = model.held[j, v] if j in keeps else pyo.value(model.replicas[j, v])
-        matrix[j, v] = round(held)
-    return Allocation.from_matrix(matrix)
+    for m, v in model.replicas:
+        matrix[model.job_of[m], v] += round(pyo.value(model.replicas[m, v]))
+    for j in keeps:
+        matrix[j] = [model.held[j, v] for v in model.nodes]
+    modes = np.zeros(instance.num_jobs, dtype=np.int64)
+    for c in model.choices:
+        if pyo.value(model.take[c]) > 0.5:
+            modes[c[0]] = c[3] - instance.first_mode[c[0]]
+    return Allocation.from_matrix(matrix, modes)

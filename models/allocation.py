@@ -26,6 +26,8 @@ class Allocation:
         The entries: row, column and value, each of shape (entries,).
     num_jobs, num_nodes
         Shape of the matrix.
+    modes
+        Which of its modes every job runs in, shape (jobs,); the first of all jobs if None.
     """
 
     job: NDArray[np.int64]
@@ -33,6 +35,7 @@ class Allocation:
     replicas: NDArray[np.int64]
     num_jobs: int
     num_nodes: int
+    modes: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for array in (self.job, self.node, self.replicas):
@@ -40,8 +43,9 @@ class Allocation:
 
     @classmethod
     def from_entries(
-        cls, job: ArrayLike, node: ArrayLike, replicas: ArrayLike, num_jobs: int, num_nodes: int
-    ) -> "Allocation":
+        cls, job: ArrayLike, node: ArrayLike, replicas: ArrayLike, num_jobs: int, num_nodes: int,
+        modes: ArrayLike | None = None,
+    ) -> "Allocation":  # fmt: skip
         """Entries in any order; zeros are dropped and entries of one cell are summed.
 
         Raises
@@ -69,10 +73,30 @@ class Allocation:
         cells, where = np.unique(cell, return_inverse=True)
         sums = np.bincount(where, weights=values, minlength=cells.size).astype(np.int64)
         cells, sums = cells[sums > 0], sums[sums > 0]
-        return cls(cells // max(num_nodes, 1), cells % max(num_nodes, 1), sums, num_jobs, num_nodes)
+        chosen = None if modes is None else cls._checked_modes(modes, num_jobs)
+        return cls(
+            cells // max(num_nodes, 1), cells % max(num_nodes, 1), sums, num_jobs, num_nodes, chosen
+        )
+
+    @staticmethod
+    def _checked_modes(modes: ArrayLike, num_jobs: int) -> NDArray[np.int64]:
+        found = np.asarray(modes)
+        if found.shape != (num_jobs,) or found.dtype.kind not in "iu" or (found < 0).any():
+            raise ValueError(
+                f"Allocation: modes are of shape {found.shape} and type {found.dtype}; "
+                f"expected {num_jobs} whole numbers of at least 0, one a job."
+            )
+        return found.astype(np.int64)
+
+    @cached_property
+    def mode(self) -> NDArray[np.int64]:
+        """Which of its modes every job runs in, 0 where it does not run; shape (jobs,)."""
+        if self.modes is None:
+            return np.zeros(self.num_jobs, dtype=np.int64)
+        return np.where(self.job_nodes > 0, self.modes, 0)
 
     @classmethod
-    def from_matrix(cls, matrix: ArrayLike) -> "Allocation":
+    def from_matrix(cls, matrix: ArrayLike, modes: ArrayLike | None = None) -> "Allocation":
         """From a dense (jobs × nodes) matrix of whole numbers.
 
         Raises
@@ -89,16 +113,19 @@ class Allocation:
         if dense.dtype.kind == "f" and not np.isfinite(dense).all():
             raise ValueError("Allocation: an entry is not finite; expected whole replicas.")
         job, node = np.nonzero(dense)
-        return cls.from_entries(job, node, dense[job, node], *dense.shape)
+        num_jobs, num_nodes = dense.shape
+        return cls.from_entries(job, node, dense[job, node], num_jobs, num_nodes, modes)
 
     @classmethod
-    def from_placements(cls, placements: Sequence[Placement], num_nodes: int) -> "Allocation":
+    def from_placements(
+        cls, placements: Sequence[Placement], num_nodes: int, modes: ArrayLike | None = None
+    ) -> "Allocation":
         """From one placement, (node, GPUs) pairs, for every job."""
         triples = [(j, n, g) for j, pairs in enumerate(placements) for n, g in pairs]
         job, node, replicas = zip(*triples, strict=True) if triples else ((), (), ())
         return cls.from_entries(
             np.array(job, dtype=np.int64), np.array(node, dtype=np.int64),
-            np.array(replicas, dtype=np.int64), len(placements), num_nodes,
+            np.array(replicas, dtype=np.int64), len(placements), num_nodes, modes,
         )  # fmt: skip
 
     @classmethod
@@ -150,17 +177,17 @@ class Allocation:
         chosen = np.isin(self.job, np.fromiter(jobs, dtype=np.int64))
         return Allocation(
             self.job[chosen], self.node[chosen], self.replicas[chosen],
-            self.num_jobs, self.num_nodes,
+            self.num_jobs, self.num_nodes, self.modes,
         )  # fmt: skip
 
     def unchanged(self, other: "Allocation") -> NDArray[np.bool_]:
-        """Whether each job's row equals its row in `other`, shape (jobs,)."""
+        """Whether each job has the row and the mode that it has in `other`, shape (jobs,)."""
         mine = self.job * self.num_nodes + self.node
         theirs = other.job * other.num_nodes + other.node
         cell_sizes = np.concatenate([self.replicas, -other.replicas])
         cells, where = np.unique(np.concatenate([mine, theirs]), return_inverse=True)
         difference = np.bincount(where, weights=cell_sizes, minlength=cells.size)
-        same = np.ones(self.num_jobs, dtype=bool)
+        same: NDArray[np.bool_] = self.mode == other.mode
         same[(cells // max(self.num_nodes, 1))[difference != 0]] = False
         return same
 
@@ -172,6 +199,7 @@ class Allocation:
             and np.array_equal(self.job, other.job)
             and np.array_equal(self.node, other.node)
             and np.array_equal(self.replicas, other.replicas)
+            and np.array_equal(self.mode, other.mode)
         )
 
     def __hash__(self) -> int:

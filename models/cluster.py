@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.models.mode import Resources, require_resources
 from goodalloc.models.validation import require_count, require_name
 
 #: Most GPUs on one node; programs grow with the square of it.
@@ -24,6 +25,10 @@ class NodeGroup:
         Number of nodes in the group, at least 1.
     gpus
         GPUs on each node of the group, 1 to `MOST_GPUS`.
+    gpu_type
+        Type of these GPUs; empty where there is only one.
+    resources
+        What each node has beside GPUs, by name (see `goodalloc.models.mode.resources`).
 
     Raises
     ------
@@ -34,11 +39,18 @@ class NodeGroup:
     name: str
     nodes: int
     gpus: int
+    gpu_type: str = ""
+    resources: Resources = ()
 
     def __post_init__(self) -> None:
         require_name("Node group", self.name)
         require_count(f"Node group '{self.name}': nodes", self.nodes, minimum=1, maximum=1_000_000)
         require_count(f"Node group '{self.name}': gpus", self.gpus, minimum=1, maximum=MOST_GPUS)
+        if not isinstance(self.gpu_type, str):
+            raise ValueError(
+                f"Node group '{self.name}': gpu_type is {self.gpu_type!r}; expected a string."
+            )
+        require_resources(f"Node group '{self.name}'", self.resources)
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,27 @@ class Cluster:
         )
         gpus.flags.writeable = False
         return gpus
+
+    @cached_property
+    def resource_names(self) -> tuple[str, ...]:
+        """Resources beside GPUs that any node has, in order of their names."""
+        return tuple(sorted({name for group in self.groups for name, _ in group.resources}))
+
+    @cached_property
+    def node_resources(self) -> NDArray[np.float64]:
+        """What every node has of every resource, shape (nodes, resources)."""
+        amounts = [dict(group.resources) for group in self.groups]
+        table = np.array([[had.get(name, 0.0) for name in self.resource_names] for had in amounts])
+        table = np.repeat(
+            table.reshape(len(amounts), -1), [group.nodes for group in self.groups], axis=0
+        )
+        table.flags.writeable = False
+        return table
+
+    @cached_property
+    def node_types(self) -> tuple[str, ...]:
+        """Type of GPU of every node."""
+        return tuple(group.gpu_type for group in self.groups for _ in range(group.nodes))
 
     @cached_property
     def node_names(self) -> tuple[str, ...]:

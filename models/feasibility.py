@@ -4,11 +4,12 @@ It shares no code with the formulations or the solvers: it counts, entry by entr
 integers, and is what every command asks before it reports a number.
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
 from goodalloc.models.allocation import Allocation
-from goodalloc.models.instance import Instance
+from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, .
     The rules (Pollux, OSDI'21, section 4.2 and the artifact): no node holds more replicas than it
     has GPUs; a job that runs has between min_replicas and max_replicas replicas on at most
     max_nodes_per_job nodes; with interference avoidance no node is touched by two distributed
-    jobs; a pinned job keeps its placement.
+    jobs; a pinned job keeps its placement. Where jobs have modes, a job runs in one of its own, on
+    nodes with GPUs of its mode's type, and no node's other resources are exceeded.
     """
     num_jobs, num_nodes = instance.num_jobs, instance.cluster.num_nodes
     if (allocation.num_jobs, allocation.num_nodes) != (num_jobs, num_nodes):
@@ -43,7 +45,9 @@ def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, .
     for job, node, replicas in zip(*entries, strict=True):
         rows[job][node] = replicas
         columns[node][job] = replicas
-    return (*_job_violations(instance, rows), *_node_violations(instance, rows, columns))
+    modes = allocation.mode.tolist()
+    found = [*_job_violations(instance, rows), *_node_violations(instance, rows, columns)]
+    return (*found, *_mode_violations(instance, rows, columns, modes))
 
 
 def _job_violations(instance: Instance, rows: dict[int, dict[int, int]]) -> list[Violation]:
@@ -66,6 +70,54 @@ def _job_violations(instance: Instance, rows: dict[int, dict[int, int]]) -> list
             text = f"Job '{job.name}' is not preemptible and was moved or stopped."
             found.append(Violation("pinned", text))
     return found
+
+
+def _mode_violations(
+    instance: Instance,
+    rows: dict[int, dict[int, int]],
+    columns: dict[int, dict[int, int]],
+    modes: list[int],
+) -> list[Violation]:
+    """What the modes break: their number, types of GPU, what a node has beside GPUs."""
+    found = []
+    node_group = [group for group in instance.cluster.groups for _ in range(group.nodes)]
+    names, taken = instance.cluster.node_names, {}
+    for index, row in sorted(rows.items()):
+        job, mode = instance.jobs[index], modes[index]
+        if mode >= max(len(job.modes), 1):
+            text = f"Job '{job.name}' runs in mode {mode}; it has {len(job.modes)}, from 0."
+            found.append(Violation("mode", text))
+            continue
+        if job.modes and job.placement and not job.preemptible and job.modes[mode].name != job.mode:
+            text = f"Job '{job.name}' is not preemptible and changed its mode."
+            found.append(Violation("pinned", text))
+        wanted = job.modes[mode].gpu_type if job.modes else ""
+        taken[index] = dict(job.modes[mode].resources) if job.modes else {}
+        for node in row:
+            if wanted not in ("", node_group[node].gpu_type):
+                text = (
+                    f"Job '{job.name}' is on node '{names[node]}', whose GPUs are "
+                    f"'{node_group[node].gpu_type}'; its mode is for '{wanted}'."
+                )
+                found.append(Violation("gpu_type", text))
+    for node, column in sorted(columns.items()):
+        for resource, had in _resources_of(taken, column, dict(node_group[node].resources)).items():
+            used, has = had
+            if used > has * (1 + RESOURCE_TOLERANCE):
+                text = f"Node '{names[node]}' gives {used:g} of {resource}; it has {has:g}."
+                found.append(Violation("resource", text))
+    return found
+
+
+def _resources_of(
+    taken: dict[int, dict[str, float]], column: dict[int, int], node: dict[str, float]
+) -> dict[str, tuple[float, float]]:
+    """By resource, what the jobs on a node take of it and what the node has."""
+    used: dict[str, list[float]] = defaultdict(list)
+    for job, replicas in column.items():
+        for resource, amount in taken.get(job, {}).items():
+            used[resource].append(replicas * amount)
+    return {name: (math.fsum(parts), node.get(name, 0.0)) for name, parts in sorted(used.items())}
 
 
 def _node_violations(

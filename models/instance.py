@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.job import Job
+from goodalloc.models.mode import JobModel, Mode
 from goodalloc.models.rules import Rules
 from goodalloc.models.validation import require_name
+
+#: Relative excess over what a node has that is rounding.
+RESOURCE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,9 @@ class Instance:
     Raises
     ------
     ValueError
-        If there are no jobs, two share a name, a placement names an unknown node, the current
-        placements overfill a node, or a pinned job breaks the rules where it sits.
+        If there are no jobs, two share a name, a placement names an unknown node, a mode a resource
+        or a type of GPU that no node has, the current placements overfill a node, or a pinned job
+        breaks the rules where it sits.
     """
 
     cluster: Cluster
@@ -44,6 +49,7 @@ class Instance:
         if not self.jobs:
             raise ValueError("Instance: expected at least one job, got none.")
         self._check_names()
+        self._check_modes()
         self._check_nodes()
         self._check_pinned()
 
@@ -53,6 +59,23 @@ class Instance:
             if job.name in seen:
                 raise ValueError(f"Job '{job.name}' is named twice; job names are unique.")
             seen.add(job.name)
+
+    def _check_modes(self) -> None:
+        types = set(self.cluster.node_types)
+        for job in self.jobs:
+            for mode in job.modes:
+                item = f"Job '{job.name}': mode '{mode.name}'"
+                for name, _ in mode.resources:
+                    if name not in self.cluster.resource_names:
+                        known = ", ".join(self.cluster.resource_names) or "none"
+                        raise ValueError(
+                            f"{item} takes '{name}', which no node has; expected {known}."
+                        )
+                if mode.gpu_type and mode.gpu_type not in types:
+                    known = ", ".join(sorted(types))
+                    raise ValueError(
+                        f"{item} runs on '{mode.gpu_type}', which no node has; expected {known}."
+                    )
 
     def _check_nodes(self) -> None:
         num_nodes = self.cluster.num_nodes
@@ -69,6 +92,28 @@ class Instance:
             raise ValueError(
                 f"Node '{self.cluster.node_names[node]}': current placements hold "
                 f"{used[node]} GPUs; the node has {gpus[node]}."
+            )
+        if not self.plain:
+            self._check_current_modes()
+
+    def _check_current_modes(self) -> None:
+        types, current = self.cluster.node_types, self.current
+        for job in self.jobs:
+            wanted = job.all_modes[job.mode_index].gpu_type
+            for node, _ in job.placement:
+                if wanted not in ("", types[node]):
+                    raise ValueError(
+                        f"Job '{job.name}': runs on node '{self.cluster.node_names[node]}', whose "
+                        f"GPUs are '{types[node]}'; its mode '{job.mode}' expects '{wanted}'."
+                    )
+        used = node_demand(self, current)
+        over = used > self.cluster.node_resources * (1 + RESOURCE_TOLERANCE)
+        if over.any():
+            node, index = (int(i) for i in np.argwhere(over)[0])
+            raise ValueError(
+                f"Node '{self.cluster.node_names[node]}': current placements take "
+                f"{used[node, index]:g} of {self.cluster.resource_names[index]}; "
+                f"the node has {self.cluster.node_resources[node, index]:g}."
             )
 
     def _check_pinned(self) -> None:
@@ -109,9 +154,54 @@ class Instance:
     @cached_property
     def current(self) -> Allocation:
         """Where the jobs run now."""
+        modes = np.array([job.mode_index for job in self.jobs], dtype=np.int64)
         return Allocation.from_placements(
-            [job.placement for job in self.jobs], self.cluster.num_nodes
+            [job.placement for job in self.jobs], self.cluster.num_nodes, modes
         )
+
+    @property
+    def plain(self) -> bool:
+        """Whether GPUs are all that counts: no job has modes."""
+        return not any(job.modes for job in self.jobs)
+
+    @cached_property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes of all jobs, job by job; the rows of what is worked out for every mode."""
+        return tuple(mode for job in self.jobs for mode in job.all_modes)
+
+    @property
+    def mode_models(self) -> tuple[JobModel, ...]:
+        """The model of every mode, in the order of `modes`."""
+        return tuple(
+            model for job in self.jobs
+            for model in ([mode.model for mode in job.modes] or [job.model])
+        )  # fmt: skip
+
+    @cached_property
+    def mode_job(self) -> NDArray[np.int64]:
+        """Whose mode it is, shape (modes,)."""
+        counts = [max(len(job.modes), 1) for job in self.jobs]
+        return np.repeat(np.arange(self.num_jobs), counts)
+
+    @cached_property
+    def first_mode(self) -> NDArray[np.int64]:
+        """Row of the first mode of every job, shape (jobs,)."""
+        return np.searchsorted(self.mode_job, np.arange(self.num_jobs))
+
+    @cached_property
+    def mode_resources(self) -> NDArray[np.float64]:
+        """What a replica takes beside its GPU in every mode, shape (modes, resources)."""
+        names = self.cluster.resource_names
+        amounts = [dict(mode.resources) for mode in self.modes]
+        table = np.array([[taken.get(name, 0.0) for name in names] for taken in amounts])
+        return table.reshape(len(amounts), len(names))
+
+    @cached_property
+    def mode_nodes(self) -> NDArray[np.bool_]:
+        """Which nodes have the GPUs of every mode, shape (modes, nodes)."""
+        types = np.array(self.cluster.node_types)
+        fits = {name: (types == name) | (name == "") for name in {m.gpu_type for m in self.modes}}
+        return np.array([fits[mode.gpu_type] for mode in self.modes])
 
     @property
     def fair_share(self) -> int:
@@ -143,3 +233,12 @@ class Instance:
     def restarts(self) -> NDArray[np.float64]:
         """Restarts of every job so far, shape (jobs,)."""
         return np.array([job.restarts for job in self.jobs], dtype=float)
+
+
+def node_demand(instance: Instance, allocation: Allocation) -> NDArray[np.float64]:
+    """What an allocation takes of every node's resources beside GPUs, shape (nodes, resources)."""
+    row = instance.first_mode + allocation.mode
+    taken = instance.mode_resources[row][allocation.job] * allocation.replicas[:, None]
+    total = np.zeros(instance.cluster.node_resources.shape)
+    np.add.at(total, allocation.node, taken)
+    return total

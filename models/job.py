@@ -1,14 +1,11 @@
 """The job: identity, limits, state, current placement and how fast it would run."""
 
 from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from goodalloc.models.efficiency import GradientStatistics
-from goodalloc.models.goodput import BatchLimits, GoodputModel, plainly_in_order, validate
-from goodalloc.models.throughput import ThroughputParameters
+from goodalloc.models.mode import JobModel as JobModel
+from goodalloc.models.mode import Mode, require_model
+from goodalloc.models.mode import SpeedupTable as SpeedupTable
 from goodalloc.models.validation import (
     require_count,
     require_flag,
@@ -18,20 +15,6 @@ from goodalloc.models.validation import (
 
 #: Far beyond any weight that tells jobs apart, and far from overflowing.
 LARGEST_WEIGHT = 1e9
-
-
-class SpeedupTable(NamedTuple):
-    """Speedups that a user measured or made up, in place of a goodput model.
-
-    Entry *k* is the speedup on *k + 1* GPUs, relative to whatever the user calls a fair share;
-    more GPUs than the table has entries are worth nothing.
-    """
-
-    one_node: tuple[float, ...]
-    several_nodes: tuple[float, ...]
-
-
-JobModel = GoodputModel | SpeedupTable | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +44,10 @@ class Job:
         What it trains, for people.
     weight
         Multiplies its speedup in the objective; above 0.
+    modes
+        The ways to equip its replicas, in place of a model; a job without modes needs GPUs only.
+    mode
+        Name of the mode it runs in, where it has modes and runs.
 
     Raises
     ------
@@ -79,6 +66,8 @@ class Job:
     attained_service: float = 0.0
     application: str = ""
     weight: float = 1.0
+    modes: tuple[Mode, ...] = ()
+    mode: str = ""
 
     def __post_init__(self) -> None:
         require_name("Job", self.name)
@@ -102,7 +91,8 @@ class Job:
         if not isinstance(self.application, str):
             raise ValueError(f"{item}: application is {self.application!r}; expected a string.")
         self._check_placement(item)
-        self._check_model(item)
+        self._check_modes(item)
+        require_model(item, self.model)
 
     def _check_placement(self, item: str) -> None:
         pairs = self.placement
@@ -123,55 +113,40 @@ class Job:
                 )
             last = node
 
-    def _check_model(self, item: str) -> None:
-        if isinstance(self.model, SpeedupTable):
-            self._check_speedups(item, self.model)
-        elif isinstance(self.model, GoodputModel):
-            self._check_goodput(item, self.model)
-        elif self.model is not None:
+    def _check_modes(self, item: str) -> None:
+        if not isinstance(self.modes, tuple) or any(
+            not isinstance(mode, Mode) for mode in self.modes
+        ):
+            raise ValueError(f"{item}: modes is {self.modes!r}; expected a tuple of modes.")
+        names = [mode.name for mode in self.modes]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{item}: mode '{name}' is named twice; names are unique.")
+        if self.modes and self.model is not None:
+            raise ValueError(f"{item} has a model and modes; expected one of the two.")
+        if self.modes and self.placement and self.mode not in names:
             raise ValueError(
-                f"{item}: model is of type {type(self.model).__name__}; "
-                "expected a GoodputModel, a SpeedupTable or None."
+                f"{item}: runs in mode '{self.mode}'; expected one of {', '.join(names)}."
             )
-
-    @staticmethod
-    def _check_goodput(item: str, model: GoodputModel) -> None:
-        parts = (ThroughputParameters, GradientStatistics, BatchLimits)
-        for name, part, wanted in zip(model._fields, model, parts, strict=True):
-            if not isinstance(part, wanted):
-                raise ValueError(
-                    f"{item}: {name} of its model is of type {type(part).__name__}; "
-                    f"expected {wanted.__name__}."
-                )
-        if plainly_in_order(model):
-            return
-        validate(model, item)
-        for part in model:
-            for name, value in zip(part._fields, part, strict=True):
-                if not isinstance(value, Real | np.bool_):
-                    raise ValueError(
-                        f"{item}: {name} of its model is of type {type(value).__name__}; "
-                        "expected one number."
-                    )
-
-    @staticmethod
-    def _check_speedups(item: str, table: SpeedupTable) -> None:
-        for name, speedups in zip(table._fields, table, strict=True):
-            if not isinstance(speedups, tuple):
-                raise ValueError(
-                    f"{item}: {name} speedups are of type {type(speedups).__name__}; "
-                    "expected a tuple of numbers."
-                )
-        if not table.one_node:
-            raise ValueError(f"{item}: one_node speedups are empty; expected one per GPU count.")
-        for name, speedups in zip(table._fields, table, strict=True):
-            for gpus, speedup in enumerate(speedups, start=1):
-                require_number(f"{item}: {name} speedup on {gpus} GPUs", speedup, minimum=0.0)
+        if self.mode and not (self.modes and self.placement):
+            raise ValueError(
+                f"{item}: mode is '{self.mode}'; expected none of a job without modes or placement."
+            )
 
     @property
     def replicas(self) -> int:
         """GPUs the job holds now."""
         return sum(gpus for _, gpus in self.placement)
+
+    @property
+    def all_modes(self) -> tuple[Mode, ...]:
+        """Its modes; the model alone where it has none."""
+        return self.modes or (Mode("gpu", self.model),)
+
+    @property
+    def mode_index(self) -> int:
+        """Which of its modes it runs in, 0 where it does not run."""
+        return [mode.name for mode in self.modes].index(self.mode) if self.mode else 0
 
     @property
     def pinned(self) -> bool:

@@ -32,8 +32,9 @@ class UtilityTable:
     Parameters
     ----------
     moved
-        Utility on *K* GPUs placed anew: shape (jobs, 2, most GPUs + 1); the second axis is
-        0 for one node and 1 for several, the third is *K*. At *K* = 0, the floor.
+        Utility on *K* GPUs placed anew: shape (modes, 2, most GPUs + 1), a row for every mode of
+        every job (`Instance.modes`); the second axis is 0 for one node and 1 for several, the third
+        is *K*. At *K* = 0, the floor.
     kept
         Utility with exactly the current placement, shape (jobs,); the floor for idle jobs.
     """
@@ -43,12 +44,13 @@ class UtilityTable:
 
 
 def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
-    """Speedup of every job against its fair share, or a single GPU: shape (jobs, 2, most GPUs + 1).
+    """Speedup of every mode against the job's fair share: shape (modes, 2, most GPUs + 1).
 
     ``speedup(N, K) = goodput*(N, K) / goodput*(N_f, K_f)`` (Pollux, section 4.2) with the best
-    batch size on either side; the last two axes as in `UtilityTable.moved`. A job that never ran
-    has speedup *K / K_f*. Where a job cannot run on its fair share at all, the best it can do on
-    fewer GPUs takes the place of the base.
+    batch size on either side; the last two axes as in `UtilityTable.moved`. The fair share of a job
+    is priced in the mode in which it is worth most, so that its modes can be compared. A job that
+    never ran has speedup *K / K_f*. Where a job cannot run on its fair share at all, the best it
+    can do on fewer GPUs takes the place of the base.
 
     Parameters
     ----------
@@ -59,19 +61,20 @@ def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
         default the size decides, so that equal instances give equal bits.
     """
     most = max(int(instance.max_replicas.max()), 1)
-    table = np.zeros((instance.num_jobs, 2, most + 1))
+    models = instance.mode_models
+    table = np.zeros((len(models), 2, most + 1))
     rows: dict[GoodputModel, list[int]] = {}
-    for index, job in enumerate(instance.jobs):
-        if job.model is None:
+    for index, model in enumerate(models):
+        if model is None:
             table[index] = np.arange(most + 1) / _base_replicas(instance)
             table[index, 1, :2] = 0.0
-        elif isinstance(job.model, SpeedupTable):
-            for spread, speedups in enumerate(job.model):
+        elif isinstance(model, SpeedupTable):
+            for spread, speedups in enumerate(model):
                 known = np.asarray(speedups[:most], dtype=float)
                 table[index, spread, 1 : known.size + 1] = known
             table[index, 1, 1] = 0.0
         else:
-            rows.setdefault(job.model, []).append(index)
+            rows.setdefault(model, []).append(index)
     if rows:
         if backend is None:
             backend = "numpy" if len(rows) * table[0].size <= SMALL_TABLE else "jax"
@@ -82,7 +85,7 @@ def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
 def _fill_modelled(
     instance: Instance, table: Floats, rows: dict[GoodputModel, list[int]], backend: Backend
 ) -> None:
-    """Fill the rows of jobs with a goodput model; jobs of one model share the computation."""
+    """Fill the rows of modes with a goodput model; those of one model share the computation."""
     rules, fair = instance.rules, _base_replicas(instance)
     stacked = stack_models(tuple(rows))
     goodput = goodput_table(
@@ -98,10 +101,13 @@ def _fill_modelled(
             search=rules.batch_search, grid_points=rules.grid_points,
         ).goodput  # fmt: skip
     attainable = goodput[:, :, : fair + 1].max(axis=(1, 2))
-    base = np.where(base > 0, base, np.where(attainable > 0, attainable, 1.0))
-    speedups = goodput / base[:, None, None]
-    group = np.concatenate([np.full(len(jobs), g) for g, jobs in enumerate(rows.values())])
-    table[np.concatenate(list(rows.values()))] = speedups[group]
+    base = np.where(base > 0, base, attainable)
+    group = np.concatenate([np.full(len(modes), g) for g, modes in enumerate(rows.values())])
+    filled = np.concatenate(list(rows.values()))
+    job = instance.mode_job[filled]
+    share = np.zeros(instance.num_jobs)
+    np.maximum.at(share, job, base[group])
+    table[filled] = goodput[group] / np.where(share > 0, share, 1.0)[job][:, None, None]
 
 
 def _base_replicas(instance: Instance) -> int:
@@ -112,17 +118,17 @@ def _base_replicas(instance: Instance) -> int:
 @lru_cache(maxsize=8)
 def _cached_utility_table(key: "_Identity") -> UtilityTable:
     instance = key.instance
-    rules = instance.rules
+    rules, job = instance.rules, instance.mode_job
     speedups = speedup_table(instance, key.backend)
-    scale = np.array([job.weight for job in instance.jobs])
+    scale = np.array([one.weight for one in instance.jobs])
     if rules.speedup_scale == "node":
         scale = scale * (instance.cluster.num_nodes / instance.cluster.num_gpus)
-    rho = restart_factor(instance.age, instance.restarts, rules.restart_delay)
-    moved = scale[:, None, None] * speedups * np.asarray(rho)[:, None, None] + rules.floor
+    rho = np.asarray(restart_factor(instance.age, instance.restarts, rules.restart_delay))
+    moved = scale[job, None, None] * speedups * rho[job, None, None] + rules.floor
     current = instance.current
     held = np.minimum(current.job_replicas, speedups.shape[-1] - 1)
     several = (current.job_nodes > 1).astype(int)
-    kept = scale * speedups[np.arange(instance.num_jobs), several, held] + rules.floor
+    kept = scale * speedups[instance.first_mode + current.mode, several, held] + rules.floor
     moved.flags.writeable = False
     kept.flags.writeable = False
     return UtilityTable(moved, kept)
@@ -142,13 +148,31 @@ class _Identity:
         return isinstance(other, _Identity) and other.instance is self.instance
 
 
-def utility_table(instance: Instance, backend: Backend | None = None) -> UtilityTable:
-    """The utility of every choice of every job, computed once per instance, by the first backend.
+def mode_utilities(instance: Instance, backend: Backend | None = None) -> UtilityTable:
+    """The utility of every choice of every mode, computed once per instance, by the first backend.
 
-    ``u = scale * weight * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement
-    and ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux, section 4.2.1).
+    ``u = scale * weight * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement in
+    the same mode and ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux,
+    section 4.2.1).
     """
     return _cached_utility_table(_Identity(instance, backend))
+
+
+def utility_table(instance: Instance, backend: Backend | None = None) -> UtilityTable:
+    """`mode_utilities` where every job has a single mode that needs GPUs only: a row for every job.
+
+    Raises
+    ------
+    ValueError
+        If jobs have modes: what asks for this table knows no resource but GPUs.
+    """
+    if not instance.plain:
+        job = next(job for job in instance.jobs if job.modes)
+        raise ValueError(
+            f"Job '{job.name}' has {len(job.modes)} modes and this solver knows GPUs only; "
+            "expected one of pyomo, brute_force."
+        )
+    return mode_utilities(instance, backend)
 
 
 def utilities(instance: Instance, allocation: Allocation) -> Floats:
@@ -165,11 +189,11 @@ def utilities(instance: Instance, allocation: Allocation) -> Floats:
             f"Allocation has {allocation.num_jobs} jobs and {allocation.num_nodes} nodes; "
             f"the instance has {shape[0]} and {shape[1]}."
         )
-    table = utility_table(instance)
+    table = mode_utilities(instance)
     most = table.moved.shape[-1] - 1
     several = (allocation.job_nodes > 1).astype(int)
     replicas = np.minimum(allocation.job_replicas, most)
-    moved = table.moved[np.arange(instance.num_jobs), several, replicas]
+    moved = table.moved[instance.first_mode + allocation.mode, several, replicas]
     return np.where(allocation.unchanged(instance.current), table.kept, moved)
 
 

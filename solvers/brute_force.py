@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from goodalloc.formulations.power_cost import settled_level
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.fitness import power_mean
-from goodalloc.models.instance import Instance
+from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
 from goodalloc.models.job import Job
-from goodalloc.models.objective import utility_table
+from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
@@ -36,6 +36,8 @@ class Enumeration(NamedTuple):
     ----------
     rows
         For every job its possible rows, shape (rows, nodes).
+    modes
+        For every job the mode of each of them, shape (rows,).
     row
         Which row every job has in every allocation, shape (allocations, jobs).
     utility
@@ -43,20 +45,27 @@ class Enumeration(NamedTuple):
     """
 
     rows: tuple[Counts, ...]
+    modes: tuple[Counts, ...]
     row: Counts
     utility: Floats
 
     def allocation(self, index: int) -> Allocation:
         """One of the allocations."""
+        chosen = self.row[index]
         return Allocation.from_matrix(
-            np.array([rows[at] for rows, at in zip(self.rows, self.row[index], strict=True)])
+            np.array([rows[at] for rows, at in zip(self.rows, chosen, strict=True)]),
+            np.array([modes[at] for modes, at in zip(self.modes, chosen, strict=True)]),
         )
 
 
 def count_matrices(instance: Instance) -> int:
-    """Matrices that fit into the nodes' GPUs: each node shares its GPUs among jobs and nobody."""
+    """Matrices that fit into the nodes' GPUs, times the jobs' modes.
+
+    Each node shares its GPUs among the jobs and nobody.
+    """
     jobs = instance.num_jobs
-    return math.prod(math.comb(gpus + jobs, jobs) for gpus in instance.cluster.node_gpus.tolist())
+    matrices = (math.comb(gpus + jobs, jobs) for gpus in instance.cluster.node_gpus.tolist())
+    return math.prod(matrices) * math.prod(max(len(job.modes), 1) for job in instance.jobs)
 
 
 def enumerate_allocations(instance: Instance) -> Enumeration:
@@ -74,30 +83,54 @@ def enumerate_allocations(instance: Instance) -> Enumeration:
             f"at most {MOST_MATRICES:.3g}, as 4 jobs on 3 nodes of 4 GPUs have."
         )
     gpus = instance.cluster.node_gpus
-    rows = tuple(_rows(instance, job) for job in instance.jobs)
+    has = instance.cluster.node_resources * (1 + RESOURCE_TOLERANCE)
+    rows, modes = zip(*(_rows(instance, index) for index in range(instance.num_jobs)), strict=True)
     used = np.zeros((1, gpus.size), dtype=np.int64)
+    taken = np.zeros((1, *has.shape))
     blocked = np.zeros((1, gpus.size), dtype=bool)
     chosen = np.zeros((1, 0), dtype=np.int64)
-    for candidates in rows:
+    for job, (candidates, equipped) in enumerate(zip(rows, modes, strict=True)):
         states = []
-        for index, row in enumerate(candidates):
+        for index, (row, mode) in enumerate(zip(candidates, equipped, strict=True)):
             touched = (row > 0) & (np.count_nonzero(row) > 1)
+            takes = row[:, None] * instance.mode_resources[instance.first_mode[job] + mode]
             fits = np.all(used + row <= gpus, axis=1)
+            fits &= np.all(taken + takes <= has, axis=(1, 2))
             if instance.rules.interference_avoidance:
                 fits &= ~np.any(blocked & touched, axis=1)
             new = np.full((np.count_nonzero(fits), 1), index)
-            states.append(
-                (used[fits] + row, blocked[fits] | touched, np.hstack([chosen[fits], new]))
-            )
-        used, blocked, chosen = (np.concatenate(part) for part in zip(*states, strict=True))
-    utility = np.column_stack(
-        [_row_utilities(instance, j, rows[j])[chosen[:, j]] for j in range(instance.num_jobs)]
-    )
-    return Enumeration(rows, chosen, utility)
+            states.append((
+                used[fits] + row, taken[fits] + takes, blocked[fits] | touched,
+                np.hstack([chosen[fits], new]),
+            ))  # fmt: skip
+        used, taken, blocked, chosen = (np.concatenate(part) for part in zip(*states, strict=True))
+    utility = np.column_stack([
+        _row_utilities(instance, j, rows[j], modes[j])[chosen[:, j]]
+        for j in range(instance.num_jobs)
+    ])  # fmt: skip
+    return Enumeration(rows, modes, chosen, utility)
 
 
-def _rows(instance: Instance, job: Job) -> Counts:
-    """Every way to put one job on the nodes that its own rules allow."""
+def _rows(instance: Instance, index: int) -> tuple[Counts, Counts]:
+    """Every way to put one job on the nodes that its own rules allow, and the mode of each.
+
+    Without GPUs a job has no mode: that is the first.
+    """
+    job = instance.jobs[index]
+    if job.pinned:
+        return _mode_rows(instance, job), np.array([job.mode_index])
+    rows = _mode_rows(instance, job)
+    found, modes = [rows[~rows.any(axis=1)]], [np.zeros(1, dtype=np.int64)]
+    for mode in range(max(len(job.modes), 1)):
+        nodes = instance.mode_nodes[instance.first_mode[index] + mode]
+        fits = rows.any(axis=1) & ~(rows > 0)[:, ~nodes].any(axis=1)
+        found.append(rows[fits])
+        modes.append(np.full(np.count_nonzero(fits), mode))
+    return np.concatenate(found), np.concatenate(modes)
+
+
+def _mode_rows(instance: Instance, job: Job) -> Counts:
+    """Every way to put one job on the nodes, whatever its mode."""
     gpus = instance.cluster.node_gpus.tolist()
     current = [0] * len(gpus)
     for node, held in job.placement:
@@ -113,15 +146,17 @@ def _rows(instance: Instance, job: Job) -> Counts:
     return np.array(allowed)
 
 
-def _row_utilities(instance: Instance, index: int, rows: Counts) -> Floats:
-    """The utility of every row of one job."""
-    table, job = utility_table(instance), instance.jobs[index]
+def _row_utilities(instance: Instance, index: int, rows: Counts, modes: Counts) -> Floats:
+    """The utility of every row of one job in the mode beside it."""
+    table, job = mode_utilities(instance), instance.jobs[index]
+    first = int(instance.first_mode[index])
     utility = np.empty(len(rows))
-    for at, row in enumerate(rows.tolist()):
+    for at, (row, mode) in enumerate(zip(rows.tolist(), modes.tolist(), strict=True)):
         placement = tuple((node, held) for node, held in enumerate(row) if held > 0)
         several = int(len(placement) > 1)
-        moved = table.moved[index, several, sum(row)]
-        utility[at] = table.kept[index] if placement == job.placement else moved
+        moved = table.moved[first + mode, several, sum(row)]
+        same = placement == job.placement and mode == job.mode_index
+        utility[at] = table.kept[index] if same else moved
     return utility
 
 

@@ -10,6 +10,7 @@ from goodalloc.data.allocation_file import (
     RESULT_FORMAT,
     VERSION,
     check_instance_name,
+    modes_to_dict,
     placements_from_dict,
     placements_to_dict,
 )
@@ -75,16 +76,18 @@ def write_result(result: Result, instance: Instance, path: str | os.PathLike[str
     """
     document = result_to_dict(result, instance)
     tables = {"history": document.pop("history")}
-    if document["placements"] is not None:
-        tables["placements"] = document.pop("placements")
+    for name in ("placements", "modes"):
+        if document.get(name) is not None:
+            tables[name] = document.pop(name)
     write_atomically(path, rows_text(document, tables))
 
 
 def result_to_dict(result: Result, instance: Instance) -> Document:
     """A result as JSON has it."""
-    placements = None
+    placements, modes = None, {}
     if result.allocation is not None:
         placements = placements_to_dict(result.allocation, instance)
+        modes = modes_to_dict(result.allocation, instance)
     history = [
         [step.seconds, step.iteration, pack_number(step.fitness), pack_number(step.bound)]
         for step in result.history
@@ -102,6 +105,7 @@ def result_to_dict(result: Result, instance: Instance) -> Document:
         **{name: int(getattr(result, name)) for name in _COUNTS},
         "history": history,
         "placements": placements,
+        **modes,
     }
 
 
@@ -114,7 +118,7 @@ def result_from_dict(document: object, instance: Instance) -> Result:
         If anything makes no sense; one sentence that names the item.
     """
     checked = check_format(document, (RESULT_FORMAT,), VERSION)
-    check_keys("Result", checked, _KEYS)
+    check_keys("Result", checked, _KEYS, ("modes",))
     check_instance_name(checked, instance)
     require_choice("Result: status", checked["status"], tuple(map(str, Status)))
     limit = checked["limit"]
@@ -128,7 +132,9 @@ def result_from_dict(document: object, instance: Instance) -> Result:
         elif not isinstance(checked[name], str):
             raise ValueError(f"Result: message is {shown(checked[name])}; expected a string.")
     placements = checked["placements"]
-    allocation = None if placements is None else placements_from_dict(placements, instance)
+    allocation = None
+    if placements is not None:
+        allocation = placements_from_dict(placements, instance, checked.get("modes", {}))
     known: dict[str, Any] = {name: checked[name] for name in (*_TEXTS, *_COUNTS)}
     known |= {name: unpack_number(f"Result: {name}", checked[name]) for name in _NUMBERS}
     return Result(

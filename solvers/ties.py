@@ -13,7 +13,7 @@ Where more than two jobs could trade GPUs at equal sums in 3, any of the remaini
 Rounds with more than `MOST_CHOICES` choices (about 6,000 jobs) and those in which too many choices
 may tie (more than `FEW_TIED` and than `MOST_TIED` a job: on a thousand GPUs, or at p = -10, where
 all but the worst jobs cost the same to ten digits) keep the optimum that was found: the rule would
-cost several times the solve.
+cost several times the solve. So do, so far, rounds of jobs with modes.
 """
 
 import math
@@ -99,6 +99,8 @@ def canonical(
     leximin
         Whether all ranks of utilities count, not only the least.
     """
+    if not instance.plain:
+        return allocation
     if allocation == instance.current:
         return allocation  # rule 1 keeps all that run, and rule 2 then adds nothing
     choices = enumerate_choices(instance)

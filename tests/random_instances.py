@@ -10,7 +10,8 @@ from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, JobModel, SpeedupTable
-from goodalloc.models.objective import utility_table
+from goodalloc.models.mode import Mode, resources
+from goodalloc.models.objective import mode_utilities, utility_table
 from goodalloc.models.rules import Rules
 from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.solvers.brute_force import count_matrices
@@ -47,6 +48,59 @@ def random_instance(seed: int, power: float | None = None) -> Instance:
         if count_matrices(instance) <= MOST_MATRICES:
             utility_table(instance, "numpy")
             return instance
+
+
+def random_mode_instance(seed: int, power: float | None = None) -> Instance:
+    """A random round in which some jobs have modes: types of GPU, cores, memory.
+
+    Parameters
+    ----------
+    seed, power
+        As in `random_instance`.
+    """
+    generator = np.random.default_rng([seed, 1])
+    while True:
+        cluster = _mixed_cluster(generator)
+        jobs = tuple(_with_modes(generator, job, cluster) for job in _jobs(generator, cluster)[:3])
+        rules = _rules(generator, power)
+        for given in (jobs, tuple(job.replace(placement=(), mode="") for job in jobs)):
+            try:
+                instance = Instance(cluster, given, rules, name=f"modes-{seed}")
+            except ValueError:  # what runs takes too much, or breaks a rule where it is pinned
+                continue
+            if not instance.plain and count_matrices(instance) <= MOST_MATRICES:
+                mode_utilities(instance, "numpy")
+                return instance
+
+
+def _mixed_cluster(generator: np.random.Generator) -> Cluster:
+    """Up to three nodes with or without cores and memory, of up to two types of GPU."""
+    groups = []
+    for index in range(int(generator.choice([1, 2, 2, 3]))):
+        gpus = int(generator.integers(1, 4))
+        amounts = {"cpu": float(generator.integers(1, 9)), "memory": generator.uniform(0.0, 3.0)}
+        if generator.random() < 0.2:
+            del amounts["memory"]
+        kind = str(generator.choice(["", "a100", "t4"]))
+        groups.append(NodeGroup(f"group{index}", 1, gpus, kind, resources(amounts)))
+    return Cluster(tuple(groups))
+
+
+def _with_modes(generator: np.random.Generator, job: Job, cluster: Cluster) -> Job:
+    """The job with up to three modes, in one of which it runs if it does."""
+    names, types = cluster.resource_names, sorted({*cluster.node_types, ""})
+    modes = []
+    for index in range(int(generator.integers(0, 4))):
+        amounts = {
+            name: float(generator.choice([0.5, 1.0, 2.0])) for name in names
+            if generator.random() < 0.6
+        }  # fmt: skip
+        kind = str(generator.choice(types)) if generator.random() < 0.6 else ""
+        modes.append(Mode(f"mode{index}", _model(generator), kind, resources(amounts)))
+    if not modes:
+        return job
+    mode = str(generator.choice([mode.name for mode in modes])) if job.placement else ""
+    return job.replace(model=None, modes=tuple(modes), mode=mode)
 
 
 def _cluster(generator: np.random.Generator) -> Cluster:

@@ -1,6 +1,7 @@
 """The proof that the pieces agree: every road against the enumeration of all allocations."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -15,9 +16,10 @@ from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_for
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
-from tests.random_instances import random_instance
+from tests.random_instances import random_instance, random_mode_instance
 
 EXACT = ("highs", "pyomo")
+EXACT_WITH_MODES = ("pyomo",)
 # The genetic algorithm compiles for every shape.
 GENETIC = pytest.param("genetic", marks=pytest.mark.slow)
 HEURISTIC = (GENETIC, "greedy", "local_search", "knapsack", "convex")
@@ -26,9 +28,12 @@ HEURISTIC = (GENETIC, "greedy", "local_search", "knapsack", "convex")
 AGREE = 1e-9
 
 
-def check_exact(seed: int, names: tuple[str, ...], power: float | None = None) -> None:
+def check_exact(
+    seed: int, names: tuple[str, ...], power: float | None = None,
+    draw: Callable[[int, float | None], Instance] = random_instance,
+) -> None:  # fmt: skip
     """Exact solvers find the enumeration's optimum and prove it; bounds are on the right side."""
-    instance = random_instance(seed, power)
+    instance = draw(seed, power)
     optimum = solve_brute_force(instance).bound
     for name in names:
         result = solve(instance, name)
@@ -49,6 +54,13 @@ def test_exact_solvers_agree_with_enumeration(first: int) -> None:
     """A sample: the optimum, its proof and the relaxations' bounds on random instances."""
     for seed in range(first, first + 10):
         check_exact(seed, EXACT)
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_exact_solvers_agree_with_enumeration_where_jobs_have_modes(first: int) -> None:
+    """Types of GPU, cores and memory: the same laws."""
+    for seed in range(first, first + 10):
+        check_exact(seed, EXACT_WITH_MODES, draw=random_mode_instance)
 
 
 @pytest.mark.parametrize("first", range(200, 230, 10))

@@ -56,12 +56,33 @@ GOOD: dict[str, Any] = {
     ],
 }  # fmt: skip
 
+#: The same with another group of nodes, and a job that has modes.
+EQUIPPED: dict[str, Any] = {
+    **GOOD,
+    "cluster": [
+        {"name": "node", "nodes": 3, "gpus": 4, "resources": {"cpu": 8}},
+        {"name": "big", "nodes": 1, "gpus": 8, "gpu_type": "a100"},
+    ],
+    "jobs": [
+        *GOOD["jobs"][:2],
+        {
+            "name": "d",
+            "modes": {
+                "fast": {"model": "table", "gpu_type": "a100"},
+                "slim": {"model": "table", "resources": {"cpu": 2.0}},
+            },
+            "placement": {"node-1": 1},
+            "mode": "slim",
+        },
+    ],
+}
+
 Place = tuple[str | int, ...]
 
 
-def changed(place: Place, value: Any) -> dict[str, Any]:
-    """The good document with one value changed; `...` takes the key away."""
-    document = copy.deepcopy(GOOD)
+def changed(place: Place, value: Any, good: dict[str, Any] = GOOD) -> dict[str, Any]:
+    """A good document with one value changed; `...` takes the key away."""
+    document = copy.deepcopy(good)
     *path, last = place
     target: Any = document
     for key in path:
@@ -170,6 +191,36 @@ CHANGES: list[tuple[Place, Any, str]] = [
 ]
 
 
+#: What may be wrong about resources, types of GPU and modes.
+EQUIPPED_CHANGES: list[tuple[Place, Any, str]] = [
+    (("cluster", 0, "gpu_type"), 3, "gpu_type is 3"),
+    (("cluster", 0, "resources"), [1], r"resources is \[1\]; expected an object"),
+    (("cluster", 0, "resources"), {"cpu": 0}, "cpu is 0"),
+    (("cluster", 0, "resources"), {"cpu": 1e13, "x": 1}, "cpu is 1e13|cpu is 1000"),
+    (("cluster", 0, "resources"), {"cpu": "8"}, "cpu is '8'"),
+    (("cluster", 0, "resources"), {"gpu": 8}, "resource 'gpu' is not one"),
+    (("cluster", 0, "resources"), {"": 8}, "name is ''"),
+    (("cluster", 0, "resources"), {"memory": 8}, "mode 'slim' takes 'cpu', which no node has"),
+    (("cluster", 0, "resources"), {"cpu": 1.0}, "Node 'node-1': current placements take 2 of cpu"),
+    (("jobs", 2, "modes"), [], r"Job 'd': modes is \[\]"),
+    (("jobs", 2, "modes"), {}, r"Job 'd': modes is \{\}"),
+    (("jobs", 2, "modes", "slim"), 1, "Job 'd': mode 'slim' is 1"),
+    (("jobs", 2, "modes", "slim", "model"), ..., "mode 'slim': key 'model' is missing"),
+    (("jobs", 2, "modes", "slim", "model"), "x", "mode 'slim': model is 'x'"),
+    (("jobs", 2, "modes", "slim", "cpu"), 3, "mode 'slim': key 'cpu' is unknown"),
+    (("jobs", 2, "modes", "slim", "gpu_type"), "t4", "mode 'slim' runs on 't4', which no node"),
+    (("jobs", 2, "modes", "slim", "gpu_type"), "a100", "expects 'a100'"),
+    (("jobs", 2, "modes", "slim", "gpu_type"), 4, "gpu_type is 4"),
+    (("jobs", 2, "modes", "slim", "resources"), {"cpu": -1}, "cpu is -1"),
+    (("jobs", 2, "modes", "slim", "resources"), 2, "resources is 2"),
+    (("jobs", 2, "mode"), ..., "Job 'd': runs in mode ''; expected one of fast, slim"),
+    (("jobs", 2, "mode"), "big", "Job 'd': runs in mode 'big'"),
+    (("jobs", 2, "mode"), 1, "Job 'd': mode: name is 1"),
+    (("jobs", 2, "model"), "table", "Job 'd': key 'model' is unknown"),
+    (("jobs", 1, "mode"), "slim", "Job 'b': mode is 'slim'; expected none"),
+]
+
+
 def is_one_sentence(text: str) -> bool:
     """One line that ends like a sentence."""
     return text.count("\n") == 0 and text.endswith((".", "?")) and "Traceback" not in text
@@ -210,6 +261,26 @@ def test_a_bad_value_in_a_file_is_refused(
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(changed(place, value)))
     refused(["solve", str(path), "--solver", "greedy"], f"bad.json': .*{words}", capsys)
+
+
+def test_a_solver_that_knows_gpus_only_refuses_modes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The instance is in order, and others decide it."""
+    path = tmp_path / "equipped.json"
+    path.write_text(json.dumps(EQUIPPED))
+    assert main(["solve", str(path), "--solver", "pyomo"]) == 0
+    assert "optimal" in capsys.readouterr().out
+    for solver in ("highs", "genetic", "greedy", "local_search", "convex"):
+        refused(["solve", str(path), "--solver", solver], "Job 'd' has 2 modes", capsys)
+
+
+@pytest.mark.parametrize(("place", "value", "words"), EQUIPPED_CHANGES)
+def test_modes_that_make_no_sense_are_refused(place: Place, value: Any, words: str) -> None:
+    """The sentence names the group, or the job and its mode."""
+    with pytest.raises(ValueError, match=words) as caught:
+        instance_from_dict(changed(place, value, EQUIPPED))
+    assert is_one_sentence(str(caught.value))
 
 
 @pytest.mark.parametrize(("place", "value", "words"), CHANGES)

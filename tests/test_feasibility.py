@@ -7,6 +7,7 @@ from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import Violation, violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, resources
 from goodalloc.models.rules import Rules
 
 CLUSTER = Cluster((NodeGroup("big", 2, 4), NodeGroup("small", 1, 2)))
@@ -127,3 +128,58 @@ def test_a_job_that_is_not_preemptible_but_idle_is_free() -> None:
     instance = Instance(CLUSTER, (Job("idle", preemptible=False),))
     for matrix in ([[0, 0, 0]], [[2, 0, 0]]):
         assert violations(instance, Allocation.from_matrix(matrix)) == ()
+
+
+MIXED = Cluster((
+    NodeGroup("old", 2, 4, "t4", resources({"cpu": 8, "memory": 10})),
+    NodeGroup("new", 1, 4, "a100"),
+))  # fmt: skip
+MODES = (
+    Mode("slim", None, "t4", resources({"cpu": 1})),
+    Mode("fat", resources=resources({"cpu": 3})),
+)
+EQUIPPED = Instance(
+    MIXED,
+    (
+        Job("free", modes=MODES, max_replicas=8),
+        Job("stays", modes=MODES, placement=((0, 1),), mode="fat", preemptible=False),
+        Job("plain"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("free", "modes", "rule", "message"),
+    [
+        ([3, 0, 0], [0, 1, 0], None, ""),
+        ([0, 2, 0], [1, 1, 0], None, ""),
+        ([2, 0, 0], [1, 1, 0], "resource", "Node 'old-0' gives 9 of cpu; it has 8."),
+        ([0, 0, 1], [1, 1, 0], "resource", "Node 'new-0' gives 3 of cpu; it has 0."),
+        ([0, 0, 1], [0, 1, 0], "gpu_type",
+         "Job 'free' is on node 'new-0', whose GPUs are 'a100'; its mode is for 't4'."),
+        ([1, 0, 0], [2, 1, 0], "mode", "Job 'free' runs in mode 2; it has 2, from 0."),
+        ([1, 0, 0], [0, 0, 0], "pinned", "Job 'stays' is not preemptible and changed its mode."),
+    ],
+)  # fmt: skip
+def test_what_modes_break_is_named(
+    free: list[int], modes: list[int], rule: str | None, message: str
+) -> None:
+    """Resources, types of GPU, modes that there are not, and pinned ones."""
+    allocation = Allocation.from_matrix([free, [1, 0, 0], [0, 0, 1]], modes)
+    found = violations(EQUIPPED, allocation)
+    if rule is None:
+        assert not found
+    else:
+        assert Violation(rule, message) in found
+
+
+def test_a_mode_of_its_own_for_every_allocation() -> None:
+    """Modes tell allocations apart, but not where nothing runs."""
+    one = Allocation.from_matrix([[1, 0], [0, 0]], [0, 1])
+    other = Allocation.from_matrix([[1, 0], [0, 0]], [1, 0])
+    assert one.mode.tolist() == [0, 0]
+    assert one != other
+    assert one.unchanged(other).tolist() == [False, True]
+    assert one == Allocation.from_matrix([[1, 0], [0, 0]])
+    with pytest.raises(ValueError, match="expected 2 whole numbers of at least 0"):
+        Allocation.from_matrix([[1, 0], [0, 0]], [0, -1])

@@ -27,8 +27,11 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, SpeedupTable
 from goodalloc.models.rules import OSDI21, Rules
 from goodalloc.models.throughput import ThroughputParameters
+from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.result import Incumbent, Limit, Result, Status
 from goodalloc.solvers.result_file import read_result, write_result
+from goodalloc.solvers.solve import solve
+from tests.random_instances import random_mode_instance
 
 CLUSTER = Cluster((NodeGroup("node", 3, 4), NodeGroup("big", 1, 8)))
 
@@ -70,6 +73,22 @@ def instances(draw: st.DrawFn) -> Instance:
     power = draw(st.sampled_from([-1.0, 0.0, 0.1, math.inf, -math.inf]))
     rules = draw(st.sampled_from([Rules(), OSDI21])).replace(power=power)
     return Instance(CLUSTER, tuple(jobs), rules, draw(st.sampled_from(["x", "eine Runde ß"])))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_modes_survive_json(seed: int, tmp_path: Path) -> None:
+    """An instance with modes and an allocation of it: written and read back, both are equal."""
+    instance = random_mode_instance(seed)
+    write_instance(instance, tmp_path / "instance.json")
+    assert read_instance(tmp_path / "instance.json") == instance
+    found = enumerate_allocations(instance)
+    for index in range(0, len(found.row), max(len(found.row) // 5, 1)):
+        allocation = found.allocation(index)
+        write_allocation(allocation, instance, tmp_path / "allocation.json")
+        assert read_allocation(tmp_path / "allocation.json", instance) == allocation
+    result = solve(instance, "brute_force")
+    write_result(result, instance, tmp_path / "result.json")
+    assert read_result(tmp_path / "result.json", instance).allocation == result.allocation
 
 
 @given(instances())

@@ -1,6 +1,7 @@
 """The node-indexed program: its solutions are the feasible allocations, with the right cost."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.pyomo_solver import export_pyomo, find_pyomo_solver, solve_pyomo
 from goodalloc.solvers.stop import Stop
-from tests.random_instances import random_instance
+from tests.random_instances import random_instance, random_mode_instance
 
 
 def fix_allocation(model: Any, instance: Instance, allocation: Allocation) -> float:
@@ -43,13 +44,18 @@ def fix_allocation(model: Any, instance: Instance, allocation: Allocation) -> fl
         held, nodes = int(matrix[job].sum()), int(np.count_nonzero(matrix[job]))
         keeps = bool(unchanged[job]) and held > 0
         kind = KEEP if keeps else IDLE if not held else SEVERAL_NODES if nodes > 1 else ONE_NODE
-        choice = NodeChoice(job, kind, held)
+        mode = int(instance.first_mode[job] + allocation.mode[job])
+        choice = NodeChoice(job, kind, held, mode)
         if choice not in model.choices:
             return math.inf
         model.take[choice].set_value(1)
         for node in range(instance.cluster.num_nodes):
             placed = 0 if keeps else int(matrix[job, node])
-            model.replicas[job, node].set_value(placed)
+            if placed and not instance.mode_nodes[mode, node]:
+                return math.inf
+            for row in model.modes_of[job]:
+                if not model.replicas[row, node].fixed:
+                    model.replicas[row, node].set_value(placed if row == mode else 0)
             model.touches[job, node].set_value(int(placed > 0))
             if instance.rules.interference_avoidance:
                 model.distributed[job, node].set_value(int(placed > 0 and nodes > 1))
@@ -59,9 +65,12 @@ def fix_allocation(model: Any, instance: Instance, allocation: Allocation) -> fl
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_feasible_allocations_satisfy_the_rows_and_cost_what_they_should(seed: int) -> None:
+@pytest.mark.parametrize("draw", [random_instance, random_mode_instance])
+def test_feasible_allocations_satisfy_the_rows_and_cost_what_they_should(
+    seed: int, draw: Callable[[int, float], Instance]
+) -> None:
     """Each feasible allocation is a solution; its cost gives back its utilities."""
-    instance = random_instance(seed, -1.0)
+    instance = draw(seed, -1.0)
     model, found = build_node_milp(instance), enumerate_allocations(instance)
     generator = np.random.default_rng(seed)
     for index in generator.integers(len(found.row), size=5).tolist():
@@ -73,15 +82,21 @@ def test_feasible_allocations_satisfy_the_rows_and_cost_what_they_should(seed: i
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_infeasible_allocations_break_a_row(seed: int) -> None:
+@pytest.mark.parametrize("draw", [random_instance, random_mode_instance])
+def test_infeasible_allocations_break_a_row(
+    seed: int, draw: Callable[[int, float], Instance]
+) -> None:
     """A matrix that the checker refuses is no solution of the program."""
-    instance = random_instance(seed, -1.0)
+    instance = draw(seed, -1.0)
     model = build_node_milp(instance)
     generator = np.random.default_rng(seed)
     shape = (instance.num_jobs, instance.cluster.num_nodes)
     for _ in range(40):
         matrix = generator.integers(0, instance.cluster.node_gpus + 1, size=shape)
-        allocation = Allocation.from_matrix(matrix * (generator.random(shape) < 0.5))
+        modes = [generator.integers(max(len(job.modes), 1)) for job in instance.jobs]
+        allocation = Allocation.from_matrix(
+            matrix * (generator.random(shape) < 0.5), np.array(modes)
+        )
         broken = fix_allocation(model, instance, allocation) > 1e-9
         assert broken == bool(violations(instance, allocation))
 
@@ -94,8 +109,9 @@ def test_choices_follow_the_rules_on_single_jobs() -> None:
         Job("wide", placement=((0, 1), (1, 1)), max_replicas=1),
     )
     instance = Instance(Cluster.uniform(2, 2), jobs, Rules(max_nodes_per_job=2))
-    expected = {(0, IDLE, 0), (0, ONE_NODE, 2), (0, SEVERAL_NODES, 2), (0, SEVERAL_NODES, 3),
-                (1, KEEP, 1), (2, IDLE, 0), (2, ONE_NODE, 1)}  # fmt: skip
+    expected = {(0, IDLE, 0, 0), (0, ONE_NODE, 2, 0), (0, SEVERAL_NODES, 2, 0),
+                (0, SEVERAL_NODES, 3, 0), (1, KEEP, 1, 1), (2, IDLE, 0, 2),
+                (2, ONE_NODE, 1, 2)}  # fmt: skip
     assert set(node_choices(instance)) == expected
     narrow = instance.replace(rules=Rules(max_nodes_per_job=1))
     assert set(node_choices(narrow)) == {c for c in expected if c[1] != SEVERAL_NODES}
