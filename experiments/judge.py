@@ -49,8 +49,10 @@ class Judge:
 
     def __call__(self, round_: Round, decision: Decision) -> Verdict:
         """Fitness, bound and gap."""
-        instance = self._instance(round_, decision)
-        bound = decision.bound if self.trusting and decision.instance == instance else None
+        instance, bound = self._instance(round_, decision), None
+        if decision.instance is not None and decision.instance == instance:
+            instance = decision.instance  # whose utilities are worked out already
+            bound = decision.bound if self.trusting else None
         placements = [tuple(sorted(decision.placements.get(job.name, ()))) for job in round_.jobs]
         allocation = Allocation.from_placements(placements, round_.cluster.num_nodes)
         value = fitness(instance, allocation)
