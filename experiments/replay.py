@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.json_file import dump, write_atomically, write_bytes_atomically
 from goodalloc.experiments.folder_lock import locked
+from goodalloc.experiments.simulated_job import total
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -98,13 +99,14 @@ class Replay:
         if (self.folder / "jobs.csv").exists():
             return
         self._resume()
-        rounds, saved = 0, time.monotonic()
+        rounds, saved, checked = 0, time.monotonic(), False
         while not self.simulator.finished:
             begin = time.perf_counter()
             record = self.simulator.step()
             if record is not None:
-                if rounds == 0:
+                if not checked:
                     self._require_memory()
+                    checked = True
                 self._record(record, time.perf_counter() - begin)
             rounds += 1
             if rounds % self.every == 0 or time.monotonic() - saved > LONGEST_UNSAVED:
@@ -118,7 +120,7 @@ class Replay:
     def _require_memory(self) -> None:
         """Refuse at once a policy that no checkpoint could keep."""
         try:
-            pickle.dumps(self.simulator.policy)
+            _Pickler(io.BytesIO(), self.simulator.applications).dump(self.simulator.policy)
         except Exception as error:  # of whatever it remembers
             text = str(error).rstrip(".")
             raise ValueError(
@@ -131,18 +133,12 @@ class Replay:
         running = [job for job in jobs if job.placement]
         verdict = self.judge(record.round_, record.decision) if self.judge else ("", "", "")
         gpus = sum(job.replicas for job in running)
-        interval, done = (
-            self.simulator.setting.interval,
-            [
-                sum(parts)
-                for parts in zip(*(job.interval for job in self.simulator.jobs), strict=True)
-            ],
-        )
-        trained, useful, examples, efficient = done
+        seconds_each = self.simulator.setting.interval
+        trained, useful, examples, efficient = total(job.interval for job in self.simulator.jobs)
         self._write("rounds.csv", [(
             record.round_.time, len(jobs), len(running), record.round_.cluster.num_nodes, gpus,
-            record.restarts, efficient / trained if trained else "", trained / interval,
-            examples / interval, useful / interval, *verdict,
+            record.restarts, efficient / trained if trained else "", trained / seconds_each,
+            examples / seconds_each, useful / seconds_each, *verdict,
         )])  # fmt: skip
         now = record.round_.time
         self._write("samples.csv", [(

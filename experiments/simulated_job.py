@@ -15,6 +15,8 @@ from goodalloc.models.efficiency import adascale_gain
 from goodalloc.models.goodput import GoodputModel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from goodalloc.data.application import Application, Spread
     from goodalloc.data.workload import Submission
     from goodalloc.models.allocation import Placement
@@ -44,6 +46,15 @@ class Interval(NamedTuple):
     useful_examples: float = 0.0
     examples: float = 0.0
     efficient_gpu_seconds: float = 0.0
+
+
+#: What a job did that did not train.
+NOTHING = Interval()
+
+
+def total(intervals: Iterable[Interval]) -> Interval:
+    """The sum of what was done."""
+    return Interval._make(map(sum, zip(NOTHING, *intervals, strict=True)))
 
 
 #: One measured configuration: (one node or several as a count, replicas, atomic batch size).
@@ -110,7 +121,7 @@ class SimulatedJob:
         self.first_gradient: GradientStatistics | None = None
         self.chosen_for: tuple[GoodputModel, int, int] | None = None
         self.efficiency = self.rate = 0.0
-        self.interval = Interval()
+        self.interval = NOTHING
 
     @property
     def batch_size(self) -> int:
@@ -204,15 +215,11 @@ class SimulatedJob:
 
     def _note(self, seconds: float, steps: float) -> None:
         """Add to the sums of this interval."""
-        useful = steps * self.application.batch.initial
-        gpu_seconds = seconds * self.replicas
-        last = self.interval
-        self.interval = Interval(
-            last.gpu_seconds + gpu_seconds,
-            last.useful_examples + useful,
-            last.examples + useful / self.efficiency,
-            last.efficient_gpu_seconds + gpu_seconds * self.efficiency,
+        useful, gpu_seconds = steps * self.application.batch.initial, seconds * self.replicas
+        done = Interval(
+            gpu_seconds, useful, useful / self.efficiency, gpu_seconds * self.efficiency
         )
+        self.interval = total((self.interval, done))
 
     def _measure(self) -> float:
         """True progress per second; the job takes note of its step times and statistics."""

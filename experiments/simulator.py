@@ -15,7 +15,7 @@ from goodalloc.data.workload import check_workload
 from goodalloc.experiments.agents import choose_batch_sizes, fit_models
 from goodalloc.experiments.experience import ExperiencePool
 from goodalloc.experiments.setting import Setting
-from goodalloc.experiments.simulated_job import Interval, JobOracle, SimulatedJob
+from goodalloc.experiments.simulated_job import NOTHING, JobOracle, SimulatedJob
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.policy import (
@@ -284,7 +284,7 @@ class Simulator:
         crowded = self._crowded_nodes() if self.setting.interference else set()
         left: dict[SimulatedJob, float] = {}
         for job in self.jobs:
-            job.interval = Interval()
+            job.interval = NOTHING
             if job.placement and job.completion is None:
                 left[job] = job.wait_for_restart(float(self.setting.interval))
         end = float(self.time + self.setting.interval)

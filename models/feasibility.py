@@ -79,6 +79,8 @@ def _mode_violations(
     modes: list[int],
 ) -> list[Violation]:
     """What the modes break: their number, types of GPU, what a node has beside GPUs."""
+    if instance.plain and not any(modes):
+        return []
     found = []
     node_group = [group for group in instance.cluster.groups for _ in range(group.nodes)]
     names, taken = instance.cluster.node_names, {}

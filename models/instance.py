@@ -61,6 +61,8 @@ class Instance:
             seen.add(job.name)
 
     def _check_modes(self) -> None:
+        if self.plain:
+            return
         types = set(self.cluster.node_types)
         for job in self.jobs:
             for mode in job.modes:
@@ -159,7 +161,7 @@ class Instance:
             [job.placement for job in self.jobs], self.cluster.num_nodes, modes
         )
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether GPUs are all that counts: no job has modes."""
         return not any(job.modes for job in self.jobs)

@@ -28,9 +28,9 @@ FEW_COLUMNS = 2_000
 #: How long after its limit a run may still return by itself, in seconds.
 GRACE = 0.5
 
-#: Options of mixed-integer programs. Releases 1.12 to 1.15.1 of HiGHS, with presolve, call a few in
-#: ten thousand of our programs optimal that are not (`tests/test_highs.py` keeps one, of nine
-#: columns); without it none. Jumping to a feasible point takes longer than what it saves.
+#: Options of mixed-integer programs. Releases 1.12 to 1.15.1 of HiGHS, with presolve, call some
+#: programs optimal that are not (`tests/test_highs.py` keeps one, of nine columns). Jumping to a
+#: first feasible point is left out, too: ours are easy to find.
 TRUSTED = {"presolve": "off", "mip_heuristic_run_feasibility_jump": False}
 
 

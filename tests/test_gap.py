@@ -229,7 +229,8 @@ def test_the_command_sums_up_and_draws(tmp_path: Path, capsys: pytest.CaptureFix
     arguments = ["gap", "--instances", ",".join(INSTANCES), "--solvers", "highs,greedy"]
     assert main([*arguments, "--out", str(out)]) == 0
     printed = capsys.readouterr()
-    assert "geometric" in printed.out
+    assert all(word in printed.out for word in ("geometric", "mean", "gap"))
+    assert "geometric mean gap" in (out / "averages.csv").read_text()
     assert "Traceback" not in printed.err
     names = {path.name for path in out.iterdir()}
     pictures = {f"gap_over_time-{name}.png" for name in INSTANCES}
