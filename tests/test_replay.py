@@ -8,7 +8,7 @@ import pytest
 
 from goodalloc.data.application import profiled_applications
 from goodalloc.data.traces_digest import traces_digest
-from goodalloc.data.workload import write_workload
+from goodalloc.data.workload import Submission, write_workload
 from goodalloc.experiments import replay as replay_module
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.judge import Judge
@@ -195,6 +195,23 @@ def test_mistakes_of_a_policy_of_ones_own_are_told_in_a_sentence(
     text = capsys.readouterr().out
     assert f"{program}:Own is left out. {complaint.removeprefix('one is left out. ')}" in text
     assert "fifo" in text
+
+
+def test_what_no_checkpoint_could_keep_is_refused_in_the_first_round(tmp_path: Path) -> None:
+    """However long no job is there."""
+
+    class Remembering:
+        batch_sizes: BatchSizes = "requested"
+
+        def decide(self, round_: Round) -> Decision:
+            self.last = round_
+            return Decision({})
+
+    later = [Submission("later", 500, "cifar10", 1, 128)]
+    simulator = Simulator(later, profiled_applications(), Remembering(), SMALL)
+    with pytest.raises(ValueError, match="Remembering cannot be kept in a checkpoint"):
+        Replay(simulator, tmp_path, {}).run()
+    assert simulator.time == 540
 
 
 @pytest.mark.parametrize("name", ["rounds.csv", "checkpoint.pickle"])
