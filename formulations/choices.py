@@ -41,12 +41,15 @@ class Choices:
         GPUs it takes.
     utility
         The job's utility ``u`` under it.
+    mode
+        Row of the mode (`Instance.modes`) in which it runs; where nothing but GPUs counts, the job.
     """
 
     job: Indices
     kind: Indices
     replicas: Indices
     utility: Floats
+    mode: Indices
 
     def __len__(self) -> int:
         return self.job.size
@@ -54,13 +57,16 @@ class Choices:
     def where(self, chosen: NDArray[np.bool_] | Indices) -> "Choices":
         """Some of the choices."""
         return Choices(
-            self.job[chosen], self.kind[chosen], self.replicas[chosen], self.utility[chosen]
-        )
+            self.job[chosen], self.kind[chosen], self.replicas[chosen], self.utility[chosen],
+            self.mode[chosen],
+        )  # fmt: skip
 
     def label(self, index: int) -> str:
-        """What a choice is called in a file: job, kind and GPUs, as ``7_one_node_4``."""
+        """What a choice is called in a file: job, kind and GPUs, as ``7_one_node_4``; then, where
+        jobs have modes, the row of the mode."""
         kind = Kind(self.kind[index]).name.lower()
-        return f"{self.job[index]}_{kind}_{self.replicas[index]}"
+        mode = "" if np.array_equal(self.mode, self.job) else f"_{self.mode[index]}"
+        return f"{self.job[index]}_{kind}_{self.replicas[index]}{mode}"
 
     def of(self, kind: Kind) -> Indices:
         """Indices of the choices of one kind."""
@@ -89,7 +95,7 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
         rows.append((job, np.full(job.size, kind), replicas, utility))
     job, kinds, replicas, utility = (np.concatenate(part) for part in zip(*rows, strict=True))
     order = np.lexsort((replicas, kinds, job))
-    return Choices(job[order], kinds[order], replicas[order], utility[order])
+    return Choices(job[order], kinds[order], replicas[order], utility[order], job[order])
 
 
 def may_keep(instance: Instance) -> NDArray[np.bool_]:

@@ -1,16 +1,20 @@
 """The node-indexed program in matrix form: exact under every rule, a binary per choice and node.
 
-It is what the pattern program avoids, kept for the rare rounds on few nodes where counting pieces
-is not enough (see `patterns`), and for exporting the plain model. Equations:
+It is what the pattern program and the aggregate avoid, kept for the rare rounds on few nodes where
+counting pieces is not enough (see `patterns`), and for exporting the plain model. Equations, in
+which *m* is a mode of a job (the job itself where GPUs are all that counts), d_m what a replica
+takes in it, a vector with the GPU first, and F_v what node *v* has of everything:
 
     minimise  sum_i c_i x_i                                                                 (N1)
     sum_{i of j} x_i = 1                                       for every job j              (N2)
     sum_v l_iv = x_i                                           for every i on one node      (N3)
-    sum_v a_jv = sum_K K x_{j,several,K}                       for every distributed j      (N4)
-    z_jv <= a_jv <= F_v z_jv                                   for every j and node v       (N5)
-    2 m_j <= sum_v z_jv <= N_max m_j,  m_j = sum_K x_{j,several,K}                          (N6)
-    kept on v + sum K l_iv + sum a_jv <= F_v                   for every node v             (N7)
-    distributed kept on v + sum_j z_jv <= 1                    interference avoidance       (N8)
+    sum_v a_mv = sum_K K x_{m,several,K}                       for every distributed m      (N4)
+    z_mv <= a_mv <= F_v z_mv                                   for every m and node v       (N5)
+    2 m_m <= sum_v z_mv <= N_max m_m,  m_m = sum_K x_{m,several,K}                          (N6)
+    kept on v + sum d_m K l_iv + sum d_m a_mv <= F_v           for every node v             (N7)
+    distributed kept on v + sum_m z_mv <= 1                    interference avoidance       (N8)
+
+Columns l and a of nodes without the mode's type of GPU are zero.
 """
 
 from dataclasses import dataclass
@@ -19,9 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.mode_choices import chosen_modes, node_capacity, replica_demand
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.formulations.residents import FreeNodes, free_nodes
+from goodalloc.formulations.resource_grid import resource_grid
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 
@@ -37,8 +43,30 @@ class NodeProgram:
     choices: Choices
     one: Indices
     local: Indices
-    distributed_jobs: Indices
+    distributed_modes: Indices
     amount: Indices
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What there is on the nodes, in units that keep whole amounts whole.
+
+    Parameters
+    ----------
+    free
+        What the pinned jobs leave, shape (nodes, 1 + resources).
+    demand
+        What a replica takes in every mode, shape (modes, 1 + resources).
+    rows
+        The rows (N7), shape (nodes, 1 + resources).
+    fits
+        Which nodes have the GPUs of a mode, shape (modes, nodes).
+    """
+
+    free: Floats
+    demand: Floats
+    rows: Indices
+    fits: NDArray[np.bool_]
 
 
 def build_node_program(
@@ -46,75 +74,100 @@ def build_node_program(
 ) -> NodeProgram:
     """Build (N1)-(N8) over some choices; parameters as in `patterns.build_patterns`."""
     builder = ProgramBuilder()
-    nodes = np.arange(instance.cluster.num_nodes)
+    num_nodes = instance.cluster.num_nodes
     free = free_nodes(instance, choices)
     x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0, label=choices.label)
     jobs = builder.add_rows("one_choice", instance.num_jobs, lower=1.0, upper=1.0)  # (N2)
     builder.add_entries(jobs[choices.job], x, 1.0)
-    capacity = builder.add_rows("capacity", nodes.size, upper=free.gpus)  # (N7)
-    builder.add_entries(capacity[free.stay_node], free.stay_choice, free.stay_gpus)
+    room = _add_capacity(builder, instance, choices, free)
     one = choices.of(Kind.ONE_NODE)
+    node = np.tile(np.arange(num_nodes), one.size)
     local = builder.add_columns(
-        "local", one.size * nodes.size, upper=1.0,
-        label=lambda i: f"{choices.label(one[i // nodes.size])}_{i % nodes.size}",
+        "local", one.size * num_nodes, upper=room.fits[choices.mode[one]].ravel(),
+        label=lambda i: f"{choices.label(one[i // num_nodes])}_{i % num_nodes}",
     )  # fmt: skip
     linked = builder.add_rows(
         "linked", one.size, lower=0.0, upper=0.0, label=lambda i: choices.label(one[i])
     )  # (N3)
     builder.add_entries(linked, x[one], -1.0)
-    builder.add_entries(np.repeat(linked, nodes.size), local, 1.0)
-    sizes = np.repeat(choices.replicas[one], nodes.size)
-    builder.add_entries(np.tile(capacity, one.size), local, sizes)
-    distributed, amount = _add_distributed(builder, instance, free, choices, capacity)
+    builder.add_entries(np.repeat(linked, num_nodes), local, 1.0)
+    taken = room.demand[choices.mode[one]] * choices.replicas[one][:, None]
+    builder.add_entries(room.rows[node], local[:, None], np.repeat(taken, num_nodes, axis=0))
+    distributed, amount = _add_distributed(builder, instance, free, choices, room)
     limit_rows = builder.add_rows("limit", len(limits), upper=[most for _, most in limits])
     for row, (weights, _) in zip(limit_rows, limits, strict=True):
         builder.add_entries(row, x, weights)
     return NodeProgram(builder.build(), choices, one, local, distributed, amount)
 
 
+def _add_capacity(
+    builder: ProgramBuilder, instance: Instance, choices: Choices, free: FreeNodes
+) -> _Room:
+    """The rows (N7), with what may be kept on every node."""
+    grid, current = resource_grid(instance), instance.current
+    demand, capacity = replica_demand(instance) / grid.unit, node_capacity(instance) / grid.unit
+    if grid.exact:
+        demand = np.rint(demand)
+    running = demand[instance.first_mode + current.mode][current.job] * current.replicas[:, None]
+    pinned = instance.pinned[current.job]
+    np.subtract.at(capacity, current.node[pinned], running[pinned])
+    names = ("gpu", *instance.cluster.resource_names)
+
+    def name_row(i: int) -> str:
+        return f"{i // len(names)}" + (f"_{names[i % len(names)]}" if i % len(names) else "")
+
+    rows = builder.add_rows("capacity", capacity.size, upper=capacity.ravel(), label=name_row)
+    rows = rows.reshape(capacity.shape)
+    kept = demand[choices.mode[free.stay_choice]] * free.stay_gpus[:, None]
+    builder.add_entries(rows[free.stay_node], free.stay_choice[:, None], kept)
+    return _Room(capacity, demand, rows, instance.mode_nodes)
+
+
 def _add_distributed(
-    builder: ProgramBuilder, instance: Instance, free: FreeNodes, choices: Choices,
-    capacity: Indices,
-) -> tuple[Indices, Indices]:  # fmt: skip
-    """Columns ``a``, ``z`` and rows (N4), (N5), (N6), (N8); returns the jobs and columns ``a``."""
+    builder: ProgramBuilder, instance: Instance, free: FreeNodes, choices: Choices, room: _Room
+) -> tuple[Indices, Indices]:
+    """Columns ``a``, ``z`` and rows (N4), (N5), (N6), (N8); returns the modes and columns ``a``."""
     several = choices.of(Kind.SEVERAL_NODES)
-    jobs, job_of = np.unique(choices.job[several], return_inverse=True)
-    num_nodes = capacity.size
+    modes, mode_of = np.unique(choices.mode[several], return_inverse=True)
+    num_nodes = instance.cluster.num_nodes
 
     def name_pair(i: int) -> str:
-        return f"{jobs[i // num_nodes]}_{i % num_nodes}"
+        return f"{modes[i // num_nodes]}_{i % num_nodes}"
 
-    def name_job(i: int) -> str:
-        return str(jobs[i])
+    def name_mode(i: int) -> str:
+        return str(modes[i])
 
-    amount = builder.add_columns("amount", jobs.size * num_nodes, label=name_pair)
-    touched = builder.add_columns("touched", jobs.size * num_nodes, upper=1.0, label=name_pair)
-    row_of, node_of = (
-        np.repeat(np.arange(jobs.size), num_nodes),
-        np.tile(np.arange(num_nodes), jobs.size),
+    fits = room.fits[modes].ravel()
+    amount = builder.add_columns(
+        "amount", modes.size * num_nodes, upper=np.where(fits, np.inf, 0.0), label=name_pair
     )
-    total = builder.add_rows("total", jobs.size, lower=0.0, upper=0.0, label=name_job)  # (N4)
-    builder.add_entries(total[job_of], several, -choices.replicas[several])
+    touched = builder.add_columns("touched", amount.size, upper=fits, label=name_pair)
+    row_of, node_of = (
+        np.repeat(np.arange(modes.size), num_nodes),
+        np.tile(np.arange(num_nodes), modes.size),
+    )
+    total = builder.add_rows("total", modes.size, lower=0.0, upper=0.0, label=name_mode)  # (N4)
+    builder.add_entries(total[mode_of], several, -choices.replicas[several])
     builder.add_entries(total[row_of], amount, 1.0)
     least = builder.add_rows("least", amount.size, lower=0.0, label=name_pair)  # (N5)
     builder.add_entries(least, amount, 1.0)
     builder.add_entries(least, touched, -1.0)
     most = builder.add_rows("most", amount.size, upper=0.0, label=name_pair)
     builder.add_entries(most, amount, 1.0)
-    builder.add_entries(most, touched, -free.gpus[node_of])
-    few = builder.add_rows("few", jobs.size, lower=0.0, label=name_job)  # (N6)
-    many = builder.add_rows("many", jobs.size, upper=0.0, label=name_job)
-    builder.add_entries(few[job_of], several, -2.0)
-    builder.add_entries(many[job_of], several, -instance.rules.max_nodes_per_job)
+    builder.add_entries(most, touched, -room.free[node_of, 0])
+    few = builder.add_rows("few", modes.size, lower=0.0, label=name_mode)  # (N6)
+    many = builder.add_rows("many", modes.size, upper=0.0, label=name_mode)
+    builder.add_entries(few[mode_of], several, -2.0)
+    builder.add_entries(many[mode_of], several, -instance.rules.max_nodes_per_job)
     builder.add_entries(few[row_of], touched, 1.0)
     builder.add_entries(many[row_of], touched, 1.0)
-    builder.add_entries(capacity[node_of], amount, 1.0)
+    builder.add_entries(room.rows[node_of], amount[:, None], room.demand[modes[row_of]])
     if instance.rules.interference_avoidance:
         alone = builder.add_rows("interference", num_nodes, upper=1.0 - free.blocked)  # (N8)
         builder.add_entries(alone[node_of], touched, 1.0)
         spread = free.stay_spread
         builder.add_entries(alone[free.stay_node[spread]], free.stay_choice[spread], 1.0)
-    return jobs, amount
+    return modes, amount
 
 
 def decode_nodes(instance: Instance, program: NodeProgram, solution: Floats) -> Allocation:
@@ -127,14 +180,14 @@ def decode_nodes(instance: Instance, program: NodeProgram, solution: Floats) -> 
     placed = np.flatnonzero(values[program.local] > 0)
     choice = program.one[placed // num_nodes]
     spread = np.flatnonzero(values[program.amount] > 0)
+    spread_job = instance.mode_job[program.distributed_modes[spread // num_nodes]]
     return Allocation.from_entries(
-        np.concatenate(
-            [current.job[stays], choices.job[choice], program.distributed_jobs[spread // num_nodes]]
-        ),
+        np.concatenate([current.job[stays], choices.job[choice], spread_job]),
         np.concatenate([current.node[stays], placed % num_nodes, spread % num_nodes]),
         np.concatenate(
             [current.replicas[stays], choices.replicas[choice], values[program.amount[spread]]]
         ),
         instance.num_jobs,
         num_nodes,
+        chosen_modes(instance, choices.where(taken)),
     )

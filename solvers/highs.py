@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from goodalloc.formulations.choices import enumerate_choices
 from goodalloc.formulations.knapsack import knapsack_bound
+from goodalloc.formulations.mode_choices import enumerate_mode_choices
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
@@ -11,6 +12,7 @@ from goodalloc.models.objective import fitness
 from goodalloc.solvers.greedy import solve_greedy
 from goodalloc.solvers.hierarchy import maximise_power_mean
 from goodalloc.solvers.highs_program import Watch
+from goodalloc.solvers.mode_oracle import ModeOracle
 from goodalloc.solvers.pattern_oracle import PatternOracle
 from goodalloc.solvers.result import Answer, Incumbent, Limit
 from goodalloc.solvers.rounding import round_and_place
@@ -47,8 +49,13 @@ def solve_highs(
     """
     stop = stop or Stop()
     watch = Watch(stop)
-    choices = enumerate_choices(instance)
-    oracle = PatternOracle(instance, choices, watch)
+    oracle: PatternOracle | ModeOracle
+    if instance.plain:
+        choices = enumerate_choices(instance)
+        oracle = PatternOracle(instance, choices, watch)
+    else:
+        choices = enumerate_mode_choices(instance)
+        oracle = ModeOracle(instance, choices, watch)
     oracle.build_seconds = watch.seconds
     usable = start if start is not None and not violations(instance, start) else None
     outcome = maximise_power_mean(

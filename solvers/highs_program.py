@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 NO_SOLUTION = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kModelEmpty)
 #: Programs with no more columns start with all of them.
 FEW_COLUMNS = 2_000
+#: HiGHS's numbers for the two simplex methods.
+DUAL, PRIMAL = 1, 4
 #: How long after its limit a run may still return by itself, in seconds.
 GRACE = 0.5
 
@@ -131,7 +133,9 @@ class _Collected:
     nodes: int = 0
 
 
-def run_mixed_integer(program: Program, watch: Watch, *, gap: float) -> Outcome:
+def run_mixed_integer(
+    program: Program, watch: Watch, *, gap: float, most_branches: int | None = None
+) -> Outcome:
     """Minimise a mixed-integer program; values, bound and proof as HiGHS has them when it ends.
 
     Parameters
@@ -142,8 +146,11 @@ def run_mixed_integer(program: Program, watch: Watch, *, gap: float) -> Outcome:
         The clock of the solve.
     gap
         Absolute gap at which to stop.
+    most_branches
+        Nodes of branch and bound after which to give up; None for any number.
     """
-    solver = new_solver(mip_abs_gap=gap, **TRUSTED)
+    limits = {} if most_branches is None else {"mip_max_nodes": most_branches}
+    solver = new_solver(mip_abs_gap=gap, **TRUSTED, **limits)
     solver.passModel(program.highs_model())
     best = _Collected()
 
@@ -183,18 +190,17 @@ def run_relaxation(program: Program, priced: NDArray[np.bool_], watch: Watch) ->
     """
     inside = priced | (program.num_columns <= FEW_COLUMNS)
     order = np.flatnonzero(inside)
-    solver = new_solver(presolve="off", solver="simplex", simplex_strategy=1)
+    solver = new_solver(presolve="off", solver="simplex", simplex_strategy=DUAL)
     solver.passModel(program.columns(inside).highs_model(relaxed=True))
-    iterations, fresh = 0, True
+    iterations, untried = 0, [PRIMAL]
     while True:
         returned = run_in_time(solver, watch)
         status = solver.getModelStatus() if returned else None
         solved = status == highspy.HighsModelStatus.kOptimal
         infeasible = status in NO_SOLUTION
-        if returned and not solved and not infeasible and not fresh and watch.limit is None:
-            solver.clearSolver()  # the primal simplex method got lost: start afresh with the dual
-            solver.setOptionValue("simplex_strategy", 1)
-            fresh = True
+        if returned and not solved and not infeasible and untried and watch.limit is None:
+            solver.clearSolver()  # the simplex method got lost: start afresh with the other
+            solver.setOptionValue("simplex_strategy", untried.pop())
             continue
         if not solved and (not infeasible or inside.all()):
             return Outcome(None, finished=infeasible)
@@ -208,8 +214,8 @@ def run_relaxation(program: Program, priced: NDArray[np.bool_], watch: Watch) ->
         _add_columns(solver, program, entering)
         inside[entering] = True
         order = np.concatenate([order, entering])
-        solver.setOptionValue("simplex_strategy", 4)  # primal: the basis stays primal feasible
-        fresh = False
+        solver.setOptionValue("simplex_strategy", PRIMAL)  # the basis stays primal feasible
+        untried = [DUAL]
     values = np.zeros(program.num_columns)
     values[order] = solution.col_value
     objective = float(info.objective_function_value)

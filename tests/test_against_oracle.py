@@ -19,7 +19,7 @@ from goodalloc.solvers.stop import Stop
 from tests.random_instances import random_instance, random_mode_instance
 
 EXACT = ("highs", "pyomo")
-EXACT_WITH_MODES = ("pyomo",)
+EXACT_WITH_MODES = ("highs", "pyomo")
 # The genetic algorithm compiles for every shape.
 GENETIC = pytest.param("genetic", marks=pytest.mark.slow)
 HEURISTIC = (GENETIC, "greedy", "local_search", "knapsack", "convex")

@@ -47,7 +47,8 @@ def shapes(*rows: tuple[Kind, int]) -> Choices:
     """One choice for every job."""
     kind, replicas = zip(*rows, strict=True)
     count = len(rows)
-    return Choices(np.arange(count), np.array(kind), np.array(replicas), np.ones(count))
+    job = np.arange(count)
+    return Choices(job, np.array(kind), np.array(replicas), np.ones(count), job)
 
 
 ONE, SEVERAL, IDLE = Kind.ONE_NODE, Kind.SEVERAL_NODES, Kind.IDLE

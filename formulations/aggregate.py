@@ -1,0 +1,104 @@
+r"""The aggregate: choices of jobs that have modes, and what the cluster has of everything.
+
+.. math::
+
+    \min \sum_i c_i x_i \quad \text{s.t.} \quad
+    \sum_{i \in A_j} x_i = 1 \;\; \forall j, \qquad
+    \sum_{i \text{ on } w} d_{ir} x_i \le \sum_{v \text{ of } w} R_{vr} \;\; \forall w, r, \qquad
+    \sum_i d_{ir} x_i \le \sum_v R_{vr} \;\; \forall r, \qquad x \in \{0, 1\}                 (1)
+
+for types of GPU *w* and resources *r*, the GPU first; of the jobs that would keep a distributed
+placement at most one a node where interference is avoided; and whatever cuts (`value_cut`) are
+known by then. A *relaxation*, a multiple-choice knapsack: it forgets the nodes. Where its choices
+pack (`solvers/mode_packing.py`) it is decided all the same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.mode_choices import choice_demand, node_capacity
+from goodalloc.formulations.node_items import ANY_TYPE
+from goodalloc.formulations.patterns import Limit
+from goodalloc.formulations.program import Program, ProgramBuilder
+from goodalloc.formulations.value_cut import Cut, type_codes
+from goodalloc.models.instance import Instance
+
+Floats = NDArray[np.float64]
+
+
+def build_aggregate(
+    instance: Instance, choices: Choices, cost: Floats, *, limits: Sequence[Limit] = (),
+    cuts: Sequence[Cut] = (),
+) -> Program:  # fmt: skip
+    """Build (1); its columns are the choices.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what its jobs may do.
+    cost
+        Cost of every choice.
+    limits
+        Additional rows: weights of the choices and an upper bound.
+    cuts
+        Cuts over these choices.
+    """
+    builder = ProgramBuilder()
+    x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0, label=choices.label)
+    jobs = builder.add_rows("one_choice", instance.num_jobs, lower=1.0, upper=1.0)
+    builder.add_entries(jobs[choices.job], x, 1.0)
+    _add_capacity(builder, instance, choices)
+    if instance.rules.interference_avoidance:
+        _add_interference(builder, instance, choices)
+    for name, rows in (("limit", limits), ("cut", [(c.coefficient, c.upper) for c in cuts])):
+        indices = builder.add_rows(name, len(rows), upper=[most for _, most in rows])
+        for row, (weights, _) in zip(indices, rows, strict=True):
+            used = np.flatnonzero(weights)
+            builder.add_entries(row, x[used], weights[used])
+    return builder.build()
+
+
+def _add_capacity(builder: ProgramBuilder, instance: Instance, choices: Choices) -> None:
+    """What there is of every resource, in shares of the largest node: by type and in all."""
+    capacity, demand = node_capacity(instance), choice_demand(instance, choices)
+    size = np.maximum(capacity.max(axis=0), 1e-300)
+    demand, capacity = demand / size, capacity / size
+    wanted = np.flatnonzero(demand.any(axis=0))
+    total = builder.add_rows("capacity", wanted.size, upper=capacity.sum(axis=0)[wanted])
+    builder.add_entries(total, np.arange(len(choices))[:, None], demand[:, wanted])
+    mode_code, node_code = type_codes(instance)
+    code = np.where(choices.kind == Kind.KEEP, ANY_TYPE, mode_code[choices.mode])
+    current, keep_of = instance.current, keep_choices(instance, choices)
+    stays = np.flatnonzero(keep_of[current.job] >= 0)
+    kept = keep_of[current.job[stays]]
+    share = current.replicas[stays] / current.job_replicas[current.job[stays]]
+    known = np.unique(node_code)
+    for kind in known.tolist() if known.size > 1 else []:
+        of_type = capacity[node_code == kind].sum(axis=0)
+        rows = builder.add_rows(f"capacity_{kind}", wanted.size, upper=of_type[wanted])
+        chosen = np.flatnonzero(code == kind)
+        builder.add_entries(rows, chosen[:, None], demand[chosen][:, wanted])
+        here = node_code[current.node[stays]] == kind
+        taken = demand[kept[here]][:, wanted] * share[here][:, None]
+        builder.add_entries(rows, kept[here][:, None], taken)
+
+
+def keep_choices(instance: Instance, choices: Choices) -> NDArray[np.int64]:
+    """The choice of every job to keep what it has, -1 where there is none; shape (jobs,)."""
+    found = np.full(instance.num_jobs, -1)
+    keep = choices.of(Kind.KEEP)
+    found[choices.job[keep]] = keep
+    return found
+
+
+def _add_interference(builder: ProgramBuilder, instance: Instance, choices: Choices) -> None:
+    """Of the jobs that would keep a distributed placement at most one a node."""
+    current, keep_of = instance.current, keep_choices(instance, choices)
+    spread = np.flatnonzero((current.job_nodes[current.job] > 1) & (keep_of[current.job] >= 0))
+    nodes, where, count = np.unique(current.node[spread], return_inverse=True, return_counts=True)
+    rows = builder.add_rows("interference", nodes.size, upper=1.0)
+    crowded = count[where] > 1
+    builder.add_entries(rows[where[crowded]], keep_of[current.job[spread[crowded]]], 1.0)

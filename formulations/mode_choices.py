@@ -1,0 +1,144 @@
+"""The choices of jobs that have modes, and what each takes of a node.
+
+As in `choices.py`, a job may stay idle, keep what it holds, or be placed anew on one node or on
+several; placed anew, in any of its modes. What a choice takes is a vector: GPUs first, then every
+resource of the cluster in the order of their names.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.choices import Choices, Kind, may_keep
+from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
+from goodalloc.models.objective import mode_utilities
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def replica_demand(instance: Instance) -> Floats:
+    """What a replica takes in every mode: shape (modes, 1 + resources)."""
+    return np.column_stack([np.ones(len(instance.mode_job)), instance.mode_resources])
+
+
+def node_capacity(instance: Instance) -> Floats:
+    """What every node has: shape (nodes, 1 + resources)."""
+    return np.column_stack([instance.cluster.node_gpus, instance.cluster.node_resources])
+
+
+def choice_demand(instance: Instance, choices: Choices) -> Floats:
+    """All that every choice takes: shape (choices, 1 + resources)."""
+    return np.asarray(replica_demand(instance)[choices.mode] * choices.replicas[:, None])
+
+
+def chosen_modes(instance: Instance, taken: Choices) -> Indices | None:
+    """The modes of an allocation in which every job takes its choice; None where there are none."""
+    if instance.plain:
+        return None
+    modes = np.zeros(instance.num_jobs, dtype=np.int64)
+    modes[taken.job] = taken.mode - instance.first_mode[taken.job]
+    return modes
+
+
+def most_replicas(capacity: Floats, demand: Floats) -> Indices:
+    """How many replicas fit where nothing else is, shape (nodes,)."""
+    takes = demand > 0
+    room = capacity[:, takes] * (1 + RESOURCE_TOLERANCE) / demand[takes]
+    return np.asarray(np.floor(room.min(axis=1)), dtype=np.int64)
+
+
+def enumerate_mode_choices(instance: Instance, *, prune: bool = True) -> Choices:
+    """All choices that the rules allow; dominated ones dropped if `prune`.
+
+    A choice goes if another of the same job is worth no less and fits wherever it fits: on GPUs of
+    the same type or of any, and either both on several nodes with no more replicas and no more of
+    anything for each, or the other on one node with no more of anything than this one takes of one
+    of its nodes. So does a choice that is worth no more than idling.
+    """
+    allowed = _allowed(instance)
+    table, demand = mode_utilities(instance), replica_demand(instance)
+    current = instance.current
+    keep, idle = np.flatnonzero(may_keep(instance)), np.flatnonzero(~instance.pinned)
+    running = (instance.first_mode + current.mode)[keep]
+    nothing = np.zeros(idle.size, dtype=np.int64)
+    rows = [
+        (running, np.full(keep.size, Kind.KEEP), current.job_replicas[keep], table.kept[keep]),
+        (instance.first_mode[idle], np.full(idle.size, Kind.IDLE), nothing,
+         np.full(idle.size, instance.rules.floor)),
+    ]  # fmt: skip
+    for spread, kind in ((0, Kind.ONE_NODE), (1, Kind.SEVERAL_NODES)):
+        mode, replicas = np.nonzero(allowed[:, spread])
+        utility = table.moved[mode, spread, replicas]
+        rows.append((mode, np.full(mode.size, kind), replicas, utility))
+    mode, kinds, replicas, utility = (np.concatenate(part) for part in zip(*rows, strict=True))
+    order = np.lexsort((replicas, kinds, mode))
+    mode, kinds, replicas, utility = (part[order] for part in (mode, kinds, replicas, utility))
+    values = np.asarray(utility, dtype=np.float64)
+    choices = Choices(instance.mode_job[mode], kinds, replicas, values, mode)
+    return choices.where(~_dominated(instance, choices, demand)) if prune else choices
+
+
+def _allowed(instance: Instance) -> Flags:
+    """Which (one node | several, GPUs) a mode may be placed on anew: (modes, 2, width)."""
+    width = mode_utilities(instance).moved.shape[-1]
+    replicas, span = np.arange(width), instance.rules.max_nodes_per_job
+    capacity, demand = node_capacity(instance), replica_demand(instance)
+    fits: dict[tuple[str, bytes], tuple[Flags, Flags]] = {}
+    allowed: Flags = np.zeros((len(instance.mode_job), 2, width), dtype=np.bool_)
+    for row, mode in enumerate(instance.modes):
+        key = (mode.gpu_type, demand[row].tobytes())
+        if key not in fits:
+            most = np.sort(most_replicas(capacity[instance.mode_nodes[row]], demand[row]))[::-1]
+            on_several = np.count_nonzero(most > 0) > 1 and span > 1
+            together = int(most[:span].sum()) if on_several else 0
+            fits[key] = replicas <= most[0], (replicas >= 2) & (replicas <= together)
+        allowed[row] = fits[key]
+    job = instance.mode_job
+    within = (replicas >= instance.min_replicas[job][:, None]) & (
+        replicas <= instance.max_replicas[job][:, None]
+    )
+    within &= ~instance.pinned[job][:, None]
+    return np.asarray(np.logical_and(allowed, within[:, None]), dtype=np.bool_)
+
+
+def _dominated(instance: Instance, choices: Choices, demand: Floats) -> Flags:
+    """Which choices another one of the job beats wherever they fit; see `enumerate_mode_choices`.
+
+    Of two that beat each other the first stays.
+    """
+    placed = (choices.kind == Kind.ONE_NODE) | (choices.kind == Kind.SEVERAL_NODES)
+    out = placed & (choices.utility <= instance.rules.floor)
+    types = np.array([mode.gpu_type for mode in instance.modes])
+    piece, total = _smallest_piece(instance, choices, demand), choice_demand(instance, choices)
+    bounds = np.searchsorted(choices.job, np.arange(instance.num_jobs + 1))
+    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = first + np.flatnonzero(placed[first:last] & ~out[first:last])
+        spread = choices.kind[rows] == Kind.SEVERAL_NODES
+        value, kinds = choices.utility[rows], types[choices.mode[rows]]
+        better = value[None] >= value[:, None]
+        better &= (kinds[None] == kinds[:, None]) | (kinds[None] == "")
+        # One node: no more of anything than the other takes, or than its largest piece must take.
+        fits = better & ~spread[None]
+        for column in range(piece.shape[1]):
+            fits &= total[rows, column][None] <= piece[rows, column][:, None]
+        # Several nodes: no more replicas, and no more of anything for each.
+        several = better & spread[None] & spread[:, None]
+        several &= choices.replicas[rows][None] <= choices.replicas[rows][:, None]
+        for column in range(1, piece.shape[1]):
+            each = demand[choices.mode[rows], column]
+            several &= each[None] <= each[:, None]
+        beats = fits | several
+        first_of_equals = np.arange(rows.size)[None] < np.arange(rows.size)[:, None]
+        beats &= ~beats.T | first_of_equals
+        np.fill_diagonal(beats, val=False)
+        out[rows[beats.any(axis=1)]] = True
+    return out
+
+
+def _smallest_piece(instance: Instance, choices: Choices, demand: Floats) -> Floats:
+    """What a choice takes of some node at least: all of it on one node, else its largest share."""
+    span = min(instance.rules.max_nodes_per_job, instance.cluster.num_nodes)
+    spread = choices.kind == Kind.SEVERAL_NODES
+    replicas = np.where(spread, -(-choices.replicas // span), choices.replicas)
+    return np.asarray(demand[choices.mode] * replicas[:, None])

@@ -1,0 +1,144 @@
+r"""What a node is worth at given prices of pieces: the value function of a knapsack.
+
+Let a piece of demand :math:`d_t` (a vector: GPUs, cores, memory, …) be worth :math:`\pi_t \ge 0`.
+The most that a node of capacity *y* can hold is worth
+
+.. math::
+
+    f(y) = \max_{q \in \mathbb Z_+} \Bigl\{ \sum_t \pi_t q_t : \sum_t d_t q_t \le y \Bigr\}.  (1)
+
+One dynamic program over the units of the resources gives *f* for every *y* at once: for nodes of
+every size, whatever is left of them. It serves two ends. Its solution prices the *patterns* of the
+packing program (Gilmore and Gomory, 1961). And *f* is superadditive, :math:`f(y) + f(z) \le f(y +
+z)`, that is a *dual feasible function*: pieces of any demands :math:`y_i` that share a node of
+capacity *y* satisfy :math:`\sum_i f(y_i) \le f(y)`, so that over all nodes *v*
+
+.. math::
+
+    \sum_i f(y_i) x_i \le \sum_v f(R_v)                                                       (2)
+
+holds for whatever choices *i* can be placed, those that were not thought of when :math:`\pi` was
+found included. Violated by choices that do not pack, (2) is the cut that says so.
+
+Under interference avoidance a node holds at most one piece of a distributed job. With
+:math:`\rho_{s}` the worth of a distributed piece of demand :math:`d_s`,
+
+.. math::
+
+    g(y) = \max \bigl\{ f(y), \; \max_s \{ \rho_s + f(y - d_s) \} \bigr\}                     (3)
+
+is what a node is worth then; a distributed piece of demand *y* counts *g(y)* in (2), a node
+:math:`g(R_v)`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Values below this are none.
+NOTHING = 1e-12
+
+
+@dataclass(frozen=True)
+class NodeValue:
+    """The functions (1) and (3) at all capacities.
+
+    Parameters
+    ----------
+    alone, shared
+        *f* and *g*, each of the shape of the grid; the same array where nothing is distributed or
+        distributed pieces are ordinary ones.
+    stages
+        *f* after every bundle of pieces, for reading off what it holds.
+    bundle
+        Piece and number of every stage, shape (stages, 2).
+    size
+        Demand of every piece in units, shape (pieces, resources).
+    extra, extra_worth
+        Demand and worth of the distributed pieces of (3), shapes (pieces, resources), (pieces,).
+    """
+
+    alone: Floats
+    shared: Floats
+    stages: tuple[Floats, ...]
+    bundle: Indices
+    size: Indices
+    extra: Indices
+    extra_worth: Floats
+
+    def pattern(self, capacity: Indices, *, shared: bool) -> tuple[Indices, int]:
+        """What a node of this capacity holds at its best: numbers of pieces, and which one of the
+        distributed pieces (-1 for none)."""
+        left, which = capacity.copy(), -1
+        if shared and self.extra.size:
+            best = float(self.shared[tuple(left)])
+            if best > self.alone[tuple(left)] + NOTHING:
+                fits = np.flatnonzero((self.extra <= left).all(axis=1))
+                rest = self.alone[tuple((left - self.extra[fits]).T)]
+                which = int(fits[np.argmax(self.extra_worth[fits] + rest)])
+                left = left - self.extra[which]
+        count = np.zeros(len(self.size), dtype=np.int64)
+        for stage in range(len(self.bundle) - 1, -1, -1):
+            cell = tuple(left)
+            if self.stages[stage + 1][cell] > self.stages[stage][cell]:
+                piece, number = self.bundle[stage]
+                count[piece] += number
+                left = left - number * self.size[piece]
+        return count, which
+
+
+def node_value(
+    size: Indices, worth: Floats, shape: tuple[int, ...], *,
+    most: Indices | None = None, extra: Indices | None = None, extra_worth: Floats | None = None,
+) -> NodeValue:  # fmt: skip
+    """Tabulate (1) and (3).
+
+    Parameters
+    ----------
+    size, worth
+        Demand in units and worth of every piece, shapes (pieces, resources) and (pieces,).
+    shape
+        Shape of the table.
+    most
+        How many of each piece there are, shape (pieces,); any number if None, as (2) requires.
+    extra, extra_worth
+        Distributed pieces, at most one of which a node may hold.
+    """
+    best = np.zeros(shape)
+    stages, bundles = [best], []
+    for piece in np.flatnonzero(worth > NOTHING).tolist():
+        units = size[piece]
+        fits = int(min((top - 1) // u for top, u in zip(shape, units.tolist(), strict=True) if u))
+        left = fits if most is None else min(fits, int(most[piece]))
+        number = 1
+        while left > 0:
+            taken = min(number, left)
+            best = _with(best, units * taken, float(worth[piece]) * taken)
+            stages.append(best)
+            bundles.append((piece, taken))
+            left -= taken
+            number *= 2
+    shared = best
+    if extra is not None and extra_worth is not None:
+        for units, value in zip(extra, extra_worth.tolist(), strict=True):
+            if value > NOTHING and all(u < top for u, top in zip(units, shape, strict=True)):
+                shared = np.maximum(shared, _with(best, units, value))
+    nothing = np.zeros((0, len(shape)), dtype=np.int64)
+    return NodeValue(
+        best, shared, tuple(stages), np.array(bundles, dtype=np.int64).reshape(-1, 2), size,
+        nothing if extra is None else extra,
+        np.zeros(0) if extra_worth is None else extra_worth,
+    )  # fmt: skip
+
+
+def _with(best: Floats, units: Indices, value: float) -> Floats:
+    """The better of a table and of holding something beside it."""
+    to = tuple(slice(int(u), None) for u in units)
+    of = tuple(slice(0, n - int(u)) for u, n in zip(units, best.shape, strict=True))
+    found = best.copy()
+    found[to] = np.maximum(best[to], best[of] + value)
+    return found

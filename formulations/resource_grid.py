@@ -1,0 +1,89 @@
+"""Amounts of resources as whole numbers of units, so that what a node can hold can be tabulated."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.mode_choices import node_capacity, replica_demand
+from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Most units that any node may have of a resource in its exact unit; beyond, units are coarser.
+MOST_UNITS = 128
+#: Units of the largest node where they are coarse, and most cells of a table in all.
+COARSE_UNITS = 48
+MOST_CELLS = 40_000
+#: Amounts this close, relative to the larger, to a whole number of units are whole.
+WHOLE = 1e-9
+
+
+@dataclass(frozen=True)
+class ResourceGrid:
+    """Units of every resource, GPUs first.
+
+    Parameters
+    ----------
+    unit
+        Size of a unit, shape (1 + resources,).
+    exact
+        Whether everything a replica may take is a whole number of units: rounding is then none.
+    shape
+        Units of the largest node and one, of every resource: the shape of a table.
+    """
+
+    unit: Floats
+    exact: bool
+    shape: tuple[int, ...]
+
+    def at_least(self, amounts: Floats) -> Indices:
+        """Amounts in units, rounded up."""
+        return np.asarray(np.ceil(amounts / self.unit - WHOLE), dtype=np.int64)
+
+    def at_most(self, amounts: Floats) -> Indices:
+        """Amounts in units, rounded down."""
+        units = np.floor(amounts * (1 + RESOURCE_TOLERANCE) / self.unit + WHOLE)
+        return np.asarray(units, dtype=np.int64)
+
+    def room(self, amounts: Floats) -> Indices:
+        """No less than what nodes with these amounts can hold, in units, within the table."""
+        units = self.at_most(amounts) if self.exact else self.at_least(amounts)
+        return np.asarray(np.minimum(units, np.array(self.shape) - 1), dtype=np.int64)
+
+
+def resource_grid(instance: Instance) -> ResourceGrid:
+    """The grid of an instance: the largest common unit of what replicas take, if it is not tiny."""
+    demand, most = replica_demand(instance), node_capacity(instance).max(axis=0)
+    unit, exact = np.ones(most.size), True
+    for index in range(1, most.size):
+        common = common_unit(demand[:, index])
+        if common == 0.0:  # nobody takes any
+            unit[index] = max(most[index], 1.0) * 2
+        elif most[index] / common <= MOST_UNITS:
+            unit[index] = common
+        else:
+            unit[index], exact = most[index] / COARSE_UNITS, False
+    while math.prod(_units(most, unit)) > MOST_CELLS and (_units(most, unit)[1:] > 4).any():
+        index = 1 + int(np.argmax(_units(most, unit)[1:]))
+        unit[index], exact = unit[index] * 2, False
+    return ResourceGrid(unit, exact, tuple(_units(most, unit).tolist()))
+
+
+def _units(most: Floats, unit: Floats) -> Indices:
+    """Length of every axis of the table: from nothing to all that the largest node has."""
+    return np.asarray(np.ceil(most / unit - WHOLE) + 1, dtype=np.int64)
+
+
+def common_unit(amounts: Floats) -> float:
+    """The largest number of which all amounts are whole multiples, by Euclid; 0 where none is."""
+    found = 0.0
+    for amount in np.unique(amounts[amounts > 0]).tolist():
+        larger, smaller = max(found, amount), min(found, amount)
+        while smaller > WHOLE * amount:
+            rest = larger - smaller * round(larger / smaller)
+            larger, smaller = smaller, abs(rest)
+        found = larger
+    return found

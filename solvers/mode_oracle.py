@@ -1,0 +1,157 @@
+"""The aggregate as an oracle, for jobs that have modes: choose, pack, cut, until it packs.
+
+The aggregate (`formulations/aggregate.py`) forgets the nodes and is easy; its value is a bound. If
+its choices pack they are the optimum, proved. If not, the packing program gives a cut that they
+violate and no allocation does; with it the aggregate is solved again. Cuts hold for every request,
+so the oracle keeps them. What neither packs nor is cut off, because only whole numbers say no, is
+left to the node-indexed program where that is small; elsewhere the best allocation found stands
+beside the bound.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.aggregate import build_aggregate
+from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.node_program import build_node_program, decode_nodes
+from goodalloc.formulations.patterns import Limit
+from goodalloc.formulations.power_cost import power_cost
+from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
+from goodalloc.formulations.value_cut import Cut, CutMaker
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import utilities
+from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.mode_packing import ModePacker
+from goodalloc.solvers.oracle import Reply, Request, within
+from goodalloc.solvers.price_and_core import Decision, decide
+
+Floats = NDArray[np.float64]
+
+#: Times the aggregate is solved again with more cuts, for one request.
+MOST_ROUNDS = 50
+#: Largest node-indexed program, in columns, that is tried where cuts are not enough.
+MOST_NODE_COLUMNS = 20_000
+#: Costs are scaled so that the gap to close is this much, unless the largest then exceeds …
+GAP_IN_PROGRAM, LARGEST_COST = 1e-5, 1e9
+
+
+@dataclass
+class ModeOracle:
+    """Answers requests over one list of choices.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what its jobs may do.
+    watch
+        The clock of the whole solve.
+    build_seconds, nodes
+        Counted over all requests.
+    """
+
+    instance: Instance
+    choices: Choices
+    watch: Watch
+    build_seconds: float = 0.0
+    nodes: int = 0
+    _grid: ResourceGrid = field(init=False)
+    _cuts: list[Cut] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._grid = resource_grid(self.instance)
+
+    def __call__(self, request: Request) -> Reply:
+        """Minimise the request's cost."""
+        try:
+            return self._answer(request)
+        except KeyboardInterrupt:
+            self.watch.interrupted = True
+            return Reply(None, -math.inf)
+
+    def _answer(self, request: Request) -> Reply:
+        allowed = ~request.forbidden(self.choices.utility)
+        if np.bincount(self.choices.job[allowed], minlength=self.instance.num_jobs).min() == 0:
+            return Reply(None, math.inf)
+        choices = self.choices.where(allowed)
+        cost = np.asarray(request.cost(choices.utility), dtype=float)
+        gap = max(request.gap, 1e-12)
+        scale = max(GAP_IN_PROGRAM / gap, 1.0)
+        scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
+        limits = tuple(
+            ((choices.utility < row.below).astype(np.float64), float(row.jobs))
+            for row in request.limits
+        )
+        known, bound = self._cost_of_start(request), -math.inf
+        best: Allocation | None = None
+        packer = ModePacker(self.instance, self._grid, self.watch)
+        for _ in range(MOST_ROUNDS):
+            decision = self._decide(choices, allowed, cost, scale, limits, gap, known)
+            bound = max(bound, decision.bound / scale)
+            if known - bound <= gap:
+                return Reply(best or request.start, bound)
+            if decision.values is None:
+                return Reply(best, bound)
+            taken = choices.where(np.flatnonzero(decision.values > 0.5))
+            packing = packer.pack(taken)
+            if packing.allocation is not None:
+                return Reply(packing.allocation, bound)
+            if packing.proof is None or self.watch.limit is not None:
+                break
+            maker = CutMaker(self.instance, self.choices, self._grid)
+            keepers = taken.job[taken.of(Kind.KEEP)]
+            self._cuts.append(maker.cut(packing.proof))
+            if keepers.size:
+                self._cuts.append(maker.cut_at(packing.proof, keepers))
+        if self.watch.limit is not None:
+            return Reply(best, bound)
+        allocation, found = self._solve_by_node(choices, cost * scale, limits, gap * scale)
+        return Reply(allocation or best, max(bound, found / scale))
+
+    def _decide(
+        self, choices: Choices, allowed: NDArray[np.bool_], cost: Floats, scale: float,
+        limits: tuple[Limit, ...], gap: float, known: float,
+    ) -> Decision:  # fmt: skip
+        """The aggregate with the cuts so far."""
+        begin = self.watch.seconds
+        cuts = [Cut(cut.coefficient[allowed], cut.upper) for cut in self._cuts]
+        program = build_aggregate(self.instance, choices, cost * scale, limits=limits, cuts=cuts)
+        self.build_seconds += self.watch.seconds - begin
+        priced = np.ones(program.num_columns, dtype=bool)
+        decision = decide(
+            program, priced, self.watch, gap=gap * scale, guide=_guide(choices) * scale,
+            known=known * scale,
+        )  # fmt: skip
+        self.nodes += decision.nodes
+        return decision
+
+    def _cost_of_start(self, request: Request) -> float:
+        """What the start costs, infinity where there is none or it breaks a condition."""
+        if request.start is None:
+            return math.inf
+        reached = utilities(self.instance, request.start)
+        if request.forbidden(reached).any() or not within(reached, request.limits):
+            return math.inf
+        return float(np.sum(request.cost(reached)))
+
+    def _solve_by_node(
+        self, choices: Choices, cost: Floats, limits: tuple[Limit, ...], gap: float
+    ) -> tuple[Allocation | None, float]:
+        """The last resort on few nodes: every node indexed."""
+        if len(choices) * self.instance.cluster.num_nodes > MOST_NODE_COLUMNS:
+            return None, -math.inf
+        program = build_node_program(self.instance, choices, cost, limits=limits)
+        outcome = run_mixed_integer(program.program, self.watch, gap=gap)
+        self.nodes += outcome.nodes
+        if outcome.values is None:
+            return None, outcome.bound
+        return decode_nodes(self.instance, program, outcome.values), outcome.bound
+
+
+def _guide(choices: Choices) -> Floats:
+    """A cost that tells all choices apart, whatever the power: the harmonic mean's."""
+    middle = float(np.exp(np.mean(np.log(choices.utility))))
+    return power_cost(choices.utility, -1.0, middle)

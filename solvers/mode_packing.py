@@ -1,0 +1,417 @@
+"""Nodes for chosen choices of jobs that have modes, or the cut that says there are none.
+
+Jobs that keep what they have stay where they are; the others are pieces for what is left of the
+nodes. First best fit, largest pieces first. Where that fails, the packing program over node
+patterns (`pattern_master`): its relaxation either proves that the pieces do not pack, or is rounded
+by fixing patterns one after the other (a dive), the last nodes by a program of their own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.mode_choices import (
+    choice_demand,
+    chosen_modes,
+    most_replicas,
+    node_capacity,
+    replica_demand,
+)
+from goodalloc.formulations.node_items import ANY_TYPE, Items, NodeClasses, node_classes
+from goodalloc.formulations.node_value import NodeValue
+from goodalloc.formulations.program import ProgramBuilder
+from goodalloc.formulations.resource_grid import ResourceGrid
+from goodalloc.formulations.value_cut import type_codes
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.instance import Instance
+from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.pattern_master import PatternMaster
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+#: Weight of what stays unpacked below which nothing does.
+PACKED = 1e-6
+#: Nodes that are left to a program of their own, at first and after it failed.
+LAST_NODES = (6, 12)
+#: Branch-and-bound nodes that such a program may take.
+MOST_BRANCHES = 2_000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a job puts on one node: whose, its kind of item, its replicas, whether of several."""
+
+    job: int
+    code: int
+    units: tuple[int, ...]
+    replicas: int
+    spread: bool
+
+
+@dataclass(frozen=True)
+class Packing:
+    """An allocation; or the value functions that prove there is none; or neither.
+
+    Attributes
+    ----------
+    allocation
+        With exactly the chosen choices.
+    proof
+        Prices whose cut the choices violate, as value functions by type of GPU.
+    """
+
+    allocation: Allocation | None = None
+    proof: dict[int, NodeValue] | None = None
+
+
+@dataclass(frozen=True)
+class ModePacker:
+    """Packs choices of one instance.
+
+    Parameters
+    ----------
+    instance, grid
+        The round and the units of its tables.
+    watch
+        The clock of the solve.
+    """
+
+    instance: Instance
+    grid: ResourceGrid
+    watch: Watch
+
+    def pack(self, taken: Choices) -> Packing:
+        """An allocation with these choices, one a job, or a proof that there is none."""
+        left, open_ = self._left(taken)
+        proof = None
+        for pieces in self._splits(taken, left):
+            nodes = self._best_fit(pieces, left, open_)
+            if nodes is None:
+                nodes = self._by_patterns(pieces, left, open_)
+            allocation = None if nodes is None else self._allocation(taken, pieces, nodes)
+            if allocation is not None:
+                return Packing(allocation)
+        if self.watch.limit is None:
+            proof = self._proof(taken, left, open_)
+        return Packing(proof=proof)
+
+    def _left(self, taken: Choices) -> tuple[Indices, Flags]:
+        """What the jobs that keep their placement leave of every node, and where a distributed
+        job may still go."""
+        instance, current = self.instance, self.instance.current
+        keepers = taken.job[taken.of(Kind.KEEP)]
+        stays = np.isin(current.job, keepers)
+        running = replica_demand(instance)[instance.first_mode + current.mode]
+        left = node_capacity(instance)
+        held = running[current.job[stays]] * current.replicas[stays][:, None]
+        np.subtract.at(left, current.node[stays], held)
+        open_: Flags = np.ones(len(left), dtype=np.bool_)
+        if instance.rules.interference_avoidance:
+            open_[current.node[stays & (current.job_nodes[current.job] > 1)]] = False
+        return np.maximum(self.grid.at_most(left), 0), open_
+
+    def _splits(self, taken: Choices, left: Indices) -> Iterator[list[Piece]]:
+        """The pieces of all jobs; distributed jobs on as few full nodes as can be, then evenly."""
+        whole = self._whole_pieces(taken)
+        several = taken.of(Kind.SEVERAL_NODES)
+        if not several.size:
+            yield whole
+            return
+        for evenly in (False, True):
+            parts = [piece for i in several.tolist() for piece in self._cut(taken, i, left, evenly)]
+            if all(parts):
+                yield whole + parts
+
+    def _whole_pieces(self, taken: Choices) -> list[Piece]:
+        one = taken.of(Kind.ONE_NODE)
+        units = self.grid.at_least(choice_demand(self.instance, taken.where(one)))
+        code = type_codes(self.instance)[0][taken.mode[one]]
+        columns = (taken.job[one].tolist(), code.tolist(), units.tolist(), taken.replicas[one])
+        return [Piece(j, c, tuple(u), int(k), False) for j, c, u, k in zip(*columns, strict=True)]
+
+    def _cut(self, taken: Choices, index: int, left: Indices, evenly: bool) -> list[Piece]:
+        """A distributed job's pieces."""
+        instance, mode, replicas = self.instance, int(taken.mode[index]), int(taken.replicas[index])
+        demand = replica_demand(instance)[mode]
+        each = self.grid.at_least(demand)
+        room = left[instance.mode_nodes[mode]].astype(float)
+        largest = max(int(most_replicas(room, each.astype(float)).max(initial=0)), 1)
+        nodes = max(-(-replicas // largest), 2)
+        if evenly:
+            sizes = [replicas // nodes + (i < replicas % nodes) for i in range(nodes)]
+        else:
+            first = min(largest, replicas - 1)
+            sizes = [first] * (replicas // first)
+            sizes += [replicas % first] if replicas % first else []
+        code = int(type_codes(instance)[0][mode])
+        return [
+            Piece(int(taken.job[index]), code, tuple(self._units(demand, size)), size, True)
+            for size in sizes
+        ]
+
+    def _units(self, demand: Floats, size: int) -> list[int]:
+        units: list[int] = self.grid.at_least(demand * size).tolist()
+        return units
+
+    def _best_fit(self, pieces: list[Piece], left: Indices, open_: Flags) -> list[int] | None:
+        """A node for every piece: the fullest on which it fits, largest pieces first."""
+        left, open_ = left.copy(), open_.copy()
+        node_code = type_codes(self.instance)[1]
+        avoid = self.instance.rules.interference_avoidance
+        size = np.maximum(np.array(self.grid.shape) - 1.0, 1.0)
+        order = sorted(
+            range(len(pieces)), key=lambda i: (-float((pieces[i].units / size).sum()), i)
+        )
+        nodes = [-1] * len(pieces)
+        used: dict[int, set[int]] = {}
+        for i in order:
+            piece = pieces[i]
+            fits = (left >= piece.units).all(axis=1)
+            if piece.code != ANY_TYPE:
+                fits &= node_code == piece.code
+            if piece.spread:
+                fits &= open_ if avoid else True
+                fits[list(used.get(piece.job, ()))] = False
+            candidates = np.flatnonzero(fits)
+            if not candidates.size:
+                return None
+            rest = ((left[candidates] - piece.units) / size).sum(axis=1)
+            node = int(candidates[np.argmin(rest)])
+            left[node] -= piece.units
+            nodes[i] = node
+            if piece.spread:
+                used.setdefault(piece.job, set()).add(node)
+                open_[node] &= not avoid
+        return nodes
+
+    def _by_patterns(self, pieces: list[Piece], left: Indices, open_: Flags) -> list[int] | None:
+        """A node for every piece by the packing program, or None."""
+        avoid = self.instance.rules.interference_avoidance
+        keys = [(p.spread and avoid, p.code, p.units) for p in pieces]
+        kinds = sorted(set(keys))
+        members: list[list[int]] = [[i for i, k in enumerate(keys) if k == kind] for kind in kinds]
+        shared = np.array([kind[0] for kind in kinds], dtype=bool)
+        code = np.array([kind[1] for kind in kinds])
+        units = np.array([kind[2] for kind in kinds]).reshape(len(kinds), -1)
+        rows = np.flatnonzero(shared)
+        items = Items(
+            code[~shared], units[~shared], code[shared], units[shared], rows,
+            np.ones(rows.size), len(kinds),
+        )  # fmt: skip
+        classes = node_classes(type_codes(self.instance)[1], left, open_)
+        counts = np.array([len(member) for member in members])
+        weight = units[:, 0] + units[:, 1:].sum(axis=1) / np.sum(self.grid.shape)
+        master = PatternMaster(
+            items, classes, self.grid.shape, np.maximum(weight, 1e-3), self.watch
+        )
+        cuts = _Dive(master, counts).run()
+        if cuts is None:
+            return None
+        return self._assign(cuts, classes, members, len(pieces))
+
+    @staticmethod
+    def _assign(
+        cuts: list[tuple[int, Indices]], classes: NodeClasses, members: list[list[int]], size: int
+    ) -> list[int]:
+        """Nodes for the pieces, given how a node of a class is filled, for as many as needed."""
+        free = [
+            np.flatnonzero(classes.node_class == index).tolist()
+            for index in range(classes.count.size)
+        ]
+        waiting = [list(member) for member in members]
+        nodes = [-1] * size
+        for node_class, count in cuts:
+            node = free[node_class].pop(0)
+            for kind, number in enumerate(count.tolist()):
+                for _ in range(min(number, len(waiting[kind]))):
+                    nodes[waiting[kind].pop(0)] = node
+        return nodes
+
+    def _allocation(
+        self, taken: Choices, pieces: list[Piece], nodes: list[int]
+    ) -> Allocation | None:
+        """The allocation; None where a distributed job came to sit on one node."""
+        instance, current = self.instance, self.instance.current
+        stays = np.isin(current.job, taken.job[taken.of(Kind.KEEP)])
+        held = (current.job[stays], current.node[stays], current.replicas[stays])
+        placed = ([piece.job for piece in pieces], nodes, [piece.replicas for piece in pieces])
+        job, node, replicas = (
+            np.concatenate([kept, np.array(new, dtype=np.int64)])
+            for kept, new in zip(held, placed, strict=True)
+        )
+        modes = chosen_modes(instance, taken)
+        shape = (instance.num_jobs, instance.cluster.num_nodes)
+        allocation = Allocation.from_entries(job, node, replicas, *shape, modes)
+        spread = taken.job[taken.of(Kind.SEVERAL_NODES)]
+        return None if (allocation.job_nodes[spread] < 2).any() else allocation
+
+    def _proof(self, taken: Choices, left: Indices, open_: Flags) -> dict[int, NodeValue] | None:
+        """Value functions that prove that the choices do not pack, if the relaxation does.
+
+        Distributed jobs are split at will: their replicas count, in pieces of any size.
+        """
+        instance, avoid = self.instance, self.instance.rules.interference_avoidance
+        codes = type_codes(instance)[0]
+        one, several = taken.of(Kind.ONE_NODE), taken.of(Kind.SEVERAL_NODES)
+        units = self.grid.at_least(choice_demand(instance, taken.where(one)))
+        each = self.grid.at_least(replica_demand(instance)[taken.mode[several]])
+        keys = np.column_stack([codes[taken.mode[one]], units])
+        kinds, counts = np.unique(keys, axis=0, return_counts=True)
+        spread_keys = np.column_stack([codes[taken.mode[several]], each])
+        spread_kinds, where = np.unique(spread_keys, axis=0, return_inverse=True)
+        spread_counts = np.bincount(where.reshape(-1), taken.replicas[several], len(spread_kinds))
+        demand = np.concatenate([counts, spread_counts]).astype(float)
+        weight = np.concatenate([kinds[:, 1], spread_kinds[:, 1]]).astype(float)
+        rows = demand.size
+        if avoid:
+            extras = [
+                (kind[0], *(kind[1:] * k), len(kinds) + s, k)
+                for s, kind in enumerate(spread_kinds)
+                for k in range(1, self._largest(kind[1:], left) + 1)
+            ]
+            table = np.array(extras, dtype=np.int64).reshape(len(extras), kinds.shape[1] + 2)
+            items = Items(
+                kinds[:, 0], kinds[:, 1:], table[:, 0], table[:, 1:-2], table[:, -2],
+                table[:, -1].astype(float), rows,
+            )  # fmt: skip
+        else:
+            both = np.concatenate([kinds, spread_kinds])
+            nothing = np.zeros((0, each.shape[1]), dtype=np.int64)
+            none = np.zeros(0, dtype=np.int64)
+            items = Items(both[:, 0], both[:, 1:], none, nothing, none, np.zeros(0), rows)
+        classes = node_classes(type_codes(instance)[1], left, open_)
+        master = PatternMaster(items, classes, self.grid.shape, np.maximum(weight, 1.0), self.watch)
+        packed = master.solve(demand, classes.count, bounded=False)
+        proved = PACKED < packed.unpacked < np.inf
+        return packed.values if proved else None
+
+    @staticmethod
+    def _largest(each: Indices, left: Indices) -> int:
+        """Most replicas of this demand on any node."""
+        return int(most_replicas(left.astype(float), each.astype(float)).max(initial=0))
+
+
+@dataclass
+class _Dive:
+    """Rounds the packing program: fixes patterns until few nodes are left.
+
+    Parameters
+    ----------
+    master
+        The program.
+    counts
+        Items of every row, shape (rows,).
+    """
+
+    master: PatternMaster
+    counts: Indices
+
+    def run(self) -> list[tuple[int, Indices]] | None:
+        """Class of a node and what it holds of every row, for some nodes; or None."""
+        left, nodes = self.counts.copy(), self.master.classes.count.copy()
+        fixed: list[tuple[int, Indices]] = []
+        while left.any():
+            if nodes.sum() <= LAST_NODES[0]:
+                return self._finish(fixed, left, nodes)
+            packed = self.master.solve(left.astype(float), nodes, bounded=True)
+            if packed.unpacked > PACKED:
+                return (
+                    None
+                    if not fixed or self.master.watch.limit
+                    else self._finish(fixed, left, nodes)
+                )
+            for column, number in self._rounded(packed.nodes):
+                pattern = self.master.patterns[column]
+                for _ in range(number):
+                    held = np.minimum(self._held(column), left)
+                    if not held.any() or not nodes[pattern.node_class]:
+                        break
+                    fixed.append((pattern.node_class, held))
+                    left -= held
+                    nodes[pattern.node_class] -= 1
+        return fixed
+
+    def _held(self, column: int) -> Indices:
+        """What a pattern holds of every row."""
+        pattern, items = self.master.patterns[column], self.master.items
+        held = np.zeros(items.rows, dtype=np.int64)
+        plain = np.setdiff1d(np.arange(items.rows), items.extra_row)
+        held[plain] = pattern.count
+        if pattern.extra >= 0:
+            held[items.extra_row[pattern.extra]] += 1
+        return held
+
+    @staticmethod
+    def _rounded(nodes: Floats) -> list[tuple[int, int]]:
+        """Patterns to fix and how often: what is whole, or the one used most."""
+        whole = np.floor(nodes + 1e-6).astype(np.int64)
+        if not whole.any():
+            whole[np.argmax(nodes)] = 1
+        return [(int(i), int(whole[i])) for i in np.flatnonzero(whole)]
+
+    def _finish(
+        self, fixed: list[tuple[int, Indices]], left: Indices, nodes: Indices
+    ) -> list[tuple[int, Indices]] | None:
+        """Fill the last nodes exactly; with more of them where that fails."""
+        fixed, left, nodes = list(fixed), left.copy(), nodes.copy()
+        for most in LAST_NODES:
+            while fixed and nodes.sum() < most:
+                node_class, held = fixed.pop()
+                left += held
+                nodes[node_class] += 1
+            rest = self._fill(left, nodes)
+            if rest is not None:
+                return fixed + rest
+            if not fixed or self.master.watch.limit is not None:
+                break
+        return None
+
+    def _fill(self, left: Indices, nodes: Indices) -> list[tuple[int, Indices]] | None:
+        """All that is left on the nodes that are left: whole numbers of items a node, or None."""
+        classes, items = self.master.classes, self.master.items
+        at = np.repeat(np.arange(nodes.size), nodes)
+        rows = np.flatnonzero(left)
+        units, _, extra = _row_items(items)
+        builder = ProgramBuilder()
+        amount = builder.add_columns("held", at.size * rows.size, upper=self._most(at, rows, left))
+        capacity = builder.add_rows(
+            "capacity", at.size * units.shape[1], upper=classes.units[at].ravel()
+        ).reshape(at.size, -1)
+        node, row = np.repeat(np.arange(at.size), rows.size), np.tile(rows, at.size)
+        builder.add_entries(capacity[node], amount[:, None], units[row])
+        one = builder.add_rows("extra", at.size, upper=classes.open[at].astype(float))
+        builder.add_entries(one[node[extra[row]]], amount[extra[row]], 1.0)
+        all_of_it = builder.add_rows("all", rows.size, lower=left[rows], upper=left[rows])
+        builder.add_entries(np.tile(all_of_it, at.size), amount, 1.0)
+        outcome = run_mixed_integer(
+            builder.build(), self.master.watch, gap=0.5, most_branches=MOST_BRANCHES
+        )
+        if outcome.values is None:
+            return None
+        held = np.zeros((at.size, items.rows), dtype=np.int64)
+        held[:, rows] = np.rint(outcome.values).astype(np.int64).reshape(at.size, rows.size)
+        return [(int(at[i]), held[i]) for i in range(at.size) if held[i].any()]
+
+    def _most(self, at: Indices, rows: Indices, left: Indices) -> Floats:
+        """Upper bounds of the columns: none where the type of GPU is wrong."""
+        classes = self.master.classes
+        _, code, extra = _row_items(self.master.items)
+        fits = (code[rows][None] == ANY_TYPE) | (code[rows][None] == classes.code[at][:, None])
+        most = np.where(extra[rows], 1, left[rows])[None] * fits
+        return np.asarray(most.ravel(), dtype=np.float64)
+
+
+def _row_items(items: Items) -> tuple[Indices, Indices, Flags]:
+    """Demand, type of GPU and whether it is an extra, of what every row counts."""
+    extra = np.zeros(items.rows, dtype=bool)
+    extra[items.extra_row] = True
+    units = np.zeros((items.rows, items.units.shape[1]), dtype=np.int64)
+    code = np.zeros(items.rows, dtype=np.int64)
+    units[~extra], code[~extra] = items.units, items.code
+    units[items.extra_row], code[items.extra_row] = items.extra_units, items.extra_code
+    return units, code, extra
