@@ -23,7 +23,7 @@ from goodalloc.formulations.mode_choices import choice_demand, node_capacity
 from goodalloc.formulations.node_items import ANY_TYPE
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
-from goodalloc.formulations.value_cut import Cut, type_codes
+from goodalloc.formulations.value_cut import Cut, keep_choices, type_codes
 from goodalloc.models.instance import Instance
 
 Floats = NDArray[np.float64]
@@ -84,14 +84,6 @@ def _add_capacity(builder: ProgramBuilder, instance: Instance, choices: Choices)
         here = node_code[current.node[stays]] == kind
         taken = demand[kept[here]][:, wanted] * share[here][:, None]
         builder.add_entries(rows, kept[here][:, None], taken)
-
-
-def keep_choices(instance: Instance, choices: Choices) -> NDArray[np.int64]:
-    """The choice of every job to keep what it has, -1 where there is none; shape (jobs,)."""
-    found = np.full(instance.num_jobs, -1)
-    keep = choices.of(Kind.KEEP)
-    found[choices.job[keep]] = keep
-    return found
 
 
 def _add_interference(builder: ProgramBuilder, instance: Instance, choices: Choices) -> None:

@@ -99,7 +99,8 @@ def _allowed(instance: Instance) -> Flags:
         replicas <= instance.max_replicas[job][:, None]
     )
     within &= ~instance.pinned[job][:, None]
-    return np.asarray(np.logical_and(allowed, within[:, None]), dtype=np.bool_)
+    found: Flags = allowed & within[:, None]
+    return found
 
 
 def _dominated(instance: Instance, choices: Choices, demand: Floats) -> Flags:

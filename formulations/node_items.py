@@ -31,6 +31,9 @@ class Items:
         Which row it counts for, and how much.
     rows
         Number of all rows.
+    stay_class, stay_units, stay_row, stay_shared
+        What jobs may keep: on which class of node, how much of it (stays, resources), which row
+        counts it, and whether it is an extra.
     """
 
     code: Indices
@@ -40,6 +43,10 @@ class Items:
     extra_row: Indices
     extra_amount: Floats
     rows: int
+    stay_class: Indices
+    stay_units: Indices
+    stay_row: Indices
+    stay_shared: Flags
 
 
 @dataclass(frozen=True)
@@ -63,8 +70,25 @@ class NodeClasses:
     node_class: Indices
 
 
-def node_classes(code: Indices, units: Indices, open_: Flags) -> NodeClasses:
-    """Group the nodes."""
-    keys = np.column_stack([code, open_.astype(np.int64), units])
+def node_classes(
+    code: Indices, units: Indices, open_: Flags, single: Flags | None = None
+) -> NodeClasses:
+    """Group the nodes; those that are `single` have a class of their own."""
+    own = np.zeros(code.size, dtype=np.int64)
+    if single is not None:
+        own[single] = 1 + np.flatnonzero(single)
+    keys = np.column_stack([own, code, open_.astype(np.int64), units])
     found, where, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    return NodeClasses(found[:, 0], found[:, 2:], found[:, 1] > 0, count, where.reshape(-1))
+    return NodeClasses(found[:, 1], found[:, 3:], found[:, 2] > 0, count, where.reshape(-1))
+
+
+def without_stays(
+    code: Indices, units: Indices, extra_code: Indices, extra_units: Indices, extra_row: Indices,
+    extra_amount: Floats, rows: int,
+) -> Items:  # fmt: skip
+    """Items where nobody keeps anything."""
+    none, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, units.shape[1]), dtype=np.int64)
+    return Items(
+        code, units, extra_code, extra_units, extra_row, extra_amount, rows,
+        none, nothing, none, np.zeros(0, dtype=bool),
+    )  # fmt: skip

@@ -108,37 +108,56 @@ def node_value(
     extra, extra_worth
         Distributed pieces, at most one of which a node may hold.
     """
-    best = np.zeros(shape)
-    stages, bundles = [best], []
+    table = np.zeros(shape)
+    nothing = np.zeros((0, len(shape)), dtype=np.int64)
+    empty = NodeValue(
+        table, table, (table,), np.zeros((0, 2), dtype=np.int64), nothing, nothing, np.zeros(0)
+    )
+    if most is None:
+        most = np.full(len(size), max(shape))
+    return beside(empty, size, worth, most, extra, extra_worth)
+
+
+def beside(
+    value: NodeValue, size: Indices, worth: Floats, most: Indices,
+    extra: Indices | None = None, extra_worth: Floats | None = None,
+) -> NodeValue:  # fmt: skip
+    """The value where a node may hold these pieces and extras, too; arguments as of `node_value`.
+
+    They come after those that are there, in the counts of `NodeValue.pattern`.
+    """
+    best, shape = value.alone, value.alone.shape
+    stages, bundles = list(value.stages), value.bundle.tolist()
     for piece in np.flatnonzero(worth > NOTHING).tolist():
-        units = size[piece]
-        fits = int(min((top - 1) // u for top, u in zip(shape, units.tolist(), strict=True) if u))
-        left = fits if most is None else min(fits, int(most[piece]))
-        number = 1
+        units = size[piece].tolist()
+        left = min((top - 1) // u for top, u in zip(shape, units, strict=True) if u)
+        left, number = min(left, int(most[piece])), 1
         while left > 0:
             taken = min(number, left)
-            best = _with(best, units * taken, float(worth[piece]) * taken)
+            best = _with(best, [u * taken for u in units], float(worth[piece]) * taken)
             stages.append(best)
-            bundles.append((piece, taken))
+            bundles.append((len(value.size) + piece, taken))
             left -= taken
             number *= 2
-    shared = best
+    extras, worths = value.extra, value.extra_worth
     if extra is not None and extra_worth is not None:
-        for units, value in zip(extra, extra_worth.tolist(), strict=True):
-            if value > NOTHING and all(u < top for u, top in zip(units, shape, strict=True)):
-                shared = np.maximum(shared, _with(best, units, value))
-    nothing = np.zeros((0, len(shape)), dtype=np.int64)
+        extras = np.concatenate([extras, extra])
+        worths = np.concatenate([worths, extra_worth])
+    shared = best
+    for index in np.flatnonzero(worths > NOTHING).tolist():
+        units = extras[index].tolist()
+        if all(u < top for u, top in zip(units, shape, strict=True)):
+            shared = np.maximum(shared, _with(best, units, float(worths[index])))
     return NodeValue(
-        best, shared, tuple(stages), np.array(bundles, dtype=np.int64).reshape(-1, 2), size,
-        nothing if extra is None else extra,
-        np.zeros(0) if extra_worth is None else extra_worth,
+        best, shared, tuple(stages), np.array(bundles, dtype=np.int64).reshape(-1, 2),
+        np.concatenate([value.size, size]), extras, worths,
     )  # fmt: skip
 
 
-def _with(best: Floats, units: Indices, value: float) -> Floats:
+def _with(best: Floats, units: list[int], value: float) -> Floats:
     """The better of a table and of holding something beside it."""
-    to = tuple(slice(int(u), None) for u in units)
-    of = tuple(slice(0, n - int(u)) for u, n in zip(units, best.shape, strict=True))
+    to = tuple(slice(u, None) for u in units)
+    of = tuple(slice(0, n - u) for u, n in zip(units, best.shape, strict=True))
     found = best.copy()
-    found[to] = np.maximum(best[to], best[of] + value)
+    np.maximum(found[to], best[of] + value, out=found[to])
     return found

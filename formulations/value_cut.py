@@ -1,31 +1,22 @@
 r"""Cuts from the value of nodes: what no allocation can exceed, whatever the jobs choose.
 
-With the functions *f* (and *g* for a piece of a distributed job) of `node_value` at any prices, an
-allocation satisfies
+With the functions *f* (and *g* for a piece of a distributed job) of `node_value` at any prices, and
+any worth :math:`\delta_{jv} \ge 0` of job *j* keeping what it holds on node *v*, an allocation
+satisfies
 
 .. math::
 
-    \sum_i \phi_i x_i \le \sum_v g_v(R_v),                                                    (1)
+    \sum_{i \text{ anew}} \phi_i x_i + \sum_j \Bigl( \sum_v \delta_{jv} \Bigr) x_{j,keep}
+    \le \sum_v \max_{S} \Bigl\{ \sum_{j \in S} \delta_{jv} + g_v(R_v - h(S)) \Bigr\},        (1)
 
-where :math:`\phi_i` is, for a choice on one node, :math:`f(d_i)`, least over the types of GPU that
-serve it; for a choice on several nodes the least total of :math:`g(k d)` over all ways to split its
-replicas into pieces *k*; for a kept placement the total over its nodes.
-
-Where the set :math:`S_v` of jobs keeps its place on node *v*, what is left of the node may be worth
-less than (1) says. So there is a second cut, at :math:`S = (S_v)`,
-
-.. math::
-
-    \sum_{i \text{ anew}} \phi_i x_i + \sum_v \sum_{j \in S_v} \Delta_{jv} x_{j,keep}
-    \le \sum_v \Bigl( g_v(R_v - h(S_v)) + \sum_{j \in S_v} \Delta_{jv} \Bigr),                (2)
-
-in which :math:`\Delta_{jv}` is the most that the worth of the node can rise when *j* leaves it,
-whoever of :math:`S_v` left before.
+the maximum over the sets *S* of jobs that may keep their place on *v*, a few more stages of the
+same dynamic program. :math:`\phi_i` is, for a choice on one node, :math:`f(d_i)`, least over the
+types of GPU that serve it; for a choice on several nodes the least total of :math:`g(k d)` over all
+ways to split its replicas into pieces *k*.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +29,7 @@ from goodalloc.formulations.mode_choices import (
     replica_demand,
 )
 from goodalloc.formulations.node_items import ANY_TYPE
-from goodalloc.formulations.node_value import NodeValue
+from goodalloc.formulations.node_value import NodeValue, beside
 from goodalloc.formulations.resource_grid import ResourceGrid
 from goodalloc.models.instance import Instance
 
@@ -47,8 +38,6 @@ Indices = NDArray[np.int64]
 
 #: Relative error of a sum of values.
 ROUNDING = 1e-12
-#: Jobs that keep their place on one node up to which all subsets of them are looked at.
-MOST_SUBSETS_OF = 6
 
 
 @dataclass(frozen=True)
@@ -67,6 +56,21 @@ def type_codes(instance: Instance) -> tuple[Indices, Indices]:
     return np.array(of_mode, dtype=np.int64), node
 
 
+def held_amounts(instance: Instance) -> Floats:
+    """What every entry of the current allocation takes of its node: (entries, 1 + resources)."""
+    current = instance.current
+    running = replica_demand(instance)[instance.first_mode + current.mode]
+    return np.asarray(running[current.job] * current.replicas[:, None])
+
+
+def keep_choices(instance: Instance, choices: Choices) -> Indices:
+    """The choice of every job to keep what it has, -1 where there is none; shape (jobs,)."""
+    found = np.full(instance.num_jobs, -1)
+    keep = choices.of(Kind.KEEP)
+    found[choices.job[keep]] = keep
+    return found
+
+
 @dataclass(frozen=True)
 class CutMaker:
     """Turns value functions into cuts over the choices of an instance.
@@ -81,32 +85,43 @@ class CutMaker:
     choices: Choices
     grid: ResourceGrid
 
-    def cut(self, values: Mapping[int, NodeValue]) -> Cut:
-        """The cut (1) of some value functions, one for every type of GPU."""
-        coefficient = self._placed(values)
-        current, keep = self.instance.current, self.choices.of(Kind.KEEP)
-        worth = np.zeros(self.instance.num_jobs)
-        for entry, value in enumerate(self._held_values(values)):
-            worth[current.job[entry]] += value
-        coefficient[keep] = worth[self.choices.job[keep]]
-        upper = sum(self._node_values(values, np.zeros(0, dtype=np.int64)))
-        return _normal(coefficient, upper)
+    def cut(self, values: Mapping[int, NodeValue], stay: Floats) -> Cut:
+        """The cut (1).
 
-    def cut_at(self, values: Mapping[int, NodeValue], keepers: Indices) -> Cut:
-        """The cut (2) where these jobs keep what they have."""
+        Parameters
+        ----------
+        values
+            The value functions, one for every type of GPU.
+        stay
+            The worth of every entry of the current allocation, shape (entries,).
+        """
         coefficient = self._placed(values)
-        upper = sum(self._node_values(values, keepers))
-        keep_of = np.full(self.instance.num_jobs, -1)
-        keep = self.choices.of(Kind.KEEP)
-        keep_of[self.choices.job[keep]] = keep
-        current = self.instance.current
-        stays = np.flatnonzero(np.isin(current.job, keepers))
-        for node in np.unique(current.node[stays]).tolist():
-            here = stays[current.node[stays] == node]
-            for entry, rise in zip(here, self._rises(values, node, here), strict=True):
-                coefficient[keep_of[current.job[entry]]] += rise
-                upper += rise
-        return _normal(coefficient, upper)
+        current, keep_of = self.instance.current, keep_choices(self.instance, self.choices)
+        may = np.flatnonzero(keep_of[current.job] >= 0)
+        np.add.at(coefficient, keep_of[current.job[may]], stay[may])
+        return _normal(coefficient, self._worth_of_nodes(values, stay, may))
+
+    def _worth_of_nodes(self, values: Mapping[int, NodeValue], stay: Floats, may: Indices) -> float:
+        """The right-hand side of (1)."""
+        instance, current = self.instance, self.instance.current
+        code, capacity = type_codes(instance)[1], node_capacity(instance)
+        units, held = self.grid.room(capacity), self.grid.at_most(held_amounts(instance))
+        shared = (current.job_nodes[current.job] > 1) & instance.rules.interference_avoidance
+        here: dict[int, list[int]] = {}
+        for entry in may[stay[may] > 0].tolist():
+            here.setdefault(int(current.node[entry]), []).append(entry)
+        total = 0.0
+        for node in range(code.size):
+            value = values[int(code[node])]
+            if node in here:
+                entries = np.array(here[node])
+                alone, spread = entries[~shared[entries]], entries[shared[entries]]
+                value = beside(
+                    value, held[alone], stay[alone], np.ones(alone.size, dtype=np.int64),
+                    held[spread], stay[spread],
+                )  # fmt: skip
+            total += float(value.shared[tuple(units[node])])
+        return total
 
     def _placed(self, values: Mapping[int, NodeValue]) -> Floats:
         """What choices anew are worth at least, wherever they go; 0 for the others."""
@@ -146,62 +161,6 @@ class CutMaker:
             if number > 1:
                 least = np.minimum(least, total)
         return np.where(np.isfinite(least), least, 0.0)
-
-    def _held(self) -> Floats:
-        """What every entry of the current allocation takes of its node."""
-        instance, current = self.instance, self.instance.current
-        running = replica_demand(instance)[instance.first_mode + current.mode]
-        return np.asarray(running[current.job] * current.replicas[:, None])
-
-    def _held_values(self, values: Mapping[int, NodeValue]) -> list[float]:
-        """What every entry of the current allocation is worth."""
-        current, code = self.instance.current, type_codes(self.instance)[1]
-        units = self.grid.at_most(self._held())
-        spread = current.job_nodes[current.job] > 1
-        found = []
-        for entry in range(current.job.size):
-            value = values[int(code[current.node[entry]])]
-            table = value.shared if spread[entry] else value.alone
-            found.append(float(table[tuple(units[entry])]))
-        return found
-
-    def _node_values(self, values: Mapping[int, NodeValue], keepers: Indices) -> list[float]:
-        """What is left of every node is worth, if these jobs keep what they have."""
-        instance, current = self.instance, self.instance.current
-        left = node_capacity(instance)
-        stays = np.isin(current.job, keepers)
-        np.subtract.at(left, current.node[stays], self._held()[stays])
-        closed = np.zeros(len(left), dtype=bool)
-        if instance.rules.interference_avoidance:
-            closed[current.node[stays & (current.job_nodes[current.job] > 1)]] = True
-        units, code = self.grid.room(np.maximum(left, 0.0)), type_codes(instance)[1]
-        return [
-            float((values[c].alone if shut else values[c].shared)[tuple(u)])
-            for c, shut, u in zip(code.tolist(), closed.tolist(), units, strict=True)
-        ]
-
-    def _rises(self, values: Mapping[int, NodeValue], node: int, here: Indices) -> list[float]:
-        """How much the worth of a node can rise when an entry of it leaves, at most."""
-        instance, current = self.instance, self.instance.current
-        value = values[int(type_codes(instance)[1][node])]
-        capacity, held = node_capacity(instance)[node], self._held()
-        avoid = instance.rules.interference_avoidance
-        spread = (current.job_nodes[current.job] > 1) & avoid
-
-        def worth(stays: tuple[int, ...]) -> float:
-            left = capacity - held[list(stays)].sum(axis=0)
-            table = value.alone if spread[list(stays)].any() else value.shared
-            return float(table[tuple(self.grid.room(np.maximum(left, 0.0)))])
-
-        entries = here.tolist()
-        if len(entries) > MOST_SUBSETS_OF:
-            return [worth(()) - worth(tuple(entries))] * len(entries)
-        rises = []
-        for entry in entries:
-            others = [other for other in entries if other != entry]
-            subsets = [s for n in range(len(others) + 1) for s in combinations(others, n)]
-            rises.append(max(worth(s) - worth((*s, entry)) for s in subsets))
-        return rises
 
 
 def _least(tables: list[Floats], units: Indices) -> Floats:

@@ -87,6 +87,8 @@ def _fall_back(
     instance: Instance, allocation: Allocation | None, seconds: float
 ) -> Allocation | None:
     """The best of what was found in time, the rounded knapsack and the greedy allocation."""
+    if not instance.plain:
+        return allocation
     rounded = round_and_place(instance, knapsack_replicas(instance))
     greedy = solve_greedy(instance, stop=Stop(seconds=seconds)).allocation
     candidates = [a for a in (allocation, rounded, greedy) if a is not None]

@@ -11,28 +11,36 @@ beside the bound.
 import math
 from dataclasses import dataclass, field
 
+import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.aggregate import build_aggregate
-from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.choices import Choices
 from goodalloc.formulations.node_program import build_node_program, decode_nodes
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.power_cost import power_cost
+from goodalloc.formulations.program import Program
 from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
-from goodalloc.formulations.value_cut import Cut, CutMaker
+from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utilities
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time, run_mixed_integer
 from goodalloc.solvers.mode_packing import ModePacker
 from goodalloc.solvers.oracle import Reply, Request, within
+from goodalloc.solvers.packing_cut import CutFinder
 from goodalloc.solvers.price_and_core import Decision, decide
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
-#: Times the aggregate is solved again with more cuts, for one request.
+#: Times the aggregate is solved again with more cuts, for one request, …
 MOST_ROUNDS = 50
+#: … and its relaxation before each.
+MOST_TIGHTENINGS = 20
+#: Weights of the relaxation below this are none.
+PRESENT = 1e-9
 #: Largest node-indexed program, in columns, that is tried where cuts are not enough.
 MOST_NODE_COLUMNS = 20_000
 #: Costs are scaled so that the gap to close is this much, unless the largest then exceeds …
@@ -86,40 +94,63 @@ class ModeOracle:
             for row in request.limits
         )
         known, bound = self._cost_of_start(request), -math.inf
-        best: Allocation | None = None
         packer = ModePacker(self.instance, self._grid, self.watch)
+        finder = CutFinder(self.instance, self.choices, self._grid, self.watch)
         for _ in range(MOST_ROUNDS):
-            decision = self._decide(choices, allowed, cost, scale, limits, gap, known)
+            program = self._program(choices, allowed, cost * scale, limits)
+            decision = self._decide(program, choices, scale, gap, known)
             bound = max(bound, decision.bound / scale)
             if known - bound <= gap:
-                return Reply(best or request.start, bound)
+                return Reply(request.start, bound)
             if decision.values is None:
-                return Reply(best, bound)
-            taken = choices.where(np.flatnonzero(decision.values > 0.5))
-            packing = packer.pack(taken)
-            if packing.allocation is not None:
-                return Reply(packing.allocation, bound)
-            if packing.proof is None or self.watch.limit is not None:
+                return Reply(None, bound)
+            taken = np.flatnonzero(allowed)[decision.values > 0.5]
+            allocation = packer.pack(self.choices.where(taken))
+            if allocation is not None or self.watch.limit is not None:
+                return Reply(allocation, bound)
+            cut = finder.find(np.bincount(taken, minlength=len(self.choices)).astype(float))
+            if cut is None:
                 break
-            maker = CutMaker(self.instance, self.choices, self._grid)
-            keepers = taken.job[taken.of(Kind.KEEP)]
-            self._cuts.append(maker.cut(packing.proof))
-            if keepers.size:
-                self._cuts.append(maker.cut_at(packing.proof, keepers))
-        if self.watch.limit is not None:
-            return Reply(best, bound)
+            self._cuts.append(cut)
+            self._tighten(finder, allowed, self._program(choices, allowed, cost * scale, limits))
         allocation, found = self._solve_by_node(choices, cost * scale, limits, gap * scale)
-        return Reply(allocation or best, max(bound, found / scale))
+        return Reply(allocation, max(bound, found / scale))
 
-    def _decide(
-        self, choices: Choices, allowed: NDArray[np.bool_], cost: Floats, scale: float,
-        limits: tuple[Limit, ...], gap: float, known: float,
-    ) -> Decision:  # fmt: skip
+    def _program(
+        self, choices: Choices, allowed: Flags, cost: Floats, limits: tuple[Limit, ...]
+    ) -> Program:
         """The aggregate with the cuts so far."""
         begin = self.watch.seconds
         cuts = [Cut(cut.coefficient[allowed], cut.upper) for cut in self._cuts]
-        program = build_aggregate(self.instance, choices, cost * scale, limits=limits, cuts=cuts)
+        program = build_aggregate(self.instance, choices, cost, limits=limits, cuts=cuts)
         self.build_seconds += self.watch.seconds - begin
+        return program
+
+    def _tighten(self, finder: CutFinder, allowed: Flags, program: Program) -> None:
+        """Add cuts that the relaxation of the aggregate violates, until it packs in parts."""
+        solver = new_solver(presolve="off", solver="simplex")
+        solver.passModel(program.highs_model(relaxed=True))
+        for _ in range(MOST_TIGHTENINGS):
+            if not run_in_time(solver, self.watch):
+                return
+            if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                return
+            weight = np.zeros(len(self.choices))
+            weight[allowed] = solver.getSolution().col_value
+            cut = finder.find(np.where(weight > PRESENT, weight, 0.0))
+            if cut is None:
+                return
+            self._cuts.append(cut)
+            row = cut.coefficient[allowed]
+            used = np.flatnonzero(row)
+            solver.addRow(
+                -highspy.kHighsInf, cut.upper, used.size, used.astype(np.int32), row[used]
+            )
+
+    def _decide(
+        self, program: Program, choices: Choices, scale: float, gap: float, known: float
+    ) -> Decision:
+        """Decide the aggregate."""
         priced = np.ones(program.num_columns, dtype=bool)
         decision = decide(
             program, priced, self.watch, gap=gap * scale, guide=_guide(choices) * scale,

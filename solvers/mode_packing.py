@@ -1,9 +1,9 @@
-"""Nodes for chosen choices of jobs that have modes, or the cut that says there are none.
+"""Nodes for chosen choices of jobs that have modes.
 
 Jobs that keep what they have stay where they are; the others are pieces for what is left of the
 nodes. First best fit, largest pieces first. Where that fails, the packing program over node
-patterns (`pattern_master`): its relaxation either proves that the pieces do not pack, or is rounded
-by fixing patterns one after the other (a dive), the last nodes by a program of their own.
+patterns (`pattern_master`), whose relaxation is rounded by fixing patterns one after the other (a
+dive), the last nodes by a program of their own.
 """
 
 from collections.abc import Iterator
@@ -20,8 +20,13 @@ from goodalloc.formulations.mode_choices import (
     node_capacity,
     replica_demand,
 )
-from goodalloc.formulations.node_items import ANY_TYPE, Items, NodeClasses, node_classes
-from goodalloc.formulations.node_value import NodeValue
+from goodalloc.formulations.node_items import (
+    ANY_TYPE,
+    Items,
+    NodeClasses,
+    node_classes,
+    without_stays,
+)
 from goodalloc.formulations.program import ProgramBuilder
 from goodalloc.formulations.resource_grid import ResourceGrid
 from goodalloc.formulations.value_cut import type_codes
@@ -54,22 +59,6 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Packing:
-    """An allocation; or the value functions that prove there is none; or neither.
-
-    Attributes
-    ----------
-    allocation
-        With exactly the chosen choices.
-    proof
-        Prices whose cut the choices violate, as value functions by type of GPU.
-    """
-
-    allocation: Allocation | None = None
-    proof: dict[int, NodeValue] | None = None
-
-
-@dataclass(frozen=True)
 class ModePacker:
     """Packs choices of one instance.
 
@@ -85,20 +74,17 @@ class ModePacker:
     grid: ResourceGrid
     watch: Watch
 
-    def pack(self, taken: Choices) -> Packing:
-        """An allocation with these choices, one a job, or a proof that there is none."""
+    def pack(self, taken: Choices) -> Allocation | None:
+        """An allocation with these choices, one a job, or None where none was found."""
         left, open_ = self._left(taken)
-        proof = None
         for pieces in self._splits(taken, left):
             nodes = self._best_fit(pieces, left, open_)
             if nodes is None:
                 nodes = self._by_patterns(pieces, left, open_)
             allocation = None if nodes is None else self._allocation(taken, pieces, nodes)
             if allocation is not None:
-                return Packing(allocation)
-        if self.watch.limit is None:
-            proof = self._proof(taken, left, open_)
-        return Packing(proof=proof)
+                return allocation
+        return None
 
     def _left(self, taken: Choices) -> tuple[Indices, Flags]:
         """What the jobs that keep their placement leave of every node, and where a distributed
@@ -110,7 +96,7 @@ class ModePacker:
         left = node_capacity(instance)
         held = running[current.job[stays]] * current.replicas[stays][:, None]
         np.subtract.at(left, current.node[stays], held)
-        open_: Flags = np.ones(len(left), dtype=np.bool_)
+        open_ = np.full(len(left), True)
         if instance.rules.interference_avoidance:
             open_[current.node[stays & (current.job_nodes[current.job] > 1)]] = False
         return np.maximum(self.grid.at_most(left), 0), open_
@@ -199,7 +185,7 @@ class ModePacker:
         code = np.array([kind[1] for kind in kinds])
         units = np.array([kind[2] for kind in kinds]).reshape(len(kinds), -1)
         rows = np.flatnonzero(shared)
-        items = Items(
+        items = without_stays(
             code[~shared], units[~shared], code[shared], units[shared], rows,
             np.ones(rows.size), len(kinds),
         )  # fmt: skip
@@ -250,51 +236,6 @@ class ModePacker:
         spread = taken.job[taken.of(Kind.SEVERAL_NODES)]
         return None if (allocation.job_nodes[spread] < 2).any() else allocation
 
-    def _proof(self, taken: Choices, left: Indices, open_: Flags) -> dict[int, NodeValue] | None:
-        """Value functions that prove that the choices do not pack, if the relaxation does.
-
-        Distributed jobs are split at will: their replicas count, in pieces of any size.
-        """
-        instance, avoid = self.instance, self.instance.rules.interference_avoidance
-        codes = type_codes(instance)[0]
-        one, several = taken.of(Kind.ONE_NODE), taken.of(Kind.SEVERAL_NODES)
-        units = self.grid.at_least(choice_demand(instance, taken.where(one)))
-        each = self.grid.at_least(replica_demand(instance)[taken.mode[several]])
-        keys = np.column_stack([codes[taken.mode[one]], units])
-        kinds, counts = np.unique(keys, axis=0, return_counts=True)
-        spread_keys = np.column_stack([codes[taken.mode[several]], each])
-        spread_kinds, where = np.unique(spread_keys, axis=0, return_inverse=True)
-        spread_counts = np.bincount(where.reshape(-1), taken.replicas[several], len(spread_kinds))
-        demand = np.concatenate([counts, spread_counts]).astype(float)
-        weight = np.concatenate([kinds[:, 1], spread_kinds[:, 1]]).astype(float)
-        rows = demand.size
-        if avoid:
-            extras = [
-                (kind[0], *(kind[1:] * k), len(kinds) + s, k)
-                for s, kind in enumerate(spread_kinds)
-                for k in range(1, self._largest(kind[1:], left) + 1)
-            ]
-            table = np.array(extras, dtype=np.int64).reshape(len(extras), kinds.shape[1] + 2)
-            items = Items(
-                kinds[:, 0], kinds[:, 1:], table[:, 0], table[:, 1:-2], table[:, -2],
-                table[:, -1].astype(float), rows,
-            )  # fmt: skip
-        else:
-            both = np.concatenate([kinds, spread_kinds])
-            nothing = np.zeros((0, each.shape[1]), dtype=np.int64)
-            none = np.zeros(0, dtype=np.int64)
-            items = Items(both[:, 0], both[:, 1:], none, nothing, none, np.zeros(0), rows)
-        classes = node_classes(type_codes(instance)[1], left, open_)
-        master = PatternMaster(items, classes, self.grid.shape, np.maximum(weight, 1.0), self.watch)
-        packed = master.solve(demand, classes.count, bounded=False)
-        proved = PACKED < packed.unpacked < np.inf
-        return packed.values if proved else None
-
-    @staticmethod
-    def _largest(each: Indices, left: Indices) -> int:
-        """Most replicas of this demand on any node."""
-        return int(most_replicas(left.astype(float), each.astype(float)).max(initial=0))
-
 
 @dataclass
 class _Dive:
@@ -338,12 +279,9 @@ class _Dive:
 
     def _held(self, column: int) -> Indices:
         """What a pattern holds of every row."""
-        pattern, items = self.master.patterns[column], self.master.items
-        held = np.zeros(items.rows, dtype=np.int64)
-        plain = np.setdiff1d(np.arange(items.rows), items.extra_row)
-        held[plain] = pattern.count
-        if pattern.extra >= 0:
-            held[items.extra_row[pattern.extra]] += 1
+        pattern = self.master.patterns[column]
+        held = np.zeros(self.master.items.rows, dtype=np.int64)
+        held[pattern.rows] = np.rint(pattern.amounts).astype(np.int64)
         return held
 
     @staticmethod

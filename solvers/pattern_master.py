@@ -23,23 +23,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.node_items import ANY_TYPE, Items, NodeClasses
-from goodalloc.formulations.node_value import NodeValue, node_value
+from goodalloc.formulations.node_value import NodeValue, beside, node_value
 from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 #: Patterns join while they are worth this much more than their node.
-PRICED_OUT = 1e-9
+PRICED_OUT = 1e-7
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a node of a class holds: numbers of items, and an extra or -1."""
+    """What a node of a class holds: rows, and how much it adds to each."""
 
     node_class: int
-    count: Indices
-    extra: int
+    rows: Indices
+    amounts: Floats
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class PatternMaster:
             dual = np.array(solution.row_dual)
             price, rent = np.maximum(dual[:rows], 0.0), np.maximum(-dual[rows:], 0.0)
             values = self._values(price, most)
-            if not self._add_best(solver, values, rent, np.asarray(nodes)):
+            if not self._add_best(solver, values, price, rent, nodes):
                 unpacked = float(solver.getInfo().objective_function_value)
                 found = np.array(solution.col_value)[rows:]
                 return Packed(unpacked, found, price, values)
@@ -142,15 +142,9 @@ class PatternMaster:
                 rows + node_class, -highspy.kHighsInf, float(nodes[node_class])
             )
         for column, pattern in enumerate(self.patterns):
-            items = len(pattern.count)
-            fits = not bounded or bool((pattern.count <= demand[:items] + 1e-9).all())
-            fits &= not bounded or pattern.extra < 0 or self._extra_left(pattern.extra, demand)
+            fits = not bounded or bool((pattern.amounts <= demand[pattern.rows] + 1e-9).all())
             self._solver.changeColBounds(rows + column, 0.0, highspy.kHighsInf if fits else 0.0)
         return self._solver
-
-    def _extra_left(self, extra: int, demand: Floats) -> bool:
-        items = self.items
-        return bool(items.extra_amount[extra] <= demand[items.extra_row[extra]] + 1e-9)
 
     def _values(self, price: Floats, most: Indices | None) -> dict[int, NodeValue]:
         """The value functions of the types of GPU at these prices."""
@@ -165,37 +159,47 @@ class PatternMaster:
                 enough = items.extra_amount <= most[items.extra_row]
                 extra_worth = np.where(enough, extra_worth, 0.0)
             found[code] = node_value(
-                items.units, worth, self.shape, most=most, extra=items.extra_units,
-                extra_worth=extra_worth,
+                items.units, worth, self.shape, most=None if most is None else most[: worth.size],
+                extra=items.extra_units, extra_worth=extra_worth,
             )  # fmt: skip
         return found
 
     def _add_best(
-        self, solver: Any, values: dict[int, NodeValue], rent: Floats, nodes: Indices
-    ) -> bool:
+        self, solver: Any, values: dict[int, NodeValue], price: Floats, rent: Floats,
+        nodes: Indices,
+    ) -> bool:  # fmt: skip
         """Add the best pattern of every class that is worth more than its node."""
-        classes, added = self.classes, False
+        classes, items, added = self.classes, self.items, False
         for index in np.flatnonzero(nodes > 0).tolist():
             value, units = values[int(classes.code[index])], classes.units[index]
-            shared = bool(classes.open[index])
-            worth = float((value.shared if shared else value.alone)[tuple(units)])
+            stays = np.flatnonzero(items.stay_class == index)
+            alone, shared = stays[~items.stay_shared[stays]], stays[items.stay_shared[stays]]
+            if stays.size:
+                value = beside(
+                    value, items.stay_units[alone], price[items.stay_row[alone]],
+                    np.ones(alone.size, dtype=np.int64), items.stay_units[shared],
+                    price[items.stay_row[shared]],
+                )  # fmt: skip
+            open_ = bool(classes.open[index])
+            worth = float((value.shared if open_ else value.alone)[tuple(units)])
             if worth <= rent[index] + PRICED_OUT * max(1.0, worth):
                 continue
-            count, extra = value.pattern(units, shared=shared)
-            self.add(Pattern(index, count, extra), solver)
+            count, extra = value.pattern(units, shared=open_)
+            row_of = np.concatenate([np.arange(items.code.size), items.stay_row[alone]])
+            held = np.flatnonzero(count)
+            rows, amounts = row_of[held].tolist(), count[held].astype(float).tolist()
+            if extra >= 0:
+                further = extra - items.extra_row.size
+                row = items.extra_row[extra] if further < 0 else items.stay_row[shared[further]]
+                rows.append(int(row))
+                amounts.append(float(items.extra_amount[extra]) if further < 0 else 1.0)
+            self._add(Pattern(index, np.array(rows), np.array(amounts)), solver)
             added = True
         return added
 
-    def add(self, pattern: Pattern, solver: Any) -> None:
+    def _add(self, pattern: Pattern, solver: Any) -> None:
         """Add a pattern as a column."""
-        items = self.items
-        held = np.flatnonzero(pattern.count)
-        rows, amounts = held.tolist(), pattern.count[held].astype(float).tolist()
-        if pattern.extra >= 0:
-            rows.append(int(items.extra_row[pattern.extra]))
-            amounts.append(float(items.extra_amount[pattern.extra]))
-        rows.append(items.rows + pattern.node_class)
-        amounts.append(1.0)
-        index = np.array(rows, dtype=np.int32)
-        solver.addCol(0.0, 0.0, highspy.kHighsInf, index.size, index, np.array(amounts))
+        index = np.append(pattern.rows, self.items.rows + pattern.node_class).astype(np.int32)
+        value = np.append(pattern.amounts, 1.0)
+        solver.addCol(0.0, 0.0, highspy.kHighsInf, index.size, index, value)
         self.patterns.append(pattern)
