@@ -10,6 +10,7 @@ beside the bound.
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import highspy
 import numpy as np
@@ -28,11 +29,13 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utilities
 from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time, run_mixed_integer
 from goodalloc.solvers.mode_packing import ModePacker
+from goodalloc.solvers.mode_repair import ModeRepair
 from goodalloc.solvers.oracle import Reply, Request, within
 from goodalloc.solvers.packing_cut import CutFinder
 from goodalloc.solvers.price_and_core import Decision, decide
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 #: Times the aggregate is solved again with more cuts, for one request, …
@@ -72,6 +75,10 @@ class ModeOracle:
     def __post_init__(self) -> None:
         self._grid = resource_grid(self.instance)
 
+    @cached_property
+    def _finder(self) -> CutFinder:
+        return CutFinder(self.instance, self.choices, self._grid, self.watch)
+
     def __call__(self, request: Request) -> Reply:
         """Minimise the request's cost."""
         try:
@@ -94,27 +101,45 @@ class ModeOracle:
             for row in request.limits
         )
         known, bound = self._cost_of_start(request), -math.inf
+        best, best_cost = request.start, known
         packer = ModePacker(self.instance, self._grid, self.watch)
-        finder = CutFinder(self.instance, self.choices, self._grid, self.watch)
         for _ in range(MOST_ROUNDS):
             program = self._program(choices, allowed, cost * scale, limits)
-            decision = self._decide(program, choices, scale, gap, known)
+            decision = self._decide(program, choices, scale, gap, best_cost)
             bound = max(bound, decision.bound / scale)
-            if known - bound <= gap:
-                return Reply(request.start, bound)
+            if best_cost - bound <= gap:
+                return Reply(best, bound)
             if decision.values is None:
-                return Reply(None, bound)
+                return Reply(best if self.watch.limit is not None else None, bound)
             taken = np.flatnonzero(allowed)[decision.values > 0.5]
             allocation = packer.pack(self.choices.where(taken))
-            if allocation is not None or self.watch.limit is not None:
+            if allocation is not None:
                 return Reply(allocation, bound)
-            cut = finder.find(np.bincount(taken, minlength=len(self.choices)).astype(float))
+            if not limits:
+                found, spent = self._mend(packer, request, allowed, decision, taken, bound + gap)
+                if found is not None and spent < best_cost:
+                    best, best_cost = found, spent
+                if best_cost - bound <= gap:
+                    return Reply(best, bound)
+            if self.watch.limit is not None:
+                return Reply(best, bound)
+            cut = self._finder.find(np.bincount(taken, minlength=len(self.choices)).astype(float))
             if cut is None:
                 break
             self._cuts.append(cut)
-            self._tighten(finder, allowed, self._program(choices, allowed, cost * scale, limits))
-        allocation, found = self._solve_by_node(choices, cost * scale, limits, gap * scale)
-        return Reply(allocation, max(bound, found / scale))
+            self._tighten(allowed, self._program(choices, allowed, cost * scale, limits))
+        allocation, limit = self._solve_by_node(choices, cost * scale, limits, gap * scale)
+        return Reply(best if allocation is None else allocation, max(bound, limit / scale))
+
+    def _mend(
+        self, packer: ModePacker, request: Request, allowed: Flags, decision: Decision,
+        taken: Indices, enough: float,
+    ) -> tuple[Allocation | None, float]:  # fmt: skip
+        """An allocation near choices that do not pack, and its cost."""
+        merit = np.full(len(self.choices), np.inf)
+        merit[allowed] = decision.reduced
+        cost = np.asarray(request.cost(self.choices.utility), dtype=float)
+        return ModeRepair(packer, self.choices, cost, merit).mend(taken, enough)
 
     def _program(
         self, choices: Choices, allowed: Flags, cost: Floats, limits: tuple[Limit, ...]
@@ -126,7 +151,7 @@ class ModeOracle:
         self.build_seconds += self.watch.seconds - begin
         return program
 
-    def _tighten(self, finder: CutFinder, allowed: Flags, program: Program) -> None:
+    def _tighten(self, allowed: Flags, program: Program) -> None:
         """Add cuts that the relaxation of the aggregate violates, until it packs in parts."""
         solver = new_solver(presolve="off", solver="simplex")
         solver.passModel(program.highs_model(relaxed=True))
@@ -137,7 +162,7 @@ class ModeOracle:
                 return
             weight = np.zeros(len(self.choices))
             weight[allowed] = solver.getSolution().col_value
-            cut = finder.find(np.where(weight > PRESENT, weight, 0.0))
+            cut = self._finder.find(np.where(weight > PRESENT, weight, 0.0))
             if cut is None:
                 return
             self._cuts.append(cut)

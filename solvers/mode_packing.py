@@ -76,17 +76,17 @@ class ModePacker:
 
     def pack(self, taken: Choices) -> Allocation | None:
         """An allocation with these choices, one a job, or None where none was found."""
-        left, open_ = self._left(taken)
-        for pieces in self._splits(taken, left):
-            nodes = self._best_fit(pieces, left, open_)
-            if nodes is None:
+        left, open_ = self.left(taken)
+        for pieces in self.splits(taken, left):
+            nodes: list[int] | None = self.best_fit(pieces, left, open_)
+            if nodes is not None and -1 in nodes:
                 nodes = self._by_patterns(pieces, left, open_)
-            allocation = None if nodes is None else self._allocation(taken, pieces, nodes)
+            allocation = None if nodes is None else self.allocation(taken, pieces, nodes)
             if allocation is not None:
                 return allocation
         return None
 
-    def _left(self, taken: Choices) -> tuple[Indices, Flags]:
+    def left(self, taken: Choices) -> tuple[Indices, Flags]:
         """What the jobs that keep their placement leave of every node, and where a distributed
         job may still go."""
         instance, current = self.instance, self.instance.current
@@ -96,12 +96,12 @@ class ModePacker:
         left = node_capacity(instance)
         held = running[current.job[stays]] * current.replicas[stays][:, None]
         np.subtract.at(left, current.node[stays], held)
-        open_ = np.full(len(left), True)
+        open_: NDArray[np.bool_] = np.full(len(left), True)
         if instance.rules.interference_avoidance:
             open_[current.node[stays & (current.job_nodes[current.job] > 1)]] = False
         return np.maximum(self.grid.at_most(left), 0), open_
 
-    def _splits(self, taken: Choices, left: Indices) -> Iterator[list[Piece]]:
+    def splits(self, taken: Choices, left: Indices) -> Iterator[list[Piece]]:
         """The pieces of all jobs; distributed jobs on as few full nodes as can be, then evenly."""
         whole = self._whole_pieces(taken)
         several = taken.of(Kind.SEVERAL_NODES)
@@ -144,8 +144,8 @@ class ModePacker:
         units: list[int] = self.grid.at_least(demand * size).tolist()
         return units
 
-    def _best_fit(self, pieces: list[Piece], left: Indices, open_: Flags) -> list[int] | None:
-        """A node for every piece: the fullest on which it fits, largest pieces first."""
+    def best_fit(self, pieces: list[Piece], left: Indices, open_: Flags) -> list[int]:
+        """A node for every piece, -1 where none fits: the fullest one, largest pieces first."""
         left, open_ = left.copy(), open_.copy()
         node_code = type_codes(self.instance)[1]
         avoid = self.instance.rules.interference_avoidance
@@ -165,7 +165,7 @@ class ModePacker:
                 fits[list(used.get(piece.job, ()))] = False
             candidates = np.flatnonzero(fits)
             if not candidates.size:
-                return None
+                continue
             rest = ((left[candidates] - piece.units) / size).sum(axis=1)
             node = int(candidates[np.argmin(rest)])
             left[node] -= piece.units
@@ -218,7 +218,7 @@ class ModePacker:
                     nodes[waiting[kind].pop(0)] = node
         return nodes
 
-    def _allocation(
+    def allocation(
         self, taken: Choices, pieces: list[Piece], nodes: list[int]
     ) -> Allocation | None:
         """The allocation; None where a distributed job came to sit on one node."""

@@ -5,7 +5,7 @@ node are items, distributed jobs are split at will and count by their replicas, 
 is an item of its own nodes. Where something stays unpacked, the prices give a cut (`value_cut`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,13 @@ from goodalloc.formulations.mode_choices import (
 )
 from goodalloc.formulations.node_items import Items, NodeClasses, node_classes
 from goodalloc.formulations.resource_grid import ResourceGrid
-from goodalloc.formulations.value_cut import Cut, CutMaker, held_amounts, type_codes
+from goodalloc.formulations.value_cut import (
+    Cut,
+    CutMaker,
+    held_amounts,
+    keep_choices,
+    type_codes,
+)
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_master import PatternMaster
@@ -33,9 +39,12 @@ PACKED = 1e-6
 VIOLATED = 1e-7
 
 
-@dataclass(frozen=True)
+@dataclass
 class CutFinder:
     """Finds cuts over the choices of an instance.
+
+    One packing program serves all calls: its rows are what any choice may put on a node, and what
+    it has learnt of good patterns and prices for one set of choices it uses for the next.
 
     Parameters
     ----------
@@ -49,6 +58,15 @@ class CutFinder:
     choices: Choices
     grid: ResourceGrid
     watch: Watch
+    _rows: "_Rows" = field(init=False)
+    _master: PatternMaster = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rows = _rows(self.instance, self.choices, self.grid)
+        items = self._rows.items
+        size = np.ones(items.rows)
+        size[: items.code.size] = np.maximum(items.units[:, 0], 1)
+        self._master = PatternMaster(items, self._rows.classes, self.grid.shape, size, self.watch)
 
     def find(self, weight: Floats) -> Cut | None:
         """A cut that these weights of the choices violate, or None where they can be packed.
@@ -58,79 +76,89 @@ class CutFinder:
         weight
             How much of every choice is taken, one in all of every job; shape (choices,).
         """
-        used = np.flatnonzero(weight > 0)
-        taken, share = self.choices.where(used), weight[used]
-        classes = self._classes(taken)
-        items, demand, entries = self._items(taken, share, classes)
-        size = np.ones(items.rows)
-        size[: items.code.size] = np.maximum(items.units[:, 0], 1)
-        master = PatternMaster(items, classes, self.grid.shape, size, self.watch)
-        packed = master.solve(demand, classes.count, bounded=False)
+        rows, items = self._rows, self._rows.items
+        demand = np.zeros(items.rows)
+        np.add.at(demand, rows.row[rows.placed], rows.amount * weight[rows.placed])
+        demand[items.stay_row] = weight[rows.keep]
+        packed = self._master.solve(demand, rows.classes.count, bounded=False)
         if not PACKED < packed.unpacked < np.inf:
             return None
         stay = np.zeros(self.instance.current.job.size)
-        stay[entries] = packed.price[items.stay_row]
+        stay[rows.entry] = packed.price[items.stay_row]
         cut = CutMaker(self.instance, self.choices, self.grid).cut(packed.values, stay)
         violated = float(cut.coefficient @ weight) > cut.upper * (1 + VIOLATED)
         return cut if violated else None
 
-    def _classes(self, taken: Choices) -> NodeClasses:
-        """The nodes, empty; those on which a job keeps something have a class of their own."""
-        instance, current = self.instance, self.instance.current
-        capacity = self.grid.at_most(node_capacity(instance))
-        single = np.zeros(len(capacity), dtype=bool)
-        single[current.node[np.isin(current.job, taken.job[taken.of(Kind.KEEP)])]] = True
-        open_ = np.ones(len(capacity), dtype=bool)
-        return node_classes(type_codes(instance)[1], capacity, open_, single)
 
-    def _items(
-        self, taken: Choices, share: Floats, classes: NodeClasses
-    ) -> tuple[Items, Floats, Indices]:
-        """The items, how much of every row there is, and the entries that the stays are."""
-        instance, avoid = self.instance, self.instance.rules.interference_avoidance
-        codes = type_codes(instance)[0]
-        one, several = taken.of(Kind.ONE_NODE), taken.of(Kind.SEVERAL_NODES)
-        units = self.grid.at_least(choice_demand(instance, taken.where(one)))
-        kinds, counts = _grouped(codes[taken.mode[one]], units, share[one])
-        each = self.grid.at_least(replica_demand(instance)[taken.mode[several]])
-        replicas = share[several] * taken.replicas[several]
-        spread, amounts = _grouped(codes[taken.mode[several]], each, replicas)
-        current = instance.current
-        kept = np.zeros(instance.num_jobs)
-        keep = taken.of(Kind.KEEP)
-        kept[taken.job[keep]] = share[keep]
-        entries = np.flatnonzero(kept[current.job] > 0)
-        stay_shared = (current.job_nodes[current.job[entries]] > 1) & avoid
-        first = len(kinds) + len(spread)
-        demand = np.concatenate([counts, amounts, kept[current.job[entries]]])
-        stays = (
-            classes.node_class[current.node[entries]],
-            self.grid.at_least(held_amounts(instance)[entries]),
-            first + np.arange(entries.size), stay_shared,
-        )  # fmt: skip
-        if not avoid:  # a distributed piece is then like any other
-            kinds, spread = np.concatenate([kinds, spread]), spread[:0]
-        extra = self._extras(spread, len(kinds))
-        items = Items(
-            kinds[:, 0], kinds[:, 1:], extra[:, 0], extra[:, 1:-2], extra[:, -2],
-            extra[:, -1].astype(float), demand.size, *stays,
-        )  # fmt: skip
-        return items, demand, entries
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of the packing program of all choices.
 
-    def _extras(self, spread: Indices, first: int) -> Indices:
-        """Every piece that a distributed job may put on a node: code, demand, row, replicas."""
-        capacity = self.grid.at_most(node_capacity(self.instance)).astype(float)
-        rows = [
-            (kind[0], *(kind[1:] * replicas), first + index, replicas)
-            for index, kind in enumerate(spread)
-            for replicas in range(1, 1 + int(most_replicas(capacity, kind[1:]).max()))
-        ]
-        return np.array(rows, dtype=np.int64).reshape(len(rows), capacity.shape[1] + 3)
+    Parameters
+    ----------
+    items, classes
+        What may be packed where; nodes on which a job may keep something have their own class.
+    placed, row, amount
+        The choices anew; the row of every choice (-1 for others), what a placed one adds to it.
+    entry, keep
+        What every stay is: an entry of the current allocation, and the choice to keep it.
+    """
+
+    items: Items
+    classes: NodeClasses
+    placed: Indices
+    row: Indices
+    amount: Floats
+    entry: Indices
+    keep: Indices
 
 
-def _grouped(code: Indices, units: Indices, weight: Floats) -> tuple[Indices, Floats]:
-    """Distinct pairs of code and demand, and the total weight of each."""
-    keys = np.column_stack([code, units])
-    kinds, where = np.unique(keys, axis=0, return_inverse=True)
-    total = np.bincount(where.reshape(-1), weight, len(kinds))
-    return kinds, np.asarray(total, dtype=np.float64)
+def _rows(instance: Instance, choices: Choices, grid: ResourceGrid) -> _Rows:
+    """Rows for pieces on one node, for the replicas of distributed jobs, for what may be kept."""
+    current, codes = instance.current, type_codes(instance)[0]
+    one, several = choices.of(Kind.ONE_NODE), choices.of(Kind.SEVERAL_NODES)
+    units = grid.at_least(choice_demand(instance, choices.where(one)))
+    each = grid.at_least(replica_demand(instance)[choices.mode[several]])
+    kinds, one_row = _distinct(codes[choices.mode[one]], units)
+    spread, several_row = _distinct(codes[choices.mode[several]], each)
+    row = np.full(len(choices), -1)
+    row[one], row[several] = one_row, len(kinds) + several_row
+    amount = np.ones(len(choices))
+    amount[several] = choices.replicas[several]
+    keep_of = keep_choices(instance, choices)
+    entry = np.flatnonzero(keep_of[current.job] >= 0)
+    first = len(kinds) + len(spread)
+    capacity = grid.at_most(node_capacity(instance))
+    single = np.zeros(len(capacity), dtype=bool)
+    single[current.node[entry]] = True
+    classes = node_classes(
+        type_codes(instance)[1], capacity, np.ones(len(capacity), dtype=bool), single
+    )
+    avoid = instance.rules.interference_avoidance
+    if not avoid:  # a distributed piece is then like any other
+        kinds, spread = np.concatenate([kinds, spread]), spread[:0]
+    extra = _extras(spread, capacity.astype(float), len(kinds))
+    items = Items(
+        kinds[:, 0], kinds[:, 1:], extra[:, 0], extra[:, 1:-2], extra[:, -2],
+        extra[:, -1].astype(float), first + entry.size,
+        classes.node_class[current.node[entry]], grid.at_least(held_amounts(instance)[entry]),
+        first + np.arange(entry.size), (current.job_nodes[current.job[entry]] > 1) & avoid,
+    )  # fmt: skip
+    placed = np.flatnonzero(row >= 0)
+    return _Rows(items, classes, placed, row, amount[placed], entry, keep_of[current.job[entry]])
+
+
+def _distinct(code: Indices, units: Indices) -> tuple[Indices, Indices]:
+    """Distinct pairs of code and demand, and which of them each is."""
+    kinds, where = np.unique(np.column_stack([code, units]), axis=0, return_inverse=True)
+    return kinds, where.reshape(-1)
+
+
+def _extras(spread: Indices, capacity: Floats, first: int) -> Indices:
+    """Every piece that a distributed job may put on a node: code, demand, row, replicas."""
+    rows = [
+        (kind[0], *(kind[1:] * replicas), first + index, replicas)
+        for index, kind in enumerate(spread)
+        for replicas in range(1, 1 + int(most_replicas(capacity, kind[1:]).max()))
+    ]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), capacity.shape[1] + 3)

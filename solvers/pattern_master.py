@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.node_items import ANY_TYPE, Items, NodeClasses
-from goodalloc.formulations.node_value import NodeValue, beside, node_value
+from goodalloc.formulations.node_value import NOTHING, NodeValue, beside, node_value
 from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time
 
 Floats = NDArray[np.float64]
@@ -87,6 +87,11 @@ class PatternMaster:
     watch: Watch
     patterns: list[Pattern] = field(default_factory=list)
     _solver: Any = None
+    _stays: list[Indices] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        groups = [np.flatnonzero(self.items.stay_class == i) for i in range(len(self.classes.code))]
+        self._stays = groups
 
     def solve(self, demand: Floats, nodes: Indices, *, bounded: bool) -> Packed:
         """Solve (1).
@@ -135,14 +140,12 @@ class PatternMaster:
                     float(self.weight[row]), 0.0, highspy.kHighsInf, 1, index, value
                 )
             return self._solver
-        for row in range(rows):
-            self._solver.changeRowBounds(row, float(demand[row]), highspy.kHighsInf)
-        for node_class in range(classes):
-            self._solver.changeRowBounds(
-                rows + node_class, -highspy.kHighsInf, float(nodes[node_class])
-            )
-        for column, pattern in enumerate(self.patterns):
-            fits = not bounded or bool((pattern.amounts <= demand[pattern.rows] + 1e-9).all())
+        lower = np.concatenate([demand, np.full(classes, -highspy.kHighsInf)])
+        upper = np.concatenate([np.full(rows, highspy.kHighsInf), nodes.astype(float)])
+        everything = np.arange(rows + classes, dtype=np.int32)
+        self._solver.changeRowsBounds(everything.size, everything, lower, upper)
+        for column, pattern in enumerate(self.patterns if bounded else ()):
+            fits = bool((pattern.amounts <= demand[pattern.rows] + 1e-9).all())
             self._solver.changeColBounds(rows + column, 0.0, highspy.kHighsInf if fits else 0.0)
         return self._solver
 
@@ -172,7 +175,8 @@ class PatternMaster:
         classes, items, added = self.classes, self.items, False
         for index in np.flatnonzero(nodes > 0).tolist():
             value, units = values[int(classes.code[index])], classes.units[index]
-            stays = np.flatnonzero(items.stay_class == index)
+            stays = self._stays[index]
+            stays = stays[price[items.stay_row[stays]] > NOTHING]
             alone, shared = stays[~items.stay_shared[stays]], stays[items.stay_shared[stays]]
             if stays.size:
                 value = beside(

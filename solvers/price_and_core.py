@@ -43,6 +43,8 @@ class Decision:
         The best solution and what is proved.
     nodes, core
         Simplex iterations and nodes, and the columns of the last core.
+    reduced
+        Reduced costs of all columns in the relaxation, or None without it.
     """
 
     values: Floats | None
@@ -50,6 +52,7 @@ class Decision:
     bound: float
     nodes: int = 0
     core: int = 0
+    reduced: Floats | None = None
 
 
 def decide(
@@ -89,10 +92,10 @@ def decide(
     reduced = program.reduced_costs(relaxation.duals)
     fractional = np.abs(relaxation.values - np.rint(relaxation.values)) > INTEGRAL
     if not fractional[program.integer].any():
-        return Decision(np.rint(relaxation.values), bound, bound, nodes)
+        return Decision(np.rint(relaxation.values), bound, bound, nodes, reduced=reduced)
     delta = FIRST_CORE * gap
     best = _keep_ones(program, reduced <= delta, relaxation.values, watch, gap)
-    best = replace(best, bound=bound, nodes=nodes + best.nodes)
+    best = replace(best, bound=bound, nodes=nodes + best.nodes, reduced=reduced)
     nodes = best.nodes
     if best.objective - bound <= gap:
         return best
