@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 def build_aggregate(
     instance: Instance, choices: Choices, cost: Floats, *, limits: Sequence[Limit] = (),
-    cuts: Sequence[Cut] = (),
+    cuts: Sequence[Cut] = (), spare: float = 0.0,
 ) -> Program:  # fmt: skip
     """Build (1); its columns are the choices.
 
@@ -45,27 +45,33 @@ def build_aggregate(
         Additional rows: weights of the choices and an upper bound.
     cuts
         Cuts over these choices.
+    spare
+        Share of every capacity, and of every cut's, to leave unused: what is chosen then packs more
+        easily, and is a little worse.
     """
+    used = 1.0 - spare
     builder = ProgramBuilder()
     x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0, label=choices.label)
     jobs = builder.add_rows("one_choice", instance.num_jobs, lower=1.0, upper=1.0)
     builder.add_entries(jobs[choices.job], x, 1.0)
-    _add_capacity(builder, instance, choices)
+    _add_capacity(builder, instance, choices, used)
     if instance.rules.interference_avoidance:
         _add_interference(builder, instance, choices)
-    for name, rows in (("limit", limits), ("cut", [(c.coefficient, c.upper) for c in cuts])):
+    for name, rows in (("limit", limits), ("cut", [(c.coefficient, c.upper * used) for c in cuts])):
         indices = builder.add_rows(name, len(rows), upper=[most for _, most in rows])
         for row, (weights, _) in zip(indices, rows, strict=True):
-            used = np.flatnonzero(weights)
-            builder.add_entries(row, x[used], weights[used])
+            wanted = np.flatnonzero(weights)
+            builder.add_entries(row, x[wanted], weights[wanted])
     return builder.build()
 
 
-def _add_capacity(builder: ProgramBuilder, instance: Instance, choices: Choices) -> None:
+def _add_capacity(
+    builder: ProgramBuilder, instance: Instance, choices: Choices, used: float
+) -> None:
     """What there is of every resource, in shares of the largest node: by type and in all."""
     capacity, demand = node_capacity(instance), choice_demand(instance, choices)
     size = np.maximum(capacity.max(axis=0), 1e-300)
-    demand, capacity = demand / size, capacity / size
+    demand, capacity = demand / size, capacity / size * used
     wanted = np.flatnonzero(demand.any(axis=0))
     total = builder.add_rows("capacity", wanted.size, upper=capacity.sum(axis=0)[wanted])
     builder.add_entries(total, np.arange(len(choices))[:, None], demand[:, wanted])

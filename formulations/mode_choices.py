@@ -109,7 +109,7 @@ def _dominated(instance: Instance, choices: Choices, demand: Floats) -> Flags:
     Of two that beat each other the first stays.
     """
     placed = (choices.kind == Kind.ONE_NODE) | (choices.kind == Kind.SEVERAL_NODES)
-    out = placed & (choices.utility <= instance.rules.floor)
+    out: Flags = np.asarray(placed & (choices.utility <= instance.rules.floor))
     types = np.array([mode.gpu_type for mode in instance.modes])
     piece, total = _smallest_piece(instance, choices, demand), choice_demand(instance, choices)
     bounds = np.searchsorted(choices.job, np.arange(instance.num_jobs + 1))

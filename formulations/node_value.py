@@ -49,9 +49,8 @@ class NodeValue:
 
     Parameters
     ----------
-    alone, shared
-        *f* and *g*, each of the shape of the grid; the same array where nothing is distributed or
-        distributed pieces are ordinary ones.
+    alone
+        *f*, of the shape of the grid.
     stages
         *f* after every bundle of pieces, for reading off what it holds.
     bundle
@@ -63,24 +62,39 @@ class NodeValue:
     """
 
     alone: Floats
-    shared: Floats
     stages: tuple[Floats, ...]
     bundle: Indices
     size: Indices
     extra: Indices
     extra_worth: Floats
 
-    def pattern(self, capacity: Indices, *, shared: bool) -> tuple[Indices, int]:
-        """What a node of this capacity holds at its best: numbers of pieces, and which one of the
-        distributed pieces (-1 for none)."""
-        left, which = capacity.copy(), -1
-        if shared and self.extra.size:
-            best = float(self.shared[tuple(left)])
-            if best > self.alone[tuple(left)] + NOTHING:
-                fits = np.flatnonzero((self.extra <= left).all(axis=1))
-                rest = self.alone[tuple((left - self.extra[fits]).T)]
-                which = int(fits[np.argmax(self.extra_worth[fits] + rest)])
-                left = left - self.extra[which]
+    def shared(self, capacity: Indices) -> Floats:
+        """*g* at some capacities, shape (capacities, resources); minus infinity off the grid."""
+        inside = ((capacity >= 0) & (capacity < np.array(self.alone.shape))).all(axis=1)
+        found = np.full(len(capacity), -np.inf)
+        found[inside] = self.alone[tuple(capacity[inside].T)]
+        for index in np.flatnonzero(self.extra_worth > NOTHING).tolist():
+            left = capacity - self.extra[index]
+            fits = inside & (left >= 0).all(axis=1)
+            worth = self.extra_worth[index] + self.alone[tuple(left[fits].T)]
+            found[fits] = np.maximum(found[fits], worth)
+        return found
+
+    def best_extra(self, capacity: Indices) -> tuple[float, int]:
+        """*g* at one capacity, and the distributed piece that the node holds then, or -1."""
+        best = float(self.alone[tuple(capacity)])
+        fits = np.flatnonzero((self.extra_worth > NOTHING) & (self.extra <= capacity).all(axis=1))
+        if not fits.size:
+            return best, -1
+        worth = self.extra_worth[fits] + self.alone[tuple((capacity - self.extra[fits]).T)]
+        first = int(np.argmax(worth))
+        if worth[first] <= best + NOTHING:
+            return best, -1
+        return float(worth[first]), int(fits[first])
+
+    def pattern(self, capacity: Indices) -> Indices:
+        """What a node of this capacity holds at its best, by (1): numbers of pieces."""
+        left = capacity.copy()
         count = np.zeros(len(self.size), dtype=np.int64)
         for stage in range(len(self.bundle) - 1, -1, -1):
             cell = tuple(left)
@@ -88,7 +102,7 @@ class NodeValue:
                 piece, number = self.bundle[stage]
                 count[piece] += number
                 left = left - number * self.size[piece]
-        return count, which
+        return count
 
 
 def node_value(
@@ -111,7 +125,7 @@ def node_value(
     table = np.zeros(shape)
     nothing = np.zeros((0, len(shape)), dtype=np.int64)
     empty = NodeValue(
-        table, table, (table,), np.zeros((0, 2), dtype=np.int64), nothing, nothing, np.zeros(0)
+        table, (table,), np.zeros((0, 2), dtype=np.int64), nothing, nothing, np.zeros(0)
     )
     if most is None:
         most = np.full(len(size), max(shape))
@@ -143,13 +157,8 @@ def beside(
     if extra is not None and extra_worth is not None:
         extras = np.concatenate([extras, extra])
         worths = np.concatenate([worths, extra_worth])
-    shared = best
-    for index in np.flatnonzero(worths > NOTHING).tolist():
-        units = extras[index].tolist()
-        if all(u < top for u, top in zip(units, shape, strict=True)):
-            shared = np.maximum(shared, _with(best, units, float(worths[index])))
     return NodeValue(
-        best, shared, tuple(stages), np.array(bundles, dtype=np.int64).reshape(-1, 2),
+        best, tuple(stages), np.array(bundles, dtype=np.int64).reshape(-1, 2),
         np.concatenate([value.size, size]), extras, worths,
     )  # fmt: skip
 

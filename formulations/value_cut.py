@@ -120,7 +120,7 @@ class CutMaker:
                     value, held[alone], stay[alone], np.ones(alone.size, dtype=np.int64),
                     held[spread], stay[spread],
                 )  # fmt: skip
-            total += float(value.shared[tuple(units[node])])
+            total += value.best_extra(units[node])[0]
         return total
 
     def _placed(self, values: Mapping[int, NodeValue]) -> Floats:
@@ -132,8 +132,12 @@ class CutMaker:
         units = grid.at_most(choice_demand(instance, choices.where(one)))
         for kind in np.unique(code[one]).tolist():
             rows = np.flatnonzero(code[one] == kind)
-            tables = [v.alone for c, v in values.items() if kind in (ANY_TYPE, c)]
-            coefficient[one[rows]] = _least(tables, units[rows])
+            served = [
+                _at(value.alone, units[rows])
+                for c, value in values.items()
+                if kind in (ANY_TYPE, c)
+            ]
+            coefficient[one[rows]] = _least(served)
         several = choices.of(Kind.SEVERAL_NODES)
         for mode in np.unique(choices.mode[several]).tolist():
             rows = several[choices.mode[several] == mode]
@@ -148,9 +152,10 @@ class CutMaker:
         nodes = instance.mode_nodes[mode]
         largest = int(most_replicas(node_capacity(instance)[nodes], demand).max())
         code = int(type_codes(instance)[0][mode])
-        tables = [v.shared for c, v in values.items() if code in (ANY_TYPE, c)]
         sizes = np.arange(1, min(largest, most) + 1)
-        piece = _least(tables, self.grid.at_most(demand[None] * sizes[:, None]))
+        units = self.grid.at_most(demand[None] * sizes[:, None])
+        served = [value.shared(units) for c, value in values.items() if code in (ANY_TYPE, c)]
+        piece = _least(served)
         total = np.full(most + 1, np.inf)
         total[0], least = 0.0, np.full(most + 1, np.inf)
         for number in range(1, min(instance.rules.max_nodes_per_job, int(nodes.sum()), most) + 1):
@@ -163,12 +168,18 @@ class CutMaker:
         return np.where(np.isfinite(least), least, 0.0)
 
 
-def _least(tables: list[Floats], units: Indices) -> Floats:
-    """The least of some tables at these cells, those too small to hold them left out."""
-    found = np.full(len(units), np.inf)
-    for table in tables:
-        fits = (units < np.array(table.shape)).all(axis=1)
-        found[fits] = np.minimum(found[fits], table[tuple(units[fits].T)])
+def _at(table: Floats, units: Indices) -> Floats:
+    """A table at these cells; minus infinity off it."""
+    inside = (units < np.array(table.shape)).all(axis=1)
+    found = np.full(len(units), -np.inf)
+    found[inside] = table[tuple(units[inside].T)]
+    return found
+
+
+def _least(served: list[Floats]) -> Floats:
+    """The least over the types of GPU that can hold it; 0 where none can."""
+    found = np.stack(served)
+    found = np.where(np.isfinite(found), found, np.inf).min(axis=0)
     return np.where(np.isfinite(found), found, 0.0)
 
 

@@ -9,7 +9,7 @@ beside the bound.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import highspy
@@ -29,7 +29,6 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utilities
 from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time, run_mixed_integer
 from goodalloc.solvers.mode_packing import ModePacker
-from goodalloc.solvers.mode_repair import ModeRepair
 from goodalloc.solvers.oracle import Reply, Request, within
 from goodalloc.solvers.packing_cut import CutFinder
 from goodalloc.solvers.price_and_core import Decision, decide
@@ -42,6 +41,8 @@ Flags = NDArray[np.bool_]
 MOST_ROUNDS = 50
 #: … and its relaxation before each.
 MOST_TIGHTENINGS = 20
+#: Shares of everything that are left unused, one after the other, until what is chosen packs.
+SPARE = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 0.75, 0.9)
 #: Weights of the relaxation below this are none.
 PRESENT = 1e-9
 #: Largest node-indexed program, in columns, that is tried where cuts are not enough.
@@ -76,6 +77,10 @@ class ModeOracle:
         self._grid = resource_grid(self.instance)
 
     @cached_property
+    def _packer(self) -> ModePacker:
+        return ModePacker(self.instance, self._grid, self.watch)
+
+    @cached_property
     def _finder(self) -> CutFinder:
         return CutFinder(self.instance, self.choices, self._grid, self.watch)
 
@@ -91,95 +96,91 @@ class ModeOracle:
         allowed = ~request.forbidden(self.choices.utility)
         if np.bincount(self.choices.job[allowed], minlength=self.instance.num_jobs).min() == 0:
             return Reply(None, math.inf)
-        choices = self.choices.where(allowed)
-        cost = np.asarray(request.cost(choices.utility), dtype=float)
-        gap = max(request.gap, 1e-12)
-        scale = max(GAP_IN_PROGRAM / gap, 1.0)
-        scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
-        limits = tuple(
-            ((choices.utility < row.below).astype(np.float64), float(row.jobs))
-            for row in request.limits
-        )
-        known, bound = self._cost_of_start(request), -math.inf
-        best, best_cost = request.start, known
-        packer = ModePacker(self.instance, self._grid, self.watch)
+        task = _Task.of(request, self.choices, allowed)
+        bound, best, best_cost = -math.inf, request.start, self._cost_of_start(request)
         for _ in range(MOST_ROUNDS):
-            program = self._program(choices, allowed, cost * scale, limits)
-            decision = self._decide(program, choices, scale, gap, best_cost)
-            bound = max(bound, decision.bound / scale)
-            if best_cost - bound <= gap:
+            decision = self._decide(task, best_cost)
+            bound = max(bound, decision.bound / task.scale)
+            if best_cost - bound <= task.gap:
                 return Reply(best, bound)
             if decision.values is None:
                 return Reply(best if self.watch.limit is not None else None, bound)
-            taken = np.flatnonzero(allowed)[decision.values > 0.5]
-            allocation = packer.pack(self.choices.where(taken))
+            taken = task.taken(decision.values)
+            allocation = self._packer.pack(self.choices.where(taken))
             if allocation is not None:
                 return Reply(allocation, bound)
-            if not limits:
-                found, spent = self._mend(packer, request, allowed, decision, taken, bound + gap)
-                if found is not None and spent < best_cost:
-                    best, best_cost = found, spent
-                if best_cost - bound <= gap:
-                    return Reply(best, bound)
-            if self.watch.limit is not None:
-                return Reply(best, bound)
             cut = self._finder.find(np.bincount(taken, minlength=len(self.choices)).astype(float))
-            if cut is None:
+            if cut is not None:
+                self._cuts.append(cut)
+                self._tighten(task)
+            if cut is None or self.watch.limit is not None:
                 break
-            self._cuts.append(cut)
-            self._tighten(allowed, self._program(choices, allowed, cost * scale, limits))
-        allocation, limit = self._solve_by_node(choices, cost * scale, limits, gap * scale)
-        return Reply(best if allocation is None else allocation, max(bound, limit / scale))
+        found, cost = self._with_room(task, best_cost)
+        best, best_cost = (found, cost) if cost < best_cost else (best, best_cost)
+        if self.watch.limit is None and best_cost - bound > task.gap:
+            allocation, limit = self._solve_by_node(task)
+            if allocation is not None:
+                return Reply(allocation, max(bound, limit / task.scale))
+        return Reply(best, bound)
 
-    def _mend(
-        self, packer: ModePacker, request: Request, allowed: Flags, decision: Decision,
-        taken: Indices, enough: float,
-    ) -> tuple[Allocation | None, float]:  # fmt: skip
-        """An allocation near choices that do not pack, and its cost."""
-        merit = np.full(len(self.choices), np.inf)
-        merit[allowed] = decision.reduced
-        cost = np.asarray(request.cost(self.choices.utility), dtype=float)
-        return ModeRepair(packer, self.choices, cost, merit).mend(taken, enough)
+    def _with_room(self, task: "_Task", known: float) -> tuple[Allocation | None, float]:
+        """An allocation that packs because it leaves a little unused, and its cost."""
+        for spare in SPARE:
+            if self.watch.limit is not None:
+                break
+            loose = max(task.gap, spare * self.instance.num_jobs)
+            decision = self._decide(replace(task, gap=loose), math.inf, spare)
+            if decision.values is None:
+                break
+            taken = task.taken(decision.values)
+            cost = float(task.cost @ decision.values)
+            if cost >= known:
+                break
+            allocation = self._packer.pack(self.choices.where(taken))
+            if allocation is not None:
+                return allocation, cost
+        return None, math.inf
 
-    def _program(
-        self, choices: Choices, allowed: Flags, cost: Floats, limits: tuple[Limit, ...]
-    ) -> Program:
+    def _program(self, task: "_Task", spare: float = 0.0) -> Program:
         """The aggregate with the cuts so far."""
         begin = self.watch.seconds
-        cuts = [Cut(cut.coefficient[allowed], cut.upper) for cut in self._cuts]
-        program = build_aggregate(self.instance, choices, cost, limits=limits, cuts=cuts)
+        cuts = [Cut(cut.coefficient[task.allowed], cut.upper) for cut in self._cuts]
+        program = build_aggregate(
+            self.instance, task.choices, task.cost * task.scale, limits=task.limits, cuts=cuts,
+            spare=spare,
+        )  # fmt: skip
         self.build_seconds += self.watch.seconds - begin
         return program
 
-    def _tighten(self, allowed: Flags, program: Program) -> None:
+    def _tighten(self, task: "_Task") -> None:
         """Add cuts that the relaxation of the aggregate violates, until it packs in parts."""
         solver = new_solver(presolve="off", solver="simplex")
-        solver.passModel(program.highs_model(relaxed=True))
+        solver.passModel(self._program(task).highs_model(relaxed=True))
         for _ in range(MOST_TIGHTENINGS):
             if not run_in_time(solver, self.watch):
                 return
             if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 return
             weight = np.zeros(len(self.choices))
-            weight[allowed] = solver.getSolution().col_value
+            weight[task.allowed] = solver.getSolution().col_value
             cut = self._finder.find(np.where(weight > PRESENT, weight, 0.0))
             if cut is None:
                 return
             self._cuts.append(cut)
-            row = cut.coefficient[allowed]
+            row = cut.coefficient[task.allowed]
             used = np.flatnonzero(row)
             solver.addRow(
                 -highspy.kHighsInf, cut.upper, used.size, used.astype(np.int32), row[used]
             )
 
-    def _decide(
-        self, program: Program, choices: Choices, scale: float, gap: float, known: float
-    ) -> Decision:
+    def _decide(self, task: "_Task", known: float, spare: float = 0.0) -> Decision:
         """Decide the aggregate."""
+        program = self._program(task, spare)
         priced = np.ones(program.num_columns, dtype=bool)
         decision = decide(
-            program, priced, self.watch, gap=gap * scale, guide=_guide(choices) * scale,
-            known=known * scale,
+            program, priced, self.watch, gap=task.gap * task.scale,
+            guide=_guide(task.choices) * task.scale, known=known * task.scale,
+            exact=spare == 0.0,
         )  # fmt: skip
         self.nodes += decision.nodes
         return decision
@@ -193,18 +194,58 @@ class ModeOracle:
             return math.inf
         return float(np.sum(request.cost(reached)))
 
-    def _solve_by_node(
-        self, choices: Choices, cost: Floats, limits: tuple[Limit, ...], gap: float
-    ) -> tuple[Allocation | None, float]:
-        """The last resort on few nodes: every node indexed."""
-        if len(choices) * self.instance.cluster.num_nodes > MOST_NODE_COLUMNS:
+    def _solve_by_node(self, task: "_Task") -> tuple[Allocation | None, float]:
+        """The last resort on few nodes: every node indexed; scaled cost and bound."""
+        if len(task.choices) * self.instance.cluster.num_nodes > MOST_NODE_COLUMNS:
             return None, -math.inf
-        program = build_node_program(self.instance, choices, cost, limits=limits)
-        outcome = run_mixed_integer(program.program, self.watch, gap=gap)
+        program = build_node_program(
+            self.instance, task.choices, task.cost * task.scale, limits=task.limits
+        )
+        outcome = run_mixed_integer(program.program, self.watch, gap=task.gap * task.scale)
         self.nodes += outcome.nodes
         if outcome.values is None:
             return None, outcome.bound
         return decode_nodes(self.instance, program, outcome.values), outcome.bound
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A request in the terms of the aggregate.
+
+    Parameters
+    ----------
+    allowed, choices, cost
+        Which choices are not forbidden, these choices, and the cost of each.
+    limits
+        Its rows over these choices.
+    gap, scale
+        Absolute gap in cost at which to stop, and what the program's costs are multiplied by.
+    """
+
+    allowed: Flags
+    choices: Choices
+    cost: Floats
+    limits: tuple[Limit, ...]
+    gap: float
+    scale: float
+
+    @classmethod
+    def of(cls, request: Request, choices: Choices, allowed: Flags) -> "_Task":
+        """The task that a request is, its costs scaled for the solver's tolerances."""
+        choices = choices.where(allowed)
+        cost = np.asarray(request.cost(choices.utility), dtype=float)
+        gap = max(request.gap, 1e-12)
+        scale = max(GAP_IN_PROGRAM / gap, 1.0)
+        scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
+        limits = tuple(
+            ((choices.utility < row.below).astype(np.float64), float(row.jobs))
+            for row in request.limits
+        )
+        return cls(allowed, choices, cost, limits, gap, scale)
+
+    def taken(self, values: Floats) -> Indices:
+        """The choices that a solution takes, as indices into all choices."""
+        return np.flatnonzero(self.allowed)[values > 0.5]
 
 
 def _guide(choices: Choices) -> Floats:

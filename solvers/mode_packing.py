@@ -44,7 +44,7 @@ PACKED = 1e-6
 #: Nodes that are left to a program of their own, at first and after it failed.
 LAST_NODES = (6, 12)
 #: Branch-and-bound nodes that such a program may take.
-MOST_BRANCHES = 2_000
+MOST_BRANCHES = 300
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,11 @@ class ModePacker:
         left = node_capacity(instance)
         held = running[current.job[stays]] * current.replicas[stays][:, None]
         np.subtract.at(left, current.node[stays], held)
-        open_: NDArray[np.bool_] = np.full(len(left), True)
+        closed = np.zeros(len(left), dtype=bool)
         if instance.rules.interference_avoidance:
-            open_[current.node[stays & (current.job_nodes[current.job] > 1)]] = False
-        return np.maximum(self.grid.at_most(left), 0), open_
+            closed[current.node[stays & (current.job_nodes[current.job] > 1)]] = True
+        room = np.maximum(self.grid.at_most(left), 0)
+        return room, np.logical_not(closed)
 
     def splits(self, taken: Choices, left: Indices) -> Iterator[list[Piece]]:
         """The pieces of all jobs; distributed jobs on as few full nodes as can be, then evenly."""
@@ -157,7 +158,7 @@ class ModePacker:
         used: dict[int, set[int]] = {}
         for i in order:
             piece = pieces[i]
-            fits = (left >= piece.units).all(axis=1)
+            fits = np.asarray((left >= piece.units).all(axis=1))
             if piece.code != ANY_TYPE:
                 fits &= node_code == piece.code
             if piece.spread:

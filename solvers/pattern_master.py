@@ -185,10 +185,12 @@ class PatternMaster:
                     price[items.stay_row[shared]],
                 )  # fmt: skip
             open_ = bool(classes.open[index])
-            worth = float((value.shared if open_ else value.alone)[tuple(units)])
+            worth, extra = (
+                value.best_extra(units) if open_ else (float(value.alone[tuple(units)]), -1)
+            )
             if worth <= rent[index] + PRICED_OUT * max(1.0, worth):
                 continue
-            count, extra = value.pattern(units, shared=open_)
+            count = value.pattern(units if extra < 0 else units - value.extra[extra])
             row_of = np.concatenate([np.arange(items.code.size), items.stay_row[alone]])
             held = np.flatnonzero(count)
             rows, amounts = row_of[held].tolist(), count[held].astype(float).tolist()

@@ -63,8 +63,9 @@ def decide(
     gap: float,
     guide: Floats | None = None,
     known: float = math.inf,
+    exact: bool = True,
 ) -> Decision:
-    """Minimise a program exactly.
+    """Minimise a program, exactly unless told otherwise.
 
     Parameters
     ----------
@@ -81,6 +82,9 @@ def decide(
     known
         Objective of a solution that the caller has; if that is proved, no other is looked for and
         `Decision.values` is None.
+    exact
+        Widen the core until the optimum is proved; otherwise the first core with a solution is
+        enough.
     """
     relaxation = run_relaxation(program, priced, watch)
     if relaxation.values is None or relaxation.duals is None:
@@ -105,12 +109,15 @@ def decide(
             return best
         if best.values is not None:
             delta = max(delta, best.objective - bound + gap)
-    return _widening_core(program, reduced, delta, watch, replace(best, nodes=nodes), gap)
+    if not exact and best.values is not None:
+        return best
+    return _widening_core(program, reduced, delta, watch, replace(best, nodes=nodes), gap, exact)
 
 
 def _widening_core(
-    program: Program, reduced: Floats, delta: float, watch: Watch, best: Decision, gap: float
-) -> Decision:
+    program: Program, reduced: Floats, delta: float, watch: Watch, best: Decision, gap: float,
+    exact: bool,
+) -> Decision:  # fmt: skip
     """Solve the core, and wider ones until what is left out is proved to be worse."""
     bound = best.bound
     while watch.limit is None:
@@ -127,7 +134,8 @@ def _widening_core(
             core=int(core.sum()),
         )  # fmt: skip
         missing = best.objective - bound
-        if missing <= delta or core.all() or not outcome.finished:
+        enough = missing <= delta or (not exact and best.values is not None)
+        if enough or core.all() or not outcome.finished:
             break
         delta = missing * (1 + 1e-9) + gap if math.isfinite(missing) else 100 * delta
     return best
