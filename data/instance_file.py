@@ -198,6 +198,8 @@ def _mode_to_dict(mode: Mode, table: ModelTable, application: str) -> Document:
         document["gpu_type"] = mode.gpu_type
     if mode.resources:
         document["resources"] = dict(mode.resources)
+    if mode.gpu_share != 1:
+        document["gpu_share"] = float(mode.gpu_share)
     return document
 
 
@@ -207,10 +209,12 @@ def _modes(item: str, value: object, models: dict[str, Any]) -> tuple[Mode, ...]
         raise ValueError(f"{item}: modes is {shown(value)}; expected an object of modes by name.")
     modes = []
     for name, entry in value.items():
-        here, optional = f"{item}: mode '{name}'", ("gpu_type", "resources")
+        here, optional = f"{item}: mode '{name}'", ("gpu_type", "resources", "gpu_share")
         given = dict(check_keys(here, entry, ("model",), optional))
         if "resources" in given:
             given["resources"] = _resources(here, given["resources"])
+        if "gpu_share" in given:
+            given["gpu_share"] = as_float(given["gpu_share"])
         modes.append(Mode(name, **{**given, "model": _model(here, given["model"], models)}))
     return tuple(modes)
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from goodalloc.formulations.knapsack import ROUNDING, best_utilities, knapsack_bound
 from goodalloc.formulations.power_cost import fitness_from_cost, power_cost
 from goodalloc.models.fitness import power_mean
-from goodalloc.models.instance import Instance
+from goodalloc.models.instance import Instance, require_whole_gpus
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -141,8 +141,9 @@ def solve_concave_relaxation(
     Raises
     ------
     ValueError
-        If the power is above 1.
+        If the power is above 1, or replicas share GPUs.
     """
+    require_whole_gpus(instance)
     power, gpus = instance.rules.power, instance.cluster.num_gpus
     if power > 1:
         raise ValueError(

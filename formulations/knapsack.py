@@ -41,6 +41,9 @@ ROUNDING = 1e-13
 #: Largest scaled term (u / r)^p; worse choices are counted as no worse than this.
 _LARGEST_TERM = 1e200
 
+#: Where replicas share GPUs these are counted in such parts, rounded down.
+PARTS = 20
+
 
 class Knapsack(NamedTuple):
     """What the knapsack knows of an instance.
@@ -50,7 +53,7 @@ class Knapsack(NamedTuple):
     utility
         Best utility of every job on *K* GPUs, shape (jobs, most GPUs + 1); -inf where not allowed.
     gpus
-        GPUs of the cluster.
+        GPUs of the cluster; both count in 1/`PARTS` of a GPU where replicas share GPUs.
     power
         The power *p*.
     """
@@ -73,8 +76,10 @@ def best_utilities(instance: Instance) -> Floats:
     """Best utility of every job on *K* GPUs wherever they are: shape (jobs, most GPUs + 1).
 
     Minus infinity where the rules allow no such choice, or where it does not fit beside the fewest
-    GPUs that the other jobs must have.
+    GPUs that the other jobs must have. Where replicas share GPUs, *K* counts 1/`PARTS` of a GPU.
     """
+    if instance.shares_gpus:
+        return _affordable(_shared_utilities(instance), PARTS * instance.cluster.num_gpus)
     table = mode_utilities(instance)
     moved = np.maximum.reduceat(table.moved, instance.first_mode, axis=0)
     rules, nodes = instance.rules, np.sort(instance.cluster.node_gpus)[::-1]
@@ -93,14 +98,49 @@ def best_utilities(instance: Instance) -> Floats:
     may_keep = (held >= instance.min_replicas) & (held <= instance.max_replicas)
     keep = np.flatnonzero(may_keep & (current.job_nodes <= rules.max_nodes_per_job))
     best[keep, held[keep]] = np.maximum(best[keep, held[keep]], table.kept[keep])
+    return _affordable(best, instance.cluster.num_gpus)
+
+
+def _affordable(best: Floats, gpus: int) -> Floats:
+    """Minus infinity for what does not fit beside the fewest GPUs that the other jobs must have."""
     fewest = np.argmax(np.isfinite(best), axis=1)
-    room = instance.cluster.num_gpus - fewest.sum() + fewest
-    return np.where(replicas <= room[:, None], best, -np.inf)
+    room = gpus - fewest.sum() + fewest
+    return np.where(np.arange(best.shape[1]) <= room[:, None], best, -np.inf)
+
+
+def _shared_utilities(instance: Instance) -> Floats:
+    """Best utility of every job on *K* parts of a GPU, rounded down: shape (jobs, parts + 1)."""
+    table, rules, job = mode_utilities(instance), instance.rules, instance.mode_job
+    replicas = np.arange(table.moved.shape[-1])
+    parts = np.floor(instance.mode_share[:, None] * replicas * PARTS + 1e-9).astype(np.int64)
+    span = min(rules.max_nodes_per_job, instance.cluster.num_nodes)
+    nodes = [min(group.nodes, span) for group in instance.cluster.groups]
+    most = np.sort(np.repeat(instance.most_in_group, nodes, axis=1), axis=1)[:, ::-1]
+    on_several = most[:, :span].sum(axis=1) if span > 1 else np.zeros(len(job))
+    within = (replicas >= instance.min_replicas[job, None]) & ~instance.pinned[job, None]
+    within &= replicas <= instance.max_replicas[job, None]
+    one = np.where(within & (replicas <= most[:, :1]), table.moved[:, 0], -np.inf)
+    several = within & (replicas >= 2) & (replicas <= on_several[:, None])
+    value = np.maximum(one, np.where(several, table.moved[:, 1], -np.inf))
+    best = np.full((instance.num_jobs, int(parts.max()) + 1), -np.inf)
+    np.maximum.at(best, (np.broadcast_to(job[:, None], parts.shape), parts), value)
+    free = ~instance.pinned
+    best[free, 0] = np.maximum(best[free, 0], rules.floor)
+    current = instance.current
+    held = np.minimum(current.job_replicas, replicas.size - 1)
+    may_keep = (current.job_replicas >= instance.min_replicas) & (
+        current.job_replicas <= instance.max_replicas
+    )
+    keep = np.flatnonzero(may_keep & (current.job_nodes <= rules.max_nodes_per_job))
+    running = (instance.first_mode + current.mode)[keep]
+    np.maximum.at(best, (keep, parts[running, held[keep]]), table.kept[keep])
+    return best
 
 
 def build_knapsack(instance: Instance) -> Knapsack:
     """The knapsack of an instance."""
-    return Knapsack(best_utilities(instance), instance.cluster.num_gpus, instance.rules.power)
+    gpus = instance.cluster.num_gpus * (PARTS if instance.shares_gpus else 1)
+    return Knapsack(best_utilities(instance), gpus, instance.rules.power)
 
 
 def knapsack_bound(instance: Instance, *, exact: bool = False) -> float:

@@ -36,6 +36,26 @@ replicas of *j* placed anew on *v* in mode *m* (none on nodes without that mode'
 
     \sum_j (\sum_m d_{jmr} a_{jmv} + d_{jr} h_{jv} x_{j,keep}) \le R_{vr} \quad \forall v, r     (9)
 
+Where replicas share GPUs or need none, (6) gives way to the GPUs of a node one by one,
+:math:`g = 1..G_v`, all alike. :math:`s_{jm}` is the part of a GPU that a replica takes in mode *m*,
+and the modes with :math:`0 < s_{jm} < 1` have integer slots :math:`b_{jmvg}`: how many of the
+replicas on *v* are on GPU *g*, those kept included; :math:`o_{vg} \in \{0,1\}`, whether *g* is
+shared at all.
+
+.. math::
+
+    \sum_g b_{jmvg} = a_{jmv} + h_{jv} x_{j,keep} [\text{kept in } m]   \quad \forall j, m, v  (6a)
+
+    \sum_{j,m} s_{jm} b_{jmvg} \le o_{vg}                              \quad \forall v, g     (6b)
+
+    \sum_{s_{jm} = 1} (a_{jmv} + h_{jv} x_{j,keep} [\text{kept in } m])
+        + \sum_g o_{vg} \le G_v                                        \quad \forall v        (6c)
+
+    o_{vg} \ge o_{v,g+1}                                               \quad \forall v, g     (6d)
+
+(6d) breaks the symmetry of the GPUs. :math:`G_v` in (4) is then the most replicas of *j* that *v*
+holds in any mode.
+
 (8) is interference avoidance, at most one distributed job a node; without that rule (7) and (8) are
 left out. Limits on the GPUs and nodes of a job are in its choices; a pinned job has one choice, to
 keep. The program is *exact*: its solutions are the feasible allocations, a job placed anew exactly
@@ -82,7 +102,7 @@ def node_choices(instance: Instance) -> dict[NodeChoice, float]:
             continue
         choices[NodeChoice(j, IDLE, 0, int(instance.first_mode[j]))] = rules.floor
         for mode in np.flatnonzero(instance.mode_job == j).tolist():
-            nodes = sorted(instance.cluster.node_gpus[instance.mode_nodes[mode]], reverse=True)
+            nodes = sorted(instance.most_on_node[mode][instance.mode_nodes[mode]], reverse=True)
             several = len(nodes) > 1 and rules.max_nodes_per_job > 1
             on_one, on_several = nodes[0], sum(nodes[: rules.max_nodes_per_job])
             for gpus in range(max(job.min_replicas, 1), min(job.max_replicas, sum(nodes)) + 1):
@@ -129,7 +149,10 @@ def build_node_milp(
         expr=pyo.quicksum(model.cost[c] * model.take[c] for c in model.choices)
     )
     _add_shape(model)
-    _add_capacity(model)
+    if instance.shares_gpus:
+        _add_shared_capacity(model, instance)
+    else:
+        _add_capacity(model)
     _add_resources(model, instance)
     if instance.rules.interference_avoidance:
         _add_interference(model)
@@ -166,6 +189,8 @@ def _add_data(
     model.utility = pyo.Param(model.choices, initialize={c: utility[c] for c in kept})
     model.cost = pyo.Param(model.choices, initialize={c: costs_by_choice[c] for c in kept})
     model.gpus = pyo.Param(model.nodes, initialize=dict(enumerate(gpus)))
+    most = np.maximum.reduceat(instance.most_on_node, instance.first_mode, axis=0)
+    model.most = {(j, v): int(most[j, v]) for j in model.jobs for v in model.nodes}
     model.held = pyo.Param(model.jobs, model.nodes, initialize=held, default=0)
     model.most_nodes = pyo.Param(initialize=instance.rules.max_nodes_per_job)
     model.by_job = {
@@ -210,7 +235,7 @@ def _add_shape(model: Any) -> None:
 
     @model.Constraint(model.jobs, model.nodes)  # type: ignore[untyped-decorator]
     def untouched_holds_none(model: Any, j: int, v: int) -> Any:  # (4), right
-        return _placed(model, j, v) <= model.gpus[v] * model.touches[j, v]
+        return _placed(model, j, v) <= model.most[j, v] * model.touches[j, v]
 
     @model.Constraint(model.jobs)  # type: ignore[untyped-decorator]
     def enough_nodes(model: Any, j: int) -> Any:  # (5), left
@@ -232,6 +257,50 @@ def _add_capacity(model: Any) -> None:
         placed = pyo.quicksum(model.replicas[m, v] for m in model.modes)
         kept = pyo.quicksum(model.held[j, v] * _taken(model, j, KEEP) for j in model.jobs)
         return placed + kept <= model.gpus[v]
+
+
+def _add_shared_capacity(model: Any, instance: Instance) -> None:
+    """The GPUs of a node where replicas share them or need none."""
+    share = instance.mode_share.tolist()
+    running = (instance.first_mode + instance.current.mode).tolist()
+    shared = [m for m in model.modes if 0 < share[m] < 1]
+    whole = [m for m in model.modes if share[m] == 1]
+    slots = [(v, g) for v in model.nodes for g in range(pyo.value(model.gpus[v]))]
+    model.slots = pyo.Set(initialize=slots, dimen=2)
+    model.shared = pyo.Set(initialize=shared)
+    model.part = pyo.Var(model.shared, model.slots, domain=pyo.NonNegativeIntegers)
+    model.opened = pyo.Var(model.slots, domain=pyo.Binary)
+
+    def there(m: int, v: int) -> Any:
+        """Replicas in a mode on a node, kept or placed anew."""
+        j = model.job_of[m]
+        kept = model.held[j, v] * _taken(model, j, KEEP) if running[j] == m else 0
+        return model.replicas[m, v] + kept
+
+    def gpus_of(v: int) -> range:
+        return range(pyo.value(model.gpus[v]))
+
+    @model.Constraint(model.shared, model.nodes)  # type: ignore[untyped-decorator]
+    def every_share(model: Any, m: int, v: int) -> Any:  # (6a)
+        return pyo.quicksum(model.part[m, v, g] for g in gpus_of(v)) == there(m, v)
+
+    @model.Constraint(model.slots)  # type: ignore[untyped-decorator]
+    def one_gpu(model: Any, v: int, g: int) -> Any:  # (6b)
+        load = pyo.quicksum(share[m] * model.part[m, v, g] for m in model.shared)
+        return load <= model.opened[v, g]
+
+    @model.Constraint(model.nodes)  # type: ignore[untyped-decorator]
+    def capacity(model: Any, v: int) -> Any:  # (6c)
+        if not whole and not gpus_of(v):
+            return pyo.Constraint.Skip
+        opened = pyo.quicksum(model.opened[v, g] for g in gpus_of(v))
+        return pyo.quicksum(there(m, v) for m in whole) + opened <= model.gpus[v]
+
+    @model.Constraint(model.slots)  # type: ignore[untyped-decorator]
+    def shared_first(model: Any, v: int, g: int) -> Any:  # (6d)
+        if (v, g + 1) not in model.slots:
+            return pyo.Constraint.Skip
+        return model.opened[v, g] >= model.opened[v, g + 1]
 
 
 def _add_resources(model: Any, instance: Instance) -> None:

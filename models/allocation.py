@@ -15,7 +15,9 @@ Placement = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """An integer matrix (jobs × nodes) of replicas, one GPU each, kept sparse.
+    """An integer matrix (jobs × nodes) of replicas, kept sparse.
+
+    A replica is one GPU, or the part of one that its mode says.
 
     Large clusters have few entries a job, so the matrix is stored as its non-zero entries, sorted
     by job and node. Build one with `from_matrix`, `from_placements` or `empty`.

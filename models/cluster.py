@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.mode import Resources, require_resources
+from goodalloc.models.mode import RESOURCE_TOLERANCE, Mode, Resources, require_resources
 from goodalloc.models.validation import require_count, require_name
 
 #: Most GPUs on one node; programs grow with the square of it.
@@ -24,7 +24,7 @@ class NodeGroup:
     nodes
         Number of nodes in the group, at least 1.
     gpus
-        GPUs on each node of the group, 1 to `MOST_GPUS`.
+        GPUs on each node of the group, 0 to `MOST_GPUS`.
     gpu_type
         Type of these GPUs; empty where there is only one.
     resources
@@ -33,7 +33,7 @@ class NodeGroup:
     Raises
     ------
     ValueError
-        If the name is empty or a count is not a positive integer.
+        If the name is empty or a count is not a whole number in its range.
     """
 
     name: str
@@ -45,12 +45,28 @@ class NodeGroup:
     def __post_init__(self) -> None:
         require_name("Node group", self.name)
         require_count(f"Node group '{self.name}': nodes", self.nodes, minimum=1, maximum=1_000_000)
-        require_count(f"Node group '{self.name}': gpus", self.gpus, minimum=1, maximum=MOST_GPUS)
+        require_count(f"Node group '{self.name}': gpus", self.gpus, minimum=0, maximum=MOST_GPUS)
         if not isinstance(self.gpu_type, str):
             raise ValueError(
                 f"Node group '{self.name}': gpu_type is {self.gpu_type!r}; expected a string."
             )
         require_resources(f"Node group '{self.name}'", self.resources)
+
+    def most_replicas(self, mode: Mode) -> int:
+        """How many replicas in a mode a node of the group has GPUs for, or else room for.
+
+        Modes of whole GPUs are counted by GPUs alone.
+        """
+        if mode.gpu_type not in ("", self.gpu_type):
+            return 0
+        if mode.gpu_share == 1:
+            return self.gpus
+        had = dict(self.resources)
+        tolerant = 1 + RESOURCE_TOLERANCE
+        most = [int(had.get(name, 0.0) * tolerant / taken) for name, taken in mode.resources]
+        if mode.gpu_share > 0:
+            most.append(self.gpus * int(tolerant / mode.gpu_share))
+        return min(most)
 
 
 @dataclass(frozen=True)
@@ -60,12 +76,12 @@ class Cluster:
     Parameters
     ----------
     groups
-        The node groups, at least one, with distinct names.
+        The node groups, at least one, with distinct names and some GPU among them.
 
     Raises
     ------
     ValueError
-        If there is no group or two groups share a name.
+        If there is no group, no GPU, or two groups share a name.
     """
 
     groups: tuple[NodeGroup, ...]
@@ -77,6 +93,8 @@ class Cluster:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"Cluster: node group '{name}' is named twice; names are unique.")
+        if not self.num_gpus:
+            raise ValueError("Cluster: no node has a GPU; expected at least one GPU.")
         if len(self.node_index) < self.num_nodes:
             raise ValueError("Cluster: two nodes have the same name; rename one of the groups.")
 

@@ -9,7 +9,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from goodalloc.models.allocation import Allocation
-from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
+from goodalloc.models.gpu_sharing import pack_shares
+from goodalloc.models.instance import Instance
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,9 @@ def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, .
     has GPUs; a job that runs has between min_replicas and max_replicas replicas on at most
     max_nodes_per_job nodes; with interference avoidance no node is touched by two distributed
     jobs; a pinned job keeps its placement. Where jobs have modes, a job runs in one of its own, on
-    nodes with GPUs of its mode's type, and no node's other resources are exceeded.
+    nodes with GPUs of its mode's type, and no node's other resources are exceeded. Where replicas
+    share GPUs, those of a node fit if their shares can be packed into its GPUs, each share whole
+    (`gpu_sharing`); which GPU it is stays open, also for jobs that keep their placement.
     """
     num_jobs, num_nodes = instance.num_jobs, instance.cluster.num_nodes
     if (allocation.num_jobs, allocation.num_nodes) != (num_jobs, num_nodes):
@@ -46,7 +50,7 @@ def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, .
         rows[job][node] = replicas
         columns[node][job] = replicas
     modes = allocation.mode.tolist()
-    found = [*_job_violations(instance, rows), *_node_violations(instance, rows, columns)]
+    found = [*_job_violations(instance, rows), *_node_violations(instance, rows, columns, modes)]
     return (*found, *_mode_violations(instance, rows, columns, modes))
 
 
@@ -123,18 +127,43 @@ def _resources_of(
 
 
 def _node_violations(
-    instance: Instance, rows: dict[int, dict[int, int]], columns: dict[int, dict[int, int]]
+    instance: Instance,
+    rows: dict[int, dict[int, int]],
+    columns: dict[int, dict[int, int]],
+    modes: list[int],
 ) -> list[Violation]:
     """What the columns break: GPUs of a node, one distributed job a node."""
     found = []
     names, gpus = instance.cluster.node_names, instance.cluster.node_gpus.tolist()
     for node, column in sorted(columns.items()):
-        used = sum(column.values())
-        if used > gpus[node]:
-            text = f"Node '{names[node]}' holds {used} replicas; it has {gpus[node]} GPUs."
-            found.append(Violation("capacity", text))
+        text = _overfull(_shares_of(instance, column, modes), gpus[node])
+        if text:
+            found.append(Violation("capacity", f"Node '{names[node]}' {text}"))
         distributed = [instance.jobs[job].name for job in column if len(rows[job]) > 1]
         if instance.rules.interference_avoidance and len(distributed) > 1:
             text = f"Node '{names[node]}' is shared by distributed jobs {', '.join(distributed)}."
             found.append(Violation("interference", text))
     return found
+
+
+def _shares_of(instance: Instance, column: dict[int, int], modes: list[int]) -> list[float]:
+    """The part of a GPU that every replica on a node takes; a whole one in an unknown mode."""
+    shares = []
+    for job, replicas in column.items():
+        known = instance.jobs[job].all_modes
+        share = known[modes[job]].gpu_share if modes[job] < len(known) else 1.0
+        shares += [share] * replicas
+    return shares
+
+
+def _overfull(shares: list[float], gpus: int) -> str:
+    """What is wrong with replicas of these shares on a node, if anything is."""
+    if all(share == 1 for share in shares):
+        if len(shares) > gpus:
+            return f"holds {len(shares)} replicas; it has {gpus} GPUs."
+    elif math.fsum(shares) > gpus * (1 + RESOURCE_TOLERANCE):
+        return f"gives {math.fsum(shares):g} of its GPUs; it has {gpus}."
+    elif pack_shares(shares, gpus) is None:
+        parts = ", ".join(f"{share:g}" for share in sorted(shares, reverse=True) if share > 0)
+        return f"holds shares of {parts}; they do not fit on {gpus} GPUs, none on two at once."
+    return ""

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
+from goodalloc.models.gpu_sharing import pack_shares
 from goodalloc.models.job import Job
-from goodalloc.models.mode import JobModel, Mode
+from goodalloc.models.mode import RESOURCE_TOLERANCE, JobModel, Mode
 from goodalloc.models.rules import Rules
 from goodalloc.models.validation import require_name
-
-#: Relative excess over what a node has that is rounding.
-RESOURCE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,14 @@ class Instance:
                         f"Job '{job.name}': placement names node {node}; "
                         f"the cluster has nodes 0 to {num_nodes - 1}."
                     )
+        if self.shares_gpus:
+            self._check_current_shares()
+        else:
+            self._check_current_gpus()
+        if not self.plain:
+            self._check_current_modes()
+
+    def _check_current_gpus(self) -> None:
         used, gpus = self.current.node_replicas, self.cluster.node_gpus
         if np.any(used > gpus):
             node = int(np.argmax(used > gpus))
@@ -95,8 +101,21 @@ class Instance:
                 f"Node '{self.cluster.node_names[node]}': current placements hold "
                 f"{used[node]} GPUs; the node has {gpus[node]}."
             )
-        if not self.plain:
-            self._check_current_modes()
+
+    def _check_current_shares(self) -> None:
+        held: dict[int, list[float]] = {}
+        for job in self.jobs:
+            share = job.all_modes[job.mode_index].gpu_share
+            for node, replicas in job.placement:
+                held.setdefault(node, []).extend([share] * replicas)
+        gpus = self.cluster.node_gpus
+        for node, shares in sorted(held.items()):
+            if pack_shares(shares, int(gpus[node])) is None:
+                raise ValueError(
+                    f"Node '{self.cluster.node_names[node]}': current placements hold "
+                    f"{sum(shares):g} GPUs in {len(shares)} shares; the node has {gpus[node]}, "
+                    "and no share spans two."
+                )
 
     def _check_current_modes(self) -> None:
         types, current = self.cluster.node_types, self.current
@@ -167,6 +186,11 @@ class Instance:
         return not any(job.modes for job in self.jobs)
 
     @cached_property
+    def shares_gpus(self) -> bool:
+        """Whether some replicas take less than a GPU, or none."""
+        return any(mode.gpu_share != 1 for job in self.jobs for mode in job.modes)
+
+    @cached_property
     def modes(self) -> tuple[Mode, ...]:
         """The modes of all jobs, job by job; the rows of what is worked out for every mode."""
         return tuple(mode for job in self.jobs for mode in job.all_modes)
@@ -205,6 +229,30 @@ class Instance:
         fits = {name: (types == name) | (name == "") for name in {m.gpu_type for m in self.modes}}
         return np.array([fits[mode.gpu_type] for mode in self.modes])
 
+    @cached_property
+    def mode_share(self) -> NDArray[np.float64]:
+        """The part of a GPU that a replica takes in every mode, shape (modes,)."""
+        return np.array([mode.gpu_share for mode in self.modes])
+
+    @cached_property
+    def most_on_node(self) -> NDArray[np.int64]:
+        """How many replicas in every mode a node has room for, shape (modes, nodes).
+
+        As `NodeGroup.most_replicas` counts them: by GPUs alone where they take whole ones.
+        """
+        return np.repeat(self.most_in_group, [g.nodes for g in self.cluster.groups], axis=1)
+
+    @cached_property
+    def most_in_group(self) -> NDArray[np.int64]:
+        """As `most_on_node`, of a node of every group: shape (modes, groups)."""
+        rows: dict[tuple[object, ...], list[int]] = {}
+        for mode in self.modes:
+            key = (mode.gpu_type, mode.gpu_share, mode.resources)
+            if key not in rows:
+                rows[key] = [group.most_replicas(mode) for group in self.cluster.groups]
+        keys = [(mode.gpu_type, mode.gpu_share, mode.resources) for mode in self.modes]
+        return np.array([rows[key] for key in keys], dtype=np.int64)
+
     @property
     def fair_share(self) -> int:
         """GPUs of a fair share, ``K_f = ceil(GPUs / jobs)`` (Pollux's artifact)."""
@@ -217,9 +265,13 @@ class Instance:
 
     @cached_property
     def max_replicas(self) -> NDArray[np.int64]:
-        """Most GPUs of every job, no more than the cluster has, shape (jobs,)."""
+        """Most replicas of every job, no more than the cluster holds, shape (jobs,)."""
         limits = np.array([job.max_replicas for job in self.jobs], dtype=np.int64)
-        return np.minimum(limits, self.cluster.num_gpus)
+        if not self.shares_gpus:
+            return np.minimum(limits, self.cluster.num_gpus)
+        nodes = np.array([group.nodes for group in self.cluster.groups])
+        holds = np.where(self.mode_share == 1, self.cluster.num_gpus, self.most_in_group @ nodes)
+        return np.minimum(limits, np.maximum.reduceat(holds, self.first_mode))
 
     @cached_property
     def pinned(self) -> NDArray[np.bool_]:
@@ -235,6 +287,23 @@ class Instance:
     def restarts(self) -> NDArray[np.float64]:
         """Restarts of every job so far, shape (jobs,)."""
         return np.array([job.restarts for job in self.jobs], dtype=float)
+
+
+def require_whole_gpus(instance: Instance) -> None:
+    """Refuse shares of GPUs, on behalf of a solver that knows modes but whole GPUs only.
+
+    Raises
+    ------
+    ValueError
+        If a mode of some job takes less than a GPU a replica.
+    """
+    for job in instance.jobs:
+        for mode in job.modes:
+            if mode.gpu_share != 1:
+                raise ValueError(
+                    f"Job '{job.name}': mode '{mode.name}' takes {mode.gpu_share:g} of a GPU and "
+                    "this solver knows whole GPUs only; expected one of pyomo, brute_force."
+                )
 
 
 def node_demand(instance: Instance, allocation: Allocation) -> NDArray[np.float64]:

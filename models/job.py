@@ -35,7 +35,7 @@ class Job:
     placement
         Where it runs now: (node index, GPUs) pairs, in node order; empty when it does not run.
     min_replicas, max_replicas
-        Fewest (when it runs at all) and most GPUs.
+        Fewest (when it runs at all) and most replicas, one GPU each where no mode says otherwise.
     preemptible
         Whether a running job may be moved or stopped; if not, it keeps its placement.
     attained_service

@@ -21,6 +21,12 @@ RESERVED = ("gpu", "gpus")
 #: Largest amount of a resource: far beyond any node, and sums of it keep their last digits.
 MOST_RESOURCES = 1e12
 
+#: Relative excess over what a node has, or over a GPU that is shared, that is rounding.
+RESOURCE_TOLERANCE = 1e-9
+
+#: Smallest part of a GPU that a replica may take, other than none.
+SMALLEST_SHARE = 1e-3
+
 
 def resources(amounts: Mapping[str, float]) -> Resources:
     """Amounts by name, in the order of the names, those of 0 left out."""
@@ -49,6 +55,13 @@ def require_resources(item: str, amounts: object) -> None:
         if amount > MOST_RESOURCES:
             raise ValueError(f"{item}: {name} is {amount}; expected at most {MOST_RESOURCES:g}.")
         last = name
+
+
+def require_share(item: str, share: float) -> None:
+    """Refuse what is no part of a GPU."""
+    require_number(f"{item}: gpu_share", share, minimum=0.0)
+    if share > 1 or 0 < share < SMALLEST_SHARE:
+        raise ValueError(f"{item}: gpu_share is {share}; expected 0, or {SMALLEST_SHARE:g} to 1.")
 
 
 class SpeedupTable(NamedTuple):
@@ -82,6 +95,9 @@ class Mode:
         The only type of GPU it runs on; empty for any.
     resources
         What each replica takes of its node beside a GPU.
+    gpu_share
+        The part of a GPU that each replica takes: 1 the whole, less if it shares a single GPU with
+        other replicas, 0 for work without GPU such as parameter servers.
 
     Raises
     ------
@@ -93,6 +109,7 @@ class Mode:
     model: JobModel = None
     gpu_type: str = ""
     resources: Resources = ()
+    gpu_share: float = 1.0
 
     def __post_init__(self) -> None:
         require_name("Mode", self.name)
@@ -100,6 +117,9 @@ class Mode:
         if not isinstance(self.gpu_type, str):
             raise ValueError(f"{item}: gpu_type is {self.gpu_type!r}; expected a string.")
         require_resources(item, self.resources)
+        require_share(item, self.gpu_share)
+        if self.gpu_share == 0 and not self.resources:
+            raise ValueError(f"{item}: takes nothing at all; expected a gpu_share or resources.")
         require_model(item, self.model)
 
 

@@ -6,6 +6,7 @@ rules are applied to the matrices as they are written in Pollux (OSDI'21, sectio
 
 import itertools
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from goodalloc.formulations.power_cost import settled_level
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.fitness import power_mean
-from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
-from goodalloc.models.job import Job
+from goodalloc.models.instance import Instance
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.result import Answer
@@ -61,9 +62,14 @@ class Enumeration(NamedTuple):
 def count_matrices(instance: Instance) -> int:
     """Matrices that fit into the nodes' GPUs, times the jobs' modes.
 
-    Each node shares its GPUs among the jobs and nobody.
+    Each node shares its GPUs among the jobs and nobody. Where replicas share GPUs or need none, the
+    jobs are counted one by one, as if each had the cluster to itself.
     """
     jobs = instance.num_jobs
+    if instance.shares_gpus:
+        alone = np.maximum.reduceat(instance.most_on_node, instance.first_mode, axis=0)
+        rows = math.prod((alone + 1).ravel().tolist())
+        return rows * math.prod(max(len(job.modes), 1) for job in instance.jobs)
     matrices = (math.comb(gpus + jobs, jobs) for gpus in instance.cluster.node_gpus.tolist())
     return math.prod(matrices) * math.prod(max(len(job.modes), 1) for job in instance.jobs)
 
@@ -85,6 +91,7 @@ def enumerate_allocations(instance: Instance) -> Enumeration:
     gpus = instance.cluster.node_gpus
     has = instance.cluster.node_resources * (1 + RESOURCE_TOLERANCE)
     rows, modes = zip(*(_rows(instance, index) for index in range(instance.num_jobs)), strict=True)
+    loads = _Loads() if instance.shares_gpus else None
     used = np.zeros((1, gpus.size), dtype=np.int64)
     taken = np.zeros((1, *has.shape))
     blocked = np.zeros((1, gpus.size), dtype=bool)
@@ -93,14 +100,20 @@ def enumerate_allocations(instance: Instance) -> Enumeration:
         states = []
         for index, (row, mode) in enumerate(zip(candidates, equipped, strict=True)):
             touched = (row > 0) & (np.count_nonzero(row) > 1)
-            takes = row[:, None] * instance.mode_resources[instance.first_mode[job] + mode]
-            fits = np.all(used + row <= gpus, axis=1)
+            at = instance.first_mode[job] + mode
+            takes = row[:, None] * instance.mode_resources[at]
+            if loads is None:
+                now = used + row
+                fits = np.all(now <= gpus, axis=1)
+            else:
+                now = loads.add(used, row, float(instance.mode_share[at]), gpus)
+                fits = np.all(now >= 0, axis=1)
             fits &= np.all(taken + takes <= has, axis=(1, 2))
             if instance.rules.interference_avoidance:
                 fits &= ~np.any(blocked & touched, axis=1)
             new = np.full((np.count_nonzero(fits), 1), index)
             states.append((
-                used[fits] + row, taken[fits] + takes, blocked[fits] | touched,
+                now[fits], taken[fits] + takes, blocked[fits] | touched,
                 np.hstack([chosen[fits], new]),
             ))  # fmt: skip
         used, taken, blocked, chosen = (np.concatenate(part) for part in zip(*states, strict=True))
@@ -111,6 +124,60 @@ def enumerate_allocations(instance: Instance) -> Enumeration:
     return Enumeration(rows, modes, chosen, utility)
 
 
+class _Loads:
+    """The multisets of shares that a node may carry, by number; 0 is that of an empty node."""
+
+    def __init__(self) -> None:
+        self.shares: list[tuple[float, ...]] = [()]
+        self.number: dict[tuple[float, ...], int] = {(): 0}
+
+    def add(self, used: Counts, row: Counts, share: float, gpus: Counts) -> Counts:
+        """The loads after a job's replicas of one share came, shape (states, nodes); -1: too much.
+
+        Parameters
+        ----------
+        used
+            The loads before, shape (states, nodes).
+        row
+            Replicas on every node, shape (nodes,).
+        share
+            The part of a GPU that each takes.
+        gpus
+            GPUs of every node, shape (nodes,).
+        """
+        now = used.copy()
+        for node, replicas in enumerate(row.tolist()):
+            if replicas == 0 or share == 0:
+                continue
+            before, where = np.unique(used[:, node], return_inverse=True)
+            after = [self._after(old, (share,) * replicas, int(gpus[node])) for old in before]
+            now[:, node] = np.array(after)[where]
+        return now
+
+    def _after(self, old: int, added: tuple[float, ...], gpus: int) -> int:
+        shares = tuple(sorted(self.shares[old] + added, reverse=True))
+        if not _some_assignment_fits(shares, (0.0,) * gpus):
+            return -1
+        if shares not in self.number:
+            self.number[shares] = len(self.shares)
+            self.shares.append(shares)
+        return self.number[shares]
+
+
+@lru_cache(maxsize=100_000)
+def _some_assignment_fits(shares: tuple[float, ...], loads: tuple[float, ...]) -> bool:
+    """Whether the shares can be put on GPUs that carry these loads, by trying them all in turn."""
+    if not shares:
+        return True
+    return any(
+        _some_assignment_fits(
+            shares[1:], tuple(sorted((*loads[:at], load + shares[0], *loads[at + 1 :])))
+        )
+        for at, load in enumerate(loads)
+        if load + shares[0] <= 1 + RESOURCE_TOLERANCE
+    )
+
+
 def _rows(instance: Instance, index: int) -> tuple[Counts, Counts]:
     """Every way to put one job on the nodes that its own rules allow, and the mode of each.
 
@@ -118,20 +185,23 @@ def _rows(instance: Instance, index: int) -> tuple[Counts, Counts]:
     """
     job = instance.jobs[index]
     if job.pinned:
-        return _mode_rows(instance, job), np.array([job.mode_index])
-    rows = _mode_rows(instance, job)
+        return _mode_rows(instance, index), np.array([job.mode_index])
+    rows = _mode_rows(instance, index)
     found, modes = [rows[~rows.any(axis=1)]], [np.zeros(1, dtype=np.int64)]
     for mode in range(max(len(job.modes), 1)):
-        nodes = instance.mode_nodes[instance.first_mode[index] + mode]
-        fits = rows.any(axis=1) & ~(rows > 0)[:, ~nodes].any(axis=1)
+        most = instance.most_on_node[instance.first_mode[index] + mode]
+        fits = rows.any(axis=1) & (rows <= most).all(axis=1)
         found.append(rows[fits])
         modes.append(np.full(np.count_nonzero(fits), mode))
     return np.concatenate(found), np.concatenate(modes)
 
 
-def _mode_rows(instance: Instance, job: Job) -> Counts:
+def _mode_rows(instance: Instance, index: int) -> Counts:
     """Every way to put one job on the nodes, whatever its mode."""
-    gpus = instance.cluster.node_gpus.tolist()
+    job, gpus = instance.jobs[index], instance.cluster.node_gpus.tolist()
+    if instance.shares_gpus:
+        first, last = instance.first_mode[index], instance.first_mode[index] + len(job.all_modes)
+        gpus = instance.most_on_node[first:last].max(axis=0).tolist()
     current = [0] * len(gpus)
     for node, held in job.placement:
         current[node] = held

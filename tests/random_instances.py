@@ -1,6 +1,7 @@
 """Tiny random instances in which every rule and every kind of job turns up."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -71,6 +72,56 @@ def random_mode_instance(seed: int, power: float | None = None) -> Instance:
             if not instance.plain and count_matrices(instance) <= MOST_MATRICES:
                 mode_utilities(instance, "numpy")
                 return instance
+
+
+#: Parts of a GPU: none, some that fill one GPU together and some that do not, the whole.
+SHARES = (0.0, 0.3, 0.35, 0.4, 0.5, 0.55, 0.6, 0.7, 1.0, 1.0)
+
+
+def random_share_instance(seed: int, power: float | None = None) -> Instance:
+    """A random round in which replicas share GPUs or need none, and nodes may have none.
+
+    Parameters
+    ----------
+    seed, power
+        As in `random_instance`.
+    """
+    generator = np.random.default_rng([seed, 2])
+    while True:
+        cluster = _with_bare_nodes(generator, _mixed_cluster(generator))
+        jobs = tuple(
+            _with_shares(generator, _with_modes(generator, job, cluster))
+            for job in _jobs(generator, cluster)[:3]
+        )
+        rules = _rules(generator, power)
+        for given in (jobs, tuple(job.replace(placement=(), mode="") for job in jobs)):
+            try:
+                instance = Instance(cluster, given, rules, name=f"shares-{seed}")
+            except ValueError:  # as above
+                continue
+            if instance.shares_gpus and count_matrices(instance) <= MOST_MATRICES:
+                mode_utilities(instance, "numpy")
+                return instance
+
+
+def _with_bare_nodes(generator: np.random.Generator, cluster: Cluster) -> Cluster:
+    """The cluster, some of whose nodes may have lost their GPUs, but not all."""
+    first, *others = cluster.groups
+    bare = [generator.random() < 0.25 for _ in others]
+    return Cluster((
+        first,
+        *(replace(g, gpus=0, gpu_type="") if b else g for g, b in zip(others, bare, strict=True)),
+    ))  # fmt: skip
+
+
+def _with_shares(generator: np.random.Generator, job: Job) -> Job:
+    """The job, whose modes may take parts of a GPU."""
+    modes = []
+    for mode in job.modes:
+        share = float(generator.choice(SHARES))
+        bare = share == 0 and not mode.resources
+        modes.append(replace(mode, gpu_share=0.5 if bare else share))
+    return job.replace(modes=tuple(modes))
 
 
 def _mixed_cluster(generator: np.random.Generator) -> Cluster:

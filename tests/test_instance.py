@@ -107,7 +107,8 @@ SPREAD = ((0, 1), (1, 1))
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: NodeGroup(" ", 1, 1), "Node group: name is ' '"),
     (lambda: NodeGroup("n", 0, 1), "Node group 'n': nodes is 0; expected .* at least 1"),
-    (lambda: NodeGroup("n", 1, 0), "Node group 'n': gpus is 0"),
+    (lambda: NodeGroup("n", 1, -1), "Node group 'n': gpus is -1"),
+    (lambda: Cluster((NodeGroup("n", 1, 0),)), "Cluster: no node has a GPU"),
     (lambda: NodeGroup("n", 1, 2.0), "gpus is 2.0"),  # type: ignore[arg-type]
     (lambda: NodeGroup("n", True, 1), "nodes is true"),
     (lambda: Cluster(()), "at least one node group"),

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.result import Incumbent, Limit, Result, Status
 from goodalloc.solvers.result_file import read_result, write_result
 from goodalloc.solvers.solve import solve
-from tests.random_instances import random_mode_instance
+from tests.random_instances import random_mode_instance, random_share_instance
 
 CLUSTER = Cluster((NodeGroup("node", 3, 4), NodeGroup("big", 1, 8)))
 
@@ -76,9 +77,10 @@ def instances(draw: st.DrawFn) -> Instance:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_modes_survive_json(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("draw", [random_mode_instance, random_share_instance])
+def test_modes_survive_json(draw: Callable[[int], Instance], seed: int, tmp_path: Path) -> None:
     """An instance with modes and an allocation of it: written and read back, both are equal."""
-    instance = random_mode_instance(seed)
+    instance = draw(seed)
     write_instance(instance, tmp_path / "instance.json")
     assert read_instance(tmp_path / "instance.json") == instance
     found = enumerate_allocations(instance)

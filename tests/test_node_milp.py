@@ -24,6 +24,7 @@ from goodalloc.formulations.power_cost import AtMost, fitness_from_cost, power_c
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.feasibility import violations
+from goodalloc.models.gpu_sharing import pack_shares
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
 from goodalloc.models.objective import utilities
@@ -31,7 +32,7 @@ from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.pyomo_solver import export_pyomo, find_pyomo_solver, solve_pyomo
 from goodalloc.solvers.stop import Stop
-from tests.random_instances import random_instance, random_mode_instance
+from tests.random_instances import random_instance, random_mode_instance, random_share_instance
 
 
 def fix_allocation(model: Any, instance: Instance, allocation: Allocation) -> float:
@@ -59,13 +60,38 @@ def fix_allocation(model: Any, instance: Instance, allocation: Allocation) -> fl
             model.touches[job, node].set_value(int(placed > 0))
             if instance.rules.interference_avoidance:
                 model.distributed[job, node].set_value(int(placed > 0 and nodes > 1))
+    if instance.shares_gpus:
+        fix_shares(model, instance, allocation)
     rows = model.component_data_objects(pyo.Constraint, active=True)
     slacks = [(row.lslack(), row.uslack()) for row in rows]
     return max((-min(pair) for pair in slacks), default=0.0)
 
 
+def fix_shares(model: Any, instance: Instance, allocation: Allocation) -> None:
+    """Put the replicas that share GPUs onto them; those that fit on none all on the first."""
+    share = instance.mode_share
+    for variable in (*model.part.values(), *model.opened.values()):
+        variable.set_value(0)
+    matrix = allocation.matrix()
+    for node, gpus in enumerate(instance.cluster.node_gpus.tolist()):
+        held = {
+            int(instance.first_mode[job] + allocation.mode[job]): int(matrix[job, node])
+            for job in range(instance.num_jobs)
+        }
+        shared = {mode: count for mode, count in held.items() if 0 < share[mode] < 1}
+        parts = [share[mode] for mode, count in shared.items() for _ in range(count)]
+        packed = pack_shares(parts, gpus) or ((tuple(parts),) if gpus else ())
+        for gpu, carried in enumerate(packed):
+            model.opened[node, gpu].set_value(int(len(carried) > 0))
+            for part in carried:
+                mode = next(m for m in shared if share[m] == part and shared[m] > 0)
+                shared[mode] -= 1
+                slot = model.part[mode, node, gpu]
+                slot.set_value(slot.value + 1)
+
+
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("draw", [random_instance, random_mode_instance])
+@pytest.mark.parametrize("draw", [random_instance, random_mode_instance, random_share_instance])
 def test_feasible_allocations_satisfy_the_rows_and_cost_what_they_should(
     seed: int, draw: Callable[[int, float], Instance]
 ) -> None:
@@ -82,7 +108,7 @@ def test_feasible_allocations_satisfy_the_rows_and_cost_what_they_should(
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("draw", [random_instance, random_mode_instance])
+@pytest.mark.parametrize("draw", [random_instance, random_mode_instance, random_share_instance])
 def test_infeasible_allocations_break_a_row(
     seed: int, draw: Callable[[int, float], Instance]
 ) -> None:
@@ -92,7 +118,8 @@ def test_infeasible_allocations_break_a_row(
     generator = np.random.default_rng(seed)
     shape = (instance.num_jobs, instance.cluster.num_nodes)
     for _ in range(40):
-        matrix = generator.integers(0, instance.cluster.node_gpus + 1, size=shape)
+        most = np.maximum.reduceat(instance.most_on_node, instance.first_mode, axis=0)
+        matrix = generator.integers(0, most + 1, size=shape)
         modes = [generator.integers(max(len(job.modes), 1)) for job in instance.jobs]
         allocation = Allocation.from_matrix(
             matrix * (generator.random(shape) < 0.5), np.array(modes)
