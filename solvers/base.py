@@ -34,6 +34,8 @@ SOLVERS = {
     "genetic": "goodalloc.solvers.genetic:solve_genetic",
     "greedy": "goodalloc.solvers.greedy:solve_greedy",
     "local_search": "goodalloc.solvers.local_search:solve_local_search",
+    "best_fit": "goodalloc.solvers.best_fit:solve_best_fit",
+    "fgd": "goodalloc.solvers.fragmentation:solve_fgd",
 }
 
 #: Entry-point group under which other packages may register solvers.

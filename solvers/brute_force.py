@@ -68,7 +68,7 @@ def count_matrices(instance: Instance) -> int:
     jobs = instance.num_jobs
     if instance.shares_gpus:
         alone = np.maximum.reduceat(instance.most_on_node, instance.first_mode, axis=0)
-        rows = math.prod((alone + 1).ravel().tolist())
+        rows: int = math.prod((alone + 1).ravel().tolist())
         return rows * math.prod(max(len(job.modes), 1) for job in instance.jobs)
     matrices = (math.comb(gpus + jobs, jobs) for gpus in instance.cluster.node_gpus.tolist())
     return math.prod(matrices) * math.prod(max(len(job.modes), 1) for job in instance.jobs)
