@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.instance import Instance
+from goodalloc.models.objective import mode_utilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,56 @@ def pod_demands(instance: Instance) -> list[tuple[Demand, ...]]:
     return found
 
 
+def pod_options(instance: Instance) -> list[tuple[tuple[Demand, float], ...]]:
+    """What every job may have on one node, with what each adds to its utility.
+
+    Returns
+    -------
+    list
+        For every job pairs of a demand and a gain over the floor, for every number of replicas that
+        it may have and every mode, those put together that differ in the type of GPU only; without
+        those that add nothing.
+    """
+    table, names = mode_utilities(instance), instance.cluster.resource_names
+    most = instance.most_in_group.max(axis=1)
+    found = []
+    for index, job in enumerate(instance.jobs):
+        types: dict[tuple[float, int, tuple[float, ...], float], list[str]] = {}
+        for row, mode in enumerate(job.all_modes, start=int(instance.first_mode[index])):
+            amounts = dict(mode.resources)
+            last = min(int(instance.max_replicas[index]), int(most[row]))
+            for replicas in range(int(instance.min_replicas[index]), last + 1):
+                gain = float(table.moved[row, 0, replicas]) - instance.rules.floor
+                takes = tuple(replicas * amounts.get(name, 0.0) for name in names)
+                if gain > 0:
+                    key = (mode.gpu_share, replicas, takes, gain)
+                    types.setdefault(key, []).append(mode.gpu_type)
+        found.append(
+            tuple(
+                (Demand(share, replicas, takes, tuple(sorted(set(kinds)))), gain)
+                for (share, replicas, takes, gain), kinds in types.items()
+            )
+        )
+    return found
+
+
 def mode_of(instance: Instance, job: int, demand: Demand, node: int) -> int:
-    """The first mode of a job in which it has that demand and runs on that node."""
+    """The mode of a job in which it has that demand and runs on that node: the one worth most.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
     names, kind = instance.cluster.resource_names, instance.cluster.node_types[node]
+    worth = mode_utilities(instance).moved[:, 0, demand.replicas]
+    best, first = -1, int(instance.first_mode[job])
     for index, mode in enumerate(instance.jobs[job].all_modes):
         amounts = dict(mode.resources)
         takes = tuple(demand.replicas * amounts.get(name, 0.0) for name in names)
-        if (mode.gpu_share, takes) == (demand.share, demand.takes) and mode.gpu_type in ("", kind):
-            return index
-    raise ValueError(f"Job '{instance.jobs[job].name}' has no mode with this demand: {demand}.")
+        suits = (mode.gpu_share, takes) == (demand.share, demand.takes)
+        if suits and mode.gpu_type in ("", kind):
+            best = index if best < 0 or worth[first + index] > worth[first + best] else best
+    if best < 0:
+        raise ValueError(f"Job '{instance.jobs[job].name}' has no mode with this demand: {demand}.")
+    return best

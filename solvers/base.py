@@ -36,6 +36,7 @@ SOLVERS = {
     "local_search": "goodalloc.solvers.local_search:solve_local_search",
     "best_fit": "goodalloc.solvers.best_fit:solve_best_fit",
     "fgd": "goodalloc.solvers.fragmentation:solve_fgd",
+    "pods": "goodalloc.solvers.pods:solve_pods",
 }
 
 #: Entry-point group under which other packages may register solvers.

@@ -1,12 +1,13 @@
 """Best fit: each pod in turn on the node on which it leaves the least."""
 
-import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from goodalloc.models.instance import Instance
+from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.node_room import NodeRoom
-from goodalloc.solvers.result import Answer, Limit
+from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
 
 
@@ -29,15 +30,28 @@ def solve_best_fit(instance: Instance, *, stop: Stop | None = None) -> Answer:
     stop
         Limits on the time; what is placed by then is returned.
     """
-    begin, stop = time.perf_counter(), stop or Stop()
-    room = NodeRoom(instance)
+    watch, room = Watch(stop or Stop()), NodeRoom(instance)
+    placed = place_by_best_fit(room, room.waiting, watch)
+    return Answer(room.allocation(), limit=watch.limit, iterations=placed)
+
+
+def place_by_best_fit(room: NodeRoom, jobs: Sequence[int], watch: Watch) -> int:
+    """Place jobs in this order until the time is up; returns how many found room.
+
+    Parameters
+    ----------
+    room
+        What is free; changed in place.
+    jobs
+        Jobs that hold nothing.
+    watch
+        The clock.
+    """
     largest = np.maximum(room.capacity.max(axis=0, initial=0.0), 1e-300)
-    most_gpus, kinds = float(instance.cluster.node_gpus.max()), largest.size + 1
-    limit: Limit | None = None
+    most_gpus, kinds = float(room.instance.cluster.node_gpus.max()), largest.size + 1
     placed = 0
-    for job in room.waiting:
-        if stop.seconds is not None and time.perf_counter() - begin >= stop.seconds:
-            limit = Limit.TIME
+    for job in jobs:
+        if watch.limit is not None:
             break
         best = None
         free = room.gpus.sum(axis=1) / most_gpus + (room.resources / largest).sum(axis=1)
@@ -50,4 +64,4 @@ def solve_best_fit(instance: Instance, *, stop: Stop | None = None) -> Answer:
         if best is not None:
             room.put(job, best[1], best[2])
             placed += 1
-    return Answer(room.allocation(), limit=limit, iterations=placed)
+    return placed

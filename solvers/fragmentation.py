@@ -25,7 +25,6 @@ paper; of a job with several modes (1) is the least over them. Ties go to the ea
 GPU (the published code rounds scores to whole per cents and leaves ties to its framework).
 """
 
-import time
 from collections import Counter
 from dataclasses import dataclass
 
@@ -34,8 +33,9 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.pods import Demand
 from goodalloc.models.instance import Instance
+from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.node_room import SLACK, NodeRoom, take_fullest
-from goodalloc.solvers.result import Answer, Limit
+from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
 
 Floats = NDArray[np.float64]
@@ -198,14 +198,10 @@ def solve_fgd(instance: Instance, *, stop: Stop | None = None) -> Answer:
     stop
         Limits on the time; what is placed by then is returned.
     """
-    begin, stop = time.perf_counter(), stop or Stop()
-    room = NodeRoom(instance)
-    gradient = Gradient(room)
-    limit: Limit | None = None
-    placed = 0
+    watch, room = Watch(stop or Stop()), NodeRoom(instance)
+    gradient, placed = Gradient(room), 0
     for job in room.waiting:
-        if stop.seconds is not None and time.perf_counter() - begin >= stop.seconds:
-            limit = Limit.TIME
+        if watch.limit is not None:
             break
         best = None
         for demand in room.demands[job]:
@@ -218,4 +214,4 @@ def solve_fgd(instance: Instance, *, stop: Stop | None = None) -> Answer:
             room.put(job, demand, node, None if gpu < 0 else gpu)
             gradient.update(node)
             placed += 1
-    return Answer(room.allocation(), limit=limit, iterations=placed)
+    return Answer(room.allocation(), limit=watch.limit, iterations=placed)

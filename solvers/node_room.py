@@ -22,6 +22,13 @@ class NodeRoom:
     Jobs that are pinned, or run on one node within their limits, stay where they are; all others
     start without anything.
 
+    Parameters
+    ----------
+    instance
+        The round.
+    start
+        For some of the others the demand and the node with which they start; together they fit.
+
     Attributes
     ----------
     gpus
@@ -34,7 +41,9 @@ class NodeRoom:
         What every job demands.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(
+        self, instance: Instance, start: dict[int, tuple[Demand, int]] | None = None
+    ) -> None:
         cluster = instance.cluster
         self.instance = instance
         self.demands = pod_demands(instance)
@@ -47,6 +56,10 @@ class NodeRoom:
         self.modes = np.array([job.mode_index for job in instance.jobs], dtype=np.int64)
         self.modes[self.waiting] = 0
         self._masks: dict[tuple[str, ...], Flags] = {}
+        for job, (demand, node) in (start or {}).items():
+            self.placements[job] = ((node, demand.replicas),)
+            self.modes[job] = mode_of(instance, job, demand, node)
+        self.waiting = [job for job in self.waiting if not self.placements[job]]
         current = self.allocation()
         self.resources = self.capacity - node_demand(instance, current)
         width = max(int(cluster.node_gpus.max()), 1)

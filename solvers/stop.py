@@ -1,5 +1,6 @@
 """When to stop: limits that compose, whichever is reached first."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ ROUNDING = 1e-12
 
 def proves(bound: float, fitness: float, gap: float) -> bool:
     """Whether a bound proves a fitness optimal to a relative gap; `ROUNDING` is always granted."""
-    return bound - fitness <= max(gap, ROUNDING) * abs(bound)
+    return math.isfinite(bound) and bound - fitness <= max(gap, ROUNDING) * abs(bound)
 
 
 @dataclass(frozen=True, slots=True)

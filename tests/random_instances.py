@@ -104,6 +104,35 @@ def random_share_instance(seed: int, power: float | None = None) -> Instance:
                 return instance
 
 
+def random_pod_instance(seed: int) -> Instance:
+    """A random batch of one-node jobs at p = 1, some of them equal, on nodes some of which are.
+
+    Parameters
+    ----------
+    seed
+        Decides everything.
+    """
+    generator = np.random.default_rng([seed, 3])
+    while True:
+        cluster = _with_bare_nodes(generator, _mixed_cluster(generator))
+        if generator.random() < 0.5:
+            first = cluster.groups[0]
+            cluster = Cluster((replace(first, nodes=2), *cluster.groups[1:2]))
+        drawn = [
+            _with_shares(generator, _with_modes(generator, job, cluster)).replace(
+                placement=(), mode=""
+            )
+            for job in _jobs(generator, cluster)
+        ]
+        copied = generator.integers(len(drawn), size=generator.integers(2, 5)).tolist()
+        jobs = tuple(drawn[at].replace(name=f"pod{n}") for n, at in enumerate(copied))
+        rules = _rules(generator, 1.0).replace(max_nodes_per_job=1)
+        instance = Instance(cluster, jobs, rules, name=f"pods-{seed}")
+        if count_matrices(instance) <= MOST_MATRICES:
+            mode_utilities(instance, "numpy")
+            return instance
+
+
 def _with_bare_nodes(generator: np.random.Generator, cluster: Cluster) -> Cluster:
     """The cluster, some of whose nodes may have lost their GPUs, but not all."""
     first, *others = cluster.groups
