@@ -115,7 +115,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--artifact", metavar="FOLDER",
-        help="folder simulator of the Pollux artifact (default: shipped profiles, drawn workloads)",
+        help="folder simulator of the Pollux artifact, for openb that of its lists "
+        "(default: shipped profiles, drawn workloads)",
     )  # fmt: skip
     parser.add_argument(
         "--gaps", action=argparse.BooleanOptionalAction, default=False,

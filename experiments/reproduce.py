@@ -8,6 +8,7 @@ from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
+from goodalloc.experiments.openb import OPENB
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
@@ -43,13 +44,14 @@ PUBLISHED: Mapping[str, Reproduction] = {
     "fig9": FIGURE_9,
 }  # fmt: skip
 
-#: Questions that were not; hours each on several workloads.
+#: Questions that were not, hours each on several workloads; and the packing of pods of ATC'23.
 STUDIES: Mapping[str, Reproduction] = {
     "exactness": EXACTNESS,
     "disturbances": DISTURBANCES,
     "scale": SCALE,
     "objectives": OBJECTIVES,
     "knowledge": KNOWLEDGE,
+    "openb": OPENB,
 }
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES}

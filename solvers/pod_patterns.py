@@ -31,7 +31,8 @@ def patterns_of(
         wanted = (share[job], replicas, tuple((takes[job] * replicas).tolist()))
         options = [
             option for option in range(first[kind[job]], first[kind[job] + 1])
-            if packing.most[option, class_of[node]] > 0 and _takes(packing.options[option]) == wanted
+            if packing.most[option, class_of[node]] > 0
+            and _takes(packing.options[option]) == wanted
         ]  # fmt: skip
         if options:
             best = max(options, key=lambda option: float(packing.gain[option]))
