@@ -36,25 +36,7 @@ replicas of *j* placed anew on *v* in mode *m* (none on nodes without that mode'
 
     \sum_j (\sum_m d_{jmr} a_{jmv} + d_{jr} h_{jv} x_{j,keep}) \le R_{vr} \quad \forall v, r     (9)
 
-Where replicas share GPUs or need none, (6) gives way to the GPUs of a node one by one,
-:math:`g = 1..G_v`, all alike. :math:`s_{jm}` is the part of a GPU that a replica takes in mode *m*,
-and the modes with :math:`0 < s_{jm} < 1` have integer slots :math:`b_{jmvg}`: how many of the
-replicas on *v* are on GPU *g*, those kept included; :math:`o_{vg} \in \{0,1\}`, whether *g* is
-shared at all.
-
-.. math::
-
-    \sum_g b_{jmvg} = a_{jmv} + h_{jv} x_{j,keep} [\text{kept in } m]   \quad \forall j, m, v  (6a)
-
-    \sum_{j,m} s_{jm} b_{jmvg} \le o_{vg}                              \quad \forall v, g     (6b)
-
-    \sum_{s_{jm} = 1} (a_{jmv} + h_{jv} x_{j,keep} [\text{kept in } m])
-        + \sum_g o_{vg} \le G_v                                        \quad \forall v        (6c)
-
-    o_{vg} \ge o_{v,g+1}                                               \quad \forall v, g     (6d)
-
-(6d) breaks the symmetry of the GPUs. :math:`G_v` in (4) is then the most replicas of *j* that *v*
-holds in any mode.
+Where replicas share GPUs or need none, (6) gives way to (6a)-(6d) of `node_gpus.py`.
 
 (8) is interference avoidance, at most one distributed job a node; without that rule (7) and (8) are
 left out. Limits on the GPUs and nodes of a job are in its choices; a pinned job has one choice, to
@@ -70,6 +52,7 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
+from goodalloc.formulations.node_gpus import add_shared_gpus
 from goodalloc.formulations.power_cost import AtMost, power_cost
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
@@ -150,7 +133,7 @@ def build_node_milp(
     )
     _add_shape(model)
     if instance.shares_gpus:
-        _add_shared_capacity(model, instance)
+        add_shared_gpus(model, instance, lambda job: _taken(model, job, KEEP))
     else:
         _add_capacity(model)
     _add_resources(model, instance)
@@ -257,50 +240,6 @@ def _add_capacity(model: Any) -> None:
         placed = pyo.quicksum(model.replicas[m, v] for m in model.modes)
         kept = pyo.quicksum(model.held[j, v] * _taken(model, j, KEEP) for j in model.jobs)
         return placed + kept <= model.gpus[v]
-
-
-def _add_shared_capacity(model: Any, instance: Instance) -> None:
-    """The GPUs of a node where replicas share them or need none."""
-    share = instance.mode_share.tolist()
-    running = (instance.first_mode + instance.current.mode).tolist()
-    shared = [m for m in model.modes if 0 < share[m] < 1]
-    whole = [m for m in model.modes if share[m] == 1]
-    slots = [(v, g) for v in model.nodes for g in range(pyo.value(model.gpus[v]))]
-    model.slots = pyo.Set(initialize=slots, dimen=2)
-    model.shared = pyo.Set(initialize=shared)
-    model.part = pyo.Var(model.shared, model.slots, domain=pyo.NonNegativeIntegers)
-    model.opened = pyo.Var(model.slots, domain=pyo.Binary)
-
-    def there(m: int, v: int) -> Any:
-        """Replicas in a mode on a node, kept or placed anew."""
-        j = model.job_of[m]
-        kept = model.held[j, v] * _taken(model, j, KEEP) if running[j] == m else 0
-        return model.replicas[m, v] + kept
-
-    def gpus_of(v: int) -> range:
-        return range(pyo.value(model.gpus[v]))
-
-    @model.Constraint(model.shared, model.nodes)  # type: ignore[untyped-decorator]
-    def every_share(model: Any, m: int, v: int) -> Any:  # (6a)
-        return pyo.quicksum(model.part[m, v, g] for g in gpus_of(v)) == there(m, v)
-
-    @model.Constraint(model.slots)  # type: ignore[untyped-decorator]
-    def one_gpu(model: Any, v: int, g: int) -> Any:  # (6b)
-        load = pyo.quicksum(share[m] * model.part[m, v, g] for m in model.shared)
-        return load <= model.opened[v, g]
-
-    @model.Constraint(model.nodes)  # type: ignore[untyped-decorator]
-    def capacity(model: Any, v: int) -> Any:  # (6c)
-        if not whole and not gpus_of(v):
-            return pyo.Constraint.Skip
-        opened = pyo.quicksum(model.opened[v, g] for g in gpus_of(v))
-        return pyo.quicksum(there(m, v) for m in whole) + opened <= model.gpus[v]
-
-    @model.Constraint(model.slots)  # type: ignore[untyped-decorator]
-    def shared_first(model: Any, v: int, g: int) -> Any:  # (6d)
-        if (v, g + 1) not in model.slots:
-            return pyo.Constraint.Skip
-        return model.opened[v, g] >= model.opened[v, g + 1]
 
 
 def _add_resources(model: Any, instance: Instance) -> None:
