@@ -74,8 +74,10 @@ def _rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def read_observations(folder: Path, application: Application) -> Floats:
+def read_observations(folder: Path, application: Application, suffix: str = "") -> Floats:
     """Read the measured steps of one application within its limits on the atomic batch size.
+
+    A measurement that both files hold counts once.
 
     Parameters
     ----------
@@ -83,6 +85,8 @@ def read_observations(folder: Path, application: Application) -> Floats:
         Its folder of the artifact's traces.
     application
         What is known of it.
+    suffix
+        What the names of the files end in, where there are several types of GPU.
 
     Returns
     -------
@@ -90,17 +94,16 @@ def read_observations(folder: Path, application: Application) -> Floats:
         Of shape (measurements, 5): nodes, replicas, atomic batch size, gradient time, step time.
     """
     table = []
-    for row in _rows(folder / "placements.csv"):
+    for row in _rows(folder / f"placements{suffix}.csv"):
         nodes = [int(digit) for digit in row["placement"]]
         table.append((len(nodes), sum(nodes), row))
-    for row in _rows(folder / "scalability.csv"):
+    for row in _rows(folder / f"scalability{suffix}.csv"):
         table.append((int(row["num_nodes"]), int(row["num_replicas"]), row))
-    observations = np.array(
-        [
-            (nodes, replicas, *(float(row[key]) for key in ("local_bsz", "sync_time", "step_time")))
-            for nodes, replicas, row in table
-        ]
-    )
+    columns = ("local_bsz", "sync_time", "step_time")
+    measured = [
+        (nodes, replicas, *(float(row[key]) for key in columns)) for nodes, replicas, row in table
+    ]
+    observations = np.array(list(dict.fromkeys(measured)))
     observations[:, 3] = observations[:, 4] - observations[:, 3]
     within = (observations[:, 2] >= application.atomic_minimum) & (
         observations[:, 2] <= application.atomic_maximum
@@ -188,7 +191,7 @@ def derive_profiles(reference: Path) -> dict[str, Any]:
             "share": jobs[name] / jobs.total(),
             "fit_errors": {
                 "loss": float(fit.loss[index]),
-                **_fit_errors(parameters, tables[index]),
+                **fit_errors(parameters, tables[index]),
             },
         }
     return {"format": FORMAT, "version": VERSION, "source": SOURCE, "applications": applications}
@@ -206,8 +209,16 @@ def _stated(application: Application) -> dict[str, Any]:
     }
 
 
-def _fit_errors(parameters: ThroughputParameters, table: Floats) -> dict[str, Any]:
-    """Compare the fitted with the measured times."""
+def fit_errors(parameters: ThroughputParameters, table: Floats) -> dict[str, Any]:
+    """Compare the fitted with the measured times.
+
+    Parameters
+    ----------
+    parameters
+        Throughput parameters.
+    table
+        Measurements as `read_observations` returns them.
+    """
     nodes, replicas, atomic, gradient, step = table.T
     return {
         "observations": len(table),

@@ -232,15 +232,20 @@ def _profile(name: str, entry: dict[str, Any]) -> Profile:
             epochs=entry["epochs"],
             share=entry["share"],
             restriction=None if fixed is None else Restriction(**fixed),
-            fit_errors=FitErrors(
-                errors["observations"],
-                errors["loss"],
-                ErrorSummary(**errors["gradient_time"]),
-                ErrorSummary(**errors["step_time"]),
-            ),
+            fit_errors=parse_fit_errors(errors),
         )
     except KeyError as error:
         raise ValueError(f"profile {name!r} lacks the field {error}; expected it.") from error
+
+
+def parse_fit_errors(errors: dict[str, Any]) -> FitErrors:
+    """Build the errors of a fit from their entry."""
+    return FitErrors(
+        errors["observations"],
+        errors["loss"],
+        ErrorSummary(**errors["gradient_time"]),
+        ErrorSummary(**errors["step_time"]),
+    )
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,106 @@
+"""Derive how fast applications are on other types of GPU, from measurements of Sia (SOSP'23).
+
+Run as `python -m goodalloc.data.fit_gpu_types --reference DIR [--out FILE]`; DIR holds the folder
+`sia` with the `traces` of its artifact. The measurements on T4 and the gradient statistics there
+are those of Pollux's artifact, which `fit_profiles` derives; here are the other types.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.fit_profiles import (
+    APPLICATIONS,
+    OPTIONS,
+    fit_errors,
+    read_observations,
+    write_document,
+)
+from goodalloc.data.gpu_types import FORMAT, VERSION
+from goodalloc.models.fitting import fit_throughput, pad_observations
+from goodalloc.models.throughput import ThroughputParameters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SHIPPED = Path(__file__).with_name("profiles") / "gpu_types.json"
+
+SOURCE = {
+    "artifact": "github.com/siasosp23/artifacts, commit aaf7a0d",
+    "licence": "none stated",
+    "note": "Parameters derived from the measurements of the Sia artifact (SOSP'23).",
+}
+
+#: What the artifact's files on each type end in. Left out are the Quadro RTX 6000, measured on a
+#: single node, and the V100 of Azure, which the throughput model does not fit.
+SUFFIXES = {"a100": "-dgx-ext", "rtx2080ti": "-rtx"}
+
+#: Largest atomic batch sizes (examples) that the artifact's simulator states rather than measures.
+CAPPED = {("deepspeech2", "rtx2080ti"): 57}
+
+#: Far beyond any batch size that was measured.
+ANY_SIZE = 2**31
+
+
+def derive_gpu_types(reference: Path) -> dict[str, Any]:
+    """Fit every application on every type and return the document that is shipped.
+
+    Batch sizes are bounded below as Pollux does, and above by the largest measured on the type.
+
+    Parameters
+    ----------
+    reference
+        Folder that holds `sia/traces`.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    """
+    traces = reference / "sia" / "traces"
+    if not traces.is_dir():
+        raise ValueError(f"reference is '{reference}'; expected a folder that holds sia/traces.")
+    pairs = [(kind, name) for kind in SUFFIXES for name in APPLICATIONS]
+    tables = []
+    for kind, name in pairs:
+        largest = CAPPED.get((name, kind), ANY_SIZE)
+        wide = APPLICATIONS[name]._replace(atomic_maximum=largest)
+        tables.append(read_observations(traces / name, wide, SUFFIXES[kind]))
+    fit = fit_throughput(pad_observations(tables), OPTIONS)
+    types: dict[str, dict[str, Any]] = {kind: {} for kind in SUFFIXES}
+    for index, (kind, name) in enumerate(pairs):
+        parameters = ThroughputParameters(*(float(values[index]) for values in fit.parameters))
+        measured = int(np.max(tables[index][:, 2]))
+        types[kind][name] = {
+            "throughput": parameters._asdict(),
+            "atomic_maximum": CAPPED.get((name, kind), measured),
+            "fit_errors": {
+                "loss": float(fit.loss[index]),
+                **fit_errors(parameters, tables[index]),
+            },
+        }
+    return {"format": FORMAT, "version": VERSION, "source": SOURCE, "gpu_types": types}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Derive the parameters and write them.
+
+    Parameters
+    ----------
+    arguments
+        Of the command line; those of the process if None.
+    """
+    parser = argparse.ArgumentParser(description="Derive the throughput on other types of GPU.")
+    parser.add_argument("--reference", type=Path, required=True, help="folder that holds sia/")
+    parser.add_argument("--out", type=Path, default=SHIPPED, help="file to write")
+    options = parser.parse_args(arguments)
+    document = derive_gpu_types(options.reference)
+    options.out.write_text(write_document(document) + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()

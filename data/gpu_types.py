@@ -1,0 +1,90 @@
+"""Profiles of the applications on other types of GPU than the one they were first measured on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.profiles import load_profile, parse_fit_errors
+from goodalloc.models.throughput import ThroughputParameters
+
+if TYPE_CHECKING:
+    from goodalloc.data.profiles import Profile
+
+FORMAT = "goodalloc-gpu-types"
+VERSION = 1
+
+#: The type of GPU that the profiles of `applications.json` were measured on.
+FIRST_TYPE = "t4"
+
+
+def gpu_types() -> tuple[str, ...]:
+    """Names of the types of GPU that there are profiles for, the first type first."""
+    return (FIRST_TYPE, *sorted(_shipped()))
+
+
+def load_type_profile(application: str, gpu_type: str) -> Profile:
+    """The shipped profile of an application on a type of GPU.
+
+    Throughput and the largest atomic batch size, which memory bounds, are those of the type; how
+    training proceeds does not depend on it.
+
+    Parameters
+    ----------
+    application
+        One of `goodalloc.data.profiles.application_names()`.
+    gpu_type
+        One of `gpu_types()`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such application or type.
+    """
+    profile = load_profile(application)
+    if gpu_type not in gpu_types():
+        raise ValueError(f"gpu_type is {gpu_type!r}; expected one of {', '.join(gpu_types())}.")
+    if gpu_type == FIRST_TYPE:
+        return profile
+    entry = _shipped()[gpu_type][application]
+    batch = profile.batch._replace(atomic_maximum=entry["atomic_maximum"])
+    return replace(
+        profile,
+        throughput=ThroughputParameters(**entry["throughput"]),
+        batch=batch,
+        fit_errors=parse_fit_errors(entry["fit_errors"]),
+    )
+
+
+def parse_gpu_types(text: str) -> dict[str, dict[str, Any]]:
+    """Read the table of types, by type and application, in the format of `profiles/README.md`.
+
+    Parameters
+    ----------
+    text
+        The JSON document.
+
+    Raises
+    ------
+    ValueError
+        If it is another format or version.
+    """
+    document = json.loads(text)
+    label = (document.get("format"), document.get("version"))
+    if label != (FORMAT, VERSION):
+        raise ValueError(
+            f"types of GPU are of format {label[0]!r}, version {label[1]!r}; "
+            f"expected {FORMAT!r}, version {VERSION}."
+        )
+    table: dict[str, dict[str, Any]] = document["gpu_types"]
+    return table
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, dict[str, Any]]:
+    """The table shipped with the package, read once."""
+    source = resources.files("goodalloc.data").joinpath("profiles", "gpu_types.json")
+    return parse_gpu_types(source.read_text(encoding="utf-8"))
