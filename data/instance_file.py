@@ -33,6 +33,8 @@ INSTANCE_FORMAT = "goodalloc-instance"
 VERSION = 1
 
 _RULE_NAMES = tuple(field.name for field in fields(Rules))
+#: Rules that came later and are left out at their defaults, as in files from before.
+_LATER_RULES = {"idle_utility": None, "restart_penalty": "all"}
 _JOB_DEFAULTS = {
     field.name: field.default
     for field in fields(Job)
@@ -81,6 +83,9 @@ def instance_to_dict(instance: Instance) -> Document:
     node_names = instance.cluster.node_names
     jobs = [_job_to_dict(job, table, node_names) for job in instance.jobs]
     rules = {name: getattr(instance.rules, name) for name in _RULE_NAMES}
+    for name, default in _LATER_RULES.items():
+        if rules[name] == default:
+            del rules[name]
     if math.isinf(rules["power"]):
         rules["power"] = "inf" if rules["power"] > 0 else "-inf"
     return {
@@ -161,7 +166,7 @@ def _rules(value: object) -> Rules:
             raise ValueError(f"Rules: preset is {value!r}; expected one of {known}, or an object.")
         return PRESETS[value]
     given = dict(check_keys("Rules", value, (), _RULE_NAMES))
-    for name in ("power", "floor", "restart_delay"):
+    for name in ("power", "floor", "restart_delay", "idle_utility"):
         if name in given:
             given[name] = as_float(given[name])
     power = given.get("power")

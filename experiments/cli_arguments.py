@@ -109,7 +109,7 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
         help="a group of nodes, in place of the two; may be given again",
     )  # fmt: skip
     parser.add_argument("--state", default="cold", help="cold, running, disturbed or settled")
-    parser.add_argument("--rules", default="default", help="preset: default or osdi21")
+    parser.add_argument("--rules", default="default", help="preset: default, osdi21 or sia")
     parser.add_argument(
         "--power", type=any_number, help="power of the mean, such as 0, -10 or -inf (default: -1)"
     )

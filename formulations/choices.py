@@ -157,4 +157,4 @@ def _idle_choices(instance: Instance) -> tuple[Indices, Indices, Indices, Floats
     """Holding nothing, for every job that is not pinned."""
     job = np.flatnonzero(~instance.pinned)
     nothing = np.zeros(job.size, dtype=np.int64)
-    return job, np.full(job.size, Kind.IDLE), nothing, np.full(job.size, instance.rules.floor)
+    return job, np.full(job.size, Kind.IDLE), nothing, np.full(job.size, instance.rules.idle)

@@ -92,7 +92,7 @@ def best_utilities(instance: Instance) -> Floats:
     several = (replicas >= 2) & (replicas <= nodes[:span].sum()) & (span >= 2)
     one = np.where(within & (replicas <= nodes[0]), moved[:, 0], -np.inf)
     best = np.maximum(one, np.where(within & several, moved[:, 1], -np.inf))
-    best[~instance.pinned, 0] = rules.floor
+    best[~instance.pinned, 0] = rules.idle
     current = instance.current
     held = current.job_replicas
     may_keep = (held >= instance.min_replicas) & (held <= instance.max_replicas)

@@ -83,7 +83,7 @@ def node_choices(instance: Instance) -> dict[NodeChoice, float]:
             choices[NodeChoice(j, KEEP, job.replicas, int(running[j]))] = float(table.kept[j])
         if job.pinned:
             continue
-        choices[NodeChoice(j, IDLE, 0, int(instance.first_mode[j]))] = rules.floor
+        choices[NodeChoice(j, IDLE, 0, int(instance.first_mode[j]))] = rules.idle
         for mode in np.flatnonzero(instance.mode_job == j).tolist():
             nodes = sorted(instance.most_on_node[mode][instance.mode_nodes[mode]], reverse=True)
             several = len(nodes) > 1 and rules.max_nodes_per_job > 1

@@ -13,4 +13,5 @@ from goodalloc.models.mode import resources as resources
 from goodalloc.models.objective import fitness as fitness
 from goodalloc.models.objective import utilities as utilities
 from goodalloc.models.rules import OSDI21 as OSDI21
+from goodalloc.models.rules import SIA as SIA
 from goodalloc.models.rules import Rules as Rules

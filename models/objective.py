@@ -2,7 +2,8 @@
 
 Notation as in `formulations/NOTATION.md`: job *j* on *K* GPUs of one node or of several has
 ``u_j = scale * weight_j * speedup_j * rho_j + floor`` and ``fitness = (mean_j u_j^p)^(1/p)``
-(Pollux, OSDI'21, section 4.2; the floor and the scale are the artifact's).
+(Pollux, OSDI'21, section 4.2; the floor and the scale are the artifact's). A job that holds nothing
+has the floor, or whatever else the rules say.
 """
 
 from dataclasses import dataclass
@@ -17,12 +18,17 @@ from goodalloc.models.fitness import power_mean, restart_factor
 from goodalloc.models.goodput import GoodputModel
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import SpeedupTable
+from goodalloc.models.shapes import allowed_shapes
 from goodalloc.models.speedup import Backend, goodput_table, stack_models
 
 Floats = NDArray[np.float64]
 
 #: Allocations up to which a speedup table is not worth compiling for.
 SMALL_TABLE = 200_000
+
+#: Least utility of a job that runs where nothing is added to it, so that every power of it is
+#: finite; about what Sia's artifact makes of none by clipping its power -1/2 at 3000.
+LEAST_UTILITY = 1e-7
 
 
 @dataclass(frozen=True)
@@ -34,9 +40,10 @@ class UtilityTable:
     moved
         Utility on *K* GPUs placed anew: shape (modes, 2, most GPUs + 1), a row for every mode of
         every job (`Instance.modes`); the second axis is 0 for one node and 1 for several, the third
-        is *K*. At *K* = 0, the floor.
+        is *K*. At *K* = 0, the utility of holding nothing.
     kept
-        Utility with exactly the current placement, shape (jobs,); the floor for idle jobs.
+        Utility with exactly the current placement, shape (jobs,); that of holding nothing for idle
+        jobs.
     """
 
     moved: Floats
@@ -106,13 +113,42 @@ def _fill_modelled(
     filled = np.concatenate(list(rows.values()))
     job = instance.mode_job[filled]
     share = np.zeros(instance.num_jobs)
-    np.maximum.at(share, job, base[group])
+    if rules.fair_share == "least":
+        share = _least_share(instance, filled, goodput[group])
+    else:
+        np.maximum.at(share, job, base[group])
     table[filled] = goodput[group] / np.where(share > 0, share, 1.0)[job][:, None, None]
 
 
+def _least_share(instance: Instance, modes: NDArray[np.int64], goodput: Floats) -> Floats:
+    """Goodput of the worst whole-node shape of every job over its fewest GPUs, shape (jobs,).
+
+    Of all shapes in any of these modes; of any number of GPUs where no whole-node shape runs at
+    all, and 0 where nothing does.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    modes, goodput
+        Rows of `Instance.modes`, and their goodputs of shape (rows, 2, most GPUs + 1).
+    """
+    job, share = instance.mode_job[modes], np.zeros(instance.num_jobs)
+    replicas = np.broadcast_to(np.arange(goodput.shape[-1]), goodput.shape)
+    for whole_nodes in (False, True):  # the latter has the last word where there are any
+        runs = allowed_shapes(instance, whole_nodes=whole_nodes)[modes] & (goodput > 0)
+        least = np.full(instance.num_jobs, np.inf)
+        fewest = np.full(instance.num_jobs, np.inf)
+        np.minimum.at(least, job, np.where(runs, goodput, np.inf).min(axis=(1, 2)))
+        np.minimum.at(fewest, job, np.where(runs, replicas, np.inf).min(axis=(1, 2)))
+        known = np.isfinite(least)
+        share[known] = least[known] / fewest[known]
+    return share
+
+
 def _base_replicas(instance: Instance) -> int:
-    """The GPUs on which the speedup is 1."""
-    return 1 if instance.rules.fair_share == "one_gpu" else instance.fair_share
+    """The GPUs on which the speedup is 1, where that does not depend on the job."""
+    return 1 if instance.rules.fair_share in ("one_gpu", "least") else instance.fair_share
 
 
 @lru_cache(maxsize=8)
@@ -123,12 +159,19 @@ def _cached_utility_table(key: "_Identity") -> UtilityTable:
     scale = np.array([one.weight for one in instance.jobs])
     if rules.speedup_scale == "node":
         scale = scale * (instance.cluster.num_nodes / instance.cluster.num_gpus)
-    rho = np.asarray(restart_factor(instance.age, instance.restarts, rules.restart_delay))
-    moved = scale[job, None, None] * speedups * rho[job, None, None] + rules.floor
     current = instance.current
+    rho = np.asarray(restart_factor(instance.age, instance.restarts, rules.restart_delay))
+    if rules.restart_penalty == "running":
+        pays = (current.job_replicas > 0) & (instance.age >= rules.restart_delay)
+        rho = np.where(pays, rho, 1.0)
+    least = rules.floor or LEAST_UTILITY
+    moved = scale[job, None, None] * speedups * rho[job, None, None] + rules.floor
+    moved = np.maximum(moved, least)
+    moved[:, :, 0] = rules.idle
     held = np.minimum(current.job_replicas, speedups.shape[-1] - 1)
     several = (current.job_nodes > 1).astype(int)
     kept = scale * speedups[instance.first_mode + current.mode, several, held] + rules.floor
+    kept = np.where(current.job_replicas > 0, np.maximum(kept, least), rules.idle)
     moved.flags.writeable = False
     kept.flags.writeable = False
     return UtilityTable(moved, kept)
@@ -153,7 +196,7 @@ def mode_utilities(instance: Instance, backend: Backend | None = None) -> Utilit
 
     ``u = scale * weight * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement in
     the same mode and ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux,
-    section 4.2.1).
+    section 4.2.1), of the jobs that `Rules.restart_penalty` names.
     """
     return _cached_utility_table(_Identity(instance, backend))
 

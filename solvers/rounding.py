@@ -124,7 +124,7 @@ def _best_that_fits(instance: Instance, nodes: _Nodes, index: int, most: int) ->
     utility = table.moved[index, :, least : most + 1]
     ranked = np.argsort(-utility, axis=None, kind="stable")
     for spread, offset in zip(*np.unravel_index(ranked, utility.shape), strict=True):
-        if utility[spread, offset] <= instance.rules.floor:
+        if utility[spread, offset] <= instance.rules.idle:
             return None
         gpus = least + int(offset)
         found = nodes.on_several(gpus) if spread else nodes.on_one(gpus)

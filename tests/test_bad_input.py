@@ -132,6 +132,13 @@ CHANGES: list[tuple[Place, Any, str]] = [
     (("rules", "floor"), 0, "floor is 0"),
     (("rules", "floor"), -0.5, "floor is -0.5"),
     (("rules", "restart_delay"), "30 s", "restart_delay is '30 s'"),
+    (("rules", "idle_utility"), 0, "idle_utility is 0.0; expected a finite number above 0"),
+    (("rules", "idle_utility"), "none", "idle_utility is 'none'"),
+    (
+        ("rules", "restart_penalty"),
+        "none",
+        "restart_penalty is 'none'; expected one of all, running",
+    ),
     (("rules", "max_nodes_per_job"), 0, "max_nodes_per_job is 0"),
     (("rules", "interference_avoidance"), "yes", "interference_avoidance is 'yes'"),
     (("rules", "fair_share"), "equal", "fair_share is 'equal'"),

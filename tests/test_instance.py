@@ -13,7 +13,7 @@ from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.rules import OSDI21, PRESETS, Rules
+from goodalloc.models.rules import OSDI21, PRESETS, SIA, Rules
 from goodalloc.models.throughput import ThroughputParameters
 
 MODEL = GoodputModel(
@@ -42,7 +42,7 @@ def test_defaults_are_the_published_values() -> None:
     assert (rules.fair_share, rules.speedup_scale) == ("one_node", "node")
     assert rules.replace(batch_search="grid") == OSDI21
     assert OSDI21.grid_points == 50
-    assert {"default": Rules(), "osdi21": OSDI21} == PRESETS
+    assert {"default": Rules(), "osdi21": OSDI21, "sia": SIA} == PRESETS
 
 
 def test_columns_are_those_of_the_jobs() -> None:
