@@ -135,6 +135,11 @@ class Cluster:
         return tuple(group.gpu_type for group in self.groups for _ in range(group.nodes))
 
     @cached_property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The different types of GPU, in order of their names."""
+        return tuple(sorted(set(self.node_types)))
+
+    @cached_property
     def node_names(self) -> tuple[str, ...]:
         """Name of every node, in node order."""
         return tuple(f"{group.name}-{i}" for group in self.groups for i in range(group.nodes))

@@ -136,7 +136,8 @@ def _least_share(instance: Instance, modes: NDArray[np.int64], goodput: Floats) 
     job, share = instance.mode_job[modes], np.zeros(instance.num_jobs)
     replicas = np.broadcast_to(np.arange(goodput.shape[-1]), goodput.shape)
     for whole_nodes in (False, True):  # the latter has the last word where there are any
-        runs = allowed_shapes(instance, whole_nodes=whole_nodes)[modes] & (goodput > 0)
+        shapes = allowed_shapes(instance, whole_nodes=whole_nodes)[modes]
+        runs = np.any(shapes, axis=1) & (goodput > 0)
         least = np.full(instance.num_jobs, np.inf)
         fewest = np.full(instance.num_jobs, np.inf)
         np.minimum.at(least, job, np.where(runs, goodput, np.inf).min(axis=(1, 2)))

@@ -15,11 +15,12 @@ Flags = NDArray[np.bool_]
 
 
 def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Flags:
-    """Which shapes every mode may take: shape (modes, 2, most GPUs + 1).
+    """Which shapes every mode may take on every type: (modes, types, 2, most GPUs + 1).
 
-    The second axis is 0 for one node and 1 for several, the third the number of GPUs, as in
-    `UtilityTable.moved`. Limits of the job, the nodes with its mode's GPUs and the most nodes of a
-    job are observed; what its other resources leave room for is not.
+    Types are those of `Cluster.gpu_types`; the third axis is 0 for one node and 1 for several, the
+    last the number of GPUs, as in `UtilityTable.moved`. Limits of the job, its mode's type, the
+    nodes there are and the most nodes of a job are observed; what other resources leave room for
+    is not.
 
     Parameters
     ----------
@@ -28,22 +29,21 @@ def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Flags:
     whole_nodes
         Only Sia's shapes; otherwise every number of GPUs.
     """
+    cluster, limit = instance.cluster, instance.rules.max_nodes_per_job
     most = max(int(instance.max_replicas.max()), 1)
-    gpus, limit = instance.cluster.node_gpus, instance.rules.max_nodes_per_job
-    by_nodes: dict[bytes, Flags] = {}
-    found = np.zeros((len(instance.modes), 2, most + 1), dtype=bool)
-    for index, nodes in enumerate(instance.mode_nodes):
-        key = nodes.tobytes()
-        if key not in by_nodes:
-            shapes = _whole_nodes if whole_nodes else _any_count
-            by_nodes[key] = shapes(gpus[nodes], limit, most)
-        found[index] = by_nodes[key]
+    shapes = _whole_nodes if whole_nodes else _any_count
+    node_types = np.array(cluster.node_types)
+    by_type = np.array([
+        shapes(cluster.node_gpus[node_types == name], limit, most) for name in cluster.gpu_types
+    ])  # fmt: skip
+    wanted = np.array([mode.gpu_type for mode in instance.modes])[:, None]
+    fits = (wanted == "") | (wanted == np.array(cluster.gpu_types))
     replicas, job = np.arange(most + 1), instance.mode_job
     within = (replicas >= instance.min_replicas[job, None]) & (
         replicas <= instance.max_replicas[job, None]
     )
-    found &= within[:, None, :]
-    return found
+    allowed: Flags = fits[:, :, None, None] & by_type & within[:, None, None, :]
+    return allowed
 
 
 def _whole_nodes(gpus: NDArray[np.int64], most_nodes: int, most: int) -> Flags:

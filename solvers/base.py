@@ -37,6 +37,7 @@ SOLVERS = {
     "best_fit": "goodalloc.solvers.best_fit:solve_best_fit",
     "fgd": "goodalloc.solvers.fragmentation:solve_fgd",
     "pods": "goodalloc.solvers.pods:solve_pods",
+    "sia": "goodalloc.solvers.sia:solve_sia",
 }
 
 #: Entry-point group under which other packages may register solvers.

@@ -1,0 +1,148 @@
+"""Sia's solver: the program over types and shapes decided exactly, then decoupled placement."""
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+
+from goodalloc.formulations.choices import Kind
+from goodalloc.formulations.knapsack import knapsack_bound
+from goodalloc.formulations.power_cost import (
+    LARGEST_TERM,
+    cost_gap,
+    fitness_from_cost,
+    power_cost,
+    safe_reference,
+)
+from goodalloc.formulations.sia import (
+    Configurations,
+    Floats,
+    enumerate_configurations,
+    is_relaxation,
+    published_cost,
+    type_capacity,
+)
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import fitness
+from goodalloc.models.validation import require_choice, require_count
+from goodalloc.solvers.decoupled_placement import place_by_type
+from goodalloc.solvers.exchange_core import decide_configurations
+from goodalloc.solvers.highs_program import Watch
+from goodalloc.solvers.price_and_core import Decision
+from goodalloc.solvers.result import Answer, Incumbent
+from goodalloc.solvers.stop import Stop, proves
+
+Shapes = Literal["sia", "any"]
+
+#: Costs are scaled so that the gap to close is this much, well above the solver's tolerances …
+GAP_IN_PROGRAM = 1e-5
+#: … unless that makes the largest cost larger than this.
+LARGEST_COST = 1e9
+#: Share of the gap that the program may leave, since its scale only nearly fits, …
+OF_GAP = 0.4
+#: … and what is taken off its bound for rounding.
+SLACK = 0.02
+#: Share of the step between rounded objectives that still tells two of them apart.
+OF_STEP = 0.99
+
+
+def solve_sia(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    shapes: Shapes = "sia",
+    decimals: int | None = 2,
+) -> Answer:
+    """Decide a round as Sia (SOSP'23) does: its program exactly, then its placement.
+
+    The objective is that of the instance's rules (``Rules`` preset ``sia`` for Sia's); at infinite
+    powers as for p = -1 or 1. What fits nowhere after the decision stays idle.
+
+    Parameters
+    ----------
+    instance
+        The round; jobs have a mode for every type of GPU that they can use, or none and run on any
+        one type.
+    stop
+        Limits; when time runs out what runs goes on.
+    shapes
+        ``"sia"``: powers of two on one node and whole nodes; ``"any"``: every number of GPUs.
+    decimals
+        Digits to which the powers in the objective are rounded, no larger than 3000: the artifact
+        has 2. None leaves them as they are; with shapes ``"any"`` the program then proves a bound
+        wherever it is a relaxation.
+
+    Raises
+    ------
+    ValueError
+        If an option makes no sense.
+    """
+    require_choice("Solver 'sia': shapes", shapes, get_args(Shapes))
+    if decimals is not None:
+        require_count("Solver 'sia': decimals", decimals, minimum=0, maximum=12)
+    stop = stop or Stop()
+    watch, power = Watch(stop), instance.rules.power
+    finite = power if math.isfinite(power) else math.copysign(1.0, power)
+    found = enumerate_configurations(instance, whole_nodes=shapes == "sia")
+    build_seconds = watch.seconds
+    if decimals is None:
+        decision, bound = _decide_exactly(instance, found, finite, watch)
+    else:
+        cost = published_cost(found.utility, finite, decimals)
+        step = 10.0**-decimals / (abs(finite) or 1.0)
+        decision, bound = _decide(instance, found, cost, OF_STEP * step, watch), math.inf
+    taken = found.kind == Kind.KEEP
+    taken |= (found.kind == Kind.IDLE) & ~np.isin(found.job, found.job[taken])
+    if decision.values is not None:
+        taken = decision.values > 0.5
+    chosen = found.where(taken)
+    allocation = place_by_type(instance, chosen)
+    value = fitness(instance, allocation)
+    if power != finite or not is_relaxation(instance, whole_nodes=shapes == "sia"):
+        bound = math.inf
+    idle = int(np.count_nonzero((chosen.replicas > 0) & (allocation.job_replicas == 0)))
+    return Answer(
+        allocation, bound, "Sia's program", proves(bound, value, stop.gap), watch.limit,
+        (Incumbent(watch.seconds, decision.nodes, value, bound),), decision.nodes, build_seconds,
+        message=f"{idle} of the jobs that were to run found no nodes" if idle else "",
+    )  # fmt: skip
+
+
+def _decide(
+    instance: Instance, found: Configurations, cost: Floats, gap: float, watch: Watch
+) -> Decision:
+    """Minimise the cost; exact to an absolute gap unless time runs out or Ctrl-C is pressed."""
+    scale = max(GAP_IN_PROGRAM / gap, 1.0)
+    scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
+    capacity = type_capacity(instance)
+    try:
+        decision = decide_configurations(
+            found.job, cost * scale, found.demand, capacity, watch, gap=gap * scale
+        )
+    except KeyboardInterrupt:
+        watch.interrupted = True
+        return Decision(None, math.inf, -math.inf)
+    objective, bound = decision.objective / scale, decision.bound / scale
+    return Decision(decision.values, objective, bound, decision.nodes, decision.core)
+
+
+def _decide_exactly(
+    instance: Instance, found: Configurations, power: float, watch: Watch
+) -> tuple[Decision, float]:
+    """Minimise the unrounded cost, and what its bound says of the fitness.
+
+    Costs beyond what a solver can tell apart are capped, which keeps a bound a bound.
+    """
+    utility, reference = found.utility, float(np.median(found.utility))
+    if power == instance.rules.power:
+        reference = knapsack_bound(instance)
+    if power > 0:
+        reference = safe_reference(reference, 0.0, float(utility.max()), power)
+    elif power < 0:
+        least = reference * math.exp(math.log(LARGEST_TERM) / power)
+        utility = np.maximum(utility, least)
+    cost = power_cost(utility, power, reference)
+    gap = OF_GAP * cost_gap(max(watch.stop.gap, 1e-12), instance.num_jobs, power)
+    decision = _decide(instance, found, cost, gap, watch)
+    lowest = decision.bound - SLACK * gap
+    return decision, fitness_from_cost(lowest, instance.num_jobs, power, reference)

@@ -1,0 +1,116 @@
+"""One configuration for every job under a few capacities: exact, whatever the ties."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from goodalloc.formulations.sia import build_sia_program, encode_rows
+from goodalloc.solvers.exchange_core import Exchanges, decide_configurations
+from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.stop import Stop
+
+
+def draw(
+    generator: np.random.Generator, jobs: int, most: int, digits: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Configurations of some jobs, idling (cost 0 to 1) among them: job, cost, demand, capacity."""
+    rows = [
+        (job, float(generator.integers(-(10**digits), 10**digits)) / 10**digits, *demand)
+        for job in range(jobs)
+        for demand in [(0, 0), *generator.integers(0, 5, (int(generator.integers(0, most)), 2))]
+    ]
+    table = np.array(rows)
+    return (
+        table[:, 0].astype(int), table[:, 1], table[:, 2:].astype(int),
+        generator.integers(0, 2 * jobs + 1, 2),
+    )  # fmt: skip
+
+
+def by_enumeration(
+    job: np.ndarray, cost: np.ndarray, demand: np.ndarray, capacity: np.ndarray
+) -> float:
+    """The least cost of all combinations that fit."""
+    choices = [np.flatnonzero(job == j) for j in range(int(job[-1]) + 1)]
+    combinations = np.array(list(itertools.product(*choices)))
+    fits = (demand[combinations].sum(axis=1) <= capacity).all(axis=1)
+    return float(cost[combinations].sum(axis=1)[fits].min())
+
+
+@pytest.mark.parametrize("first", range(0, 1200, 100))
+def test_it_is_the_best_of_all_combinations(first: int) -> None:
+    """1,200 tiny programs, half of them with hardly anything but ties."""
+    for seed in range(first, first + 100):
+        generator = np.random.default_rng(seed)
+        program = draw(generator, int(generator.integers(1, 6)), 5, digits=1 if seed % 2 else 6)
+        job, cost, demand, capacity = program
+        found = decide_configurations(*program, Watch(Stop()), gap=1e-7)
+        optimum = by_enumeration(*program)
+        assert found.values is not None
+        assert found.objective == pytest.approx(optimum, abs=1e-6)
+        assert optimum - 1e-6 <= found.bound + 1e-7 <= optimum + 2e-6
+        assert (demand[found.values > 0.5].sum(axis=0) <= capacity).all()
+        assert np.bincount(job[found.values > 0.5]).tolist() == [1] * (int(job[-1]) + 1)
+        assert cost @ found.values == pytest.approx(found.objective, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_as_good_as_the_whole_program(seed: int) -> None:
+    """60 jobs of up to 30 configurations: HiGHS on everything finds nothing better."""
+    program = draw(np.random.default_rng(seed), 60, 30, digits=2 if seed % 2 else 6)
+    found = decide_configurations(*program, Watch(Stop()), gap=1e-6)
+    whole = run_mixed_integer(build_sia_program(*program), Watch(Stop()), gap=1e-6)
+    assert found.objective == pytest.approx(whole.objective, abs=3e-6)
+    assert found.objective - found.bound <= 1e-6 + 1e-9
+
+
+def test_an_exchange_that_cannot_matter_is_dropped_and_no_other() -> None:
+    """Of equal changes of four jobs the third may matter only if the first two are paid for."""
+    job = np.repeat(np.arange(4), 2)
+    demand = np.tile([[0], [1]], (4, 1))
+    reduced = np.array([0.0, 1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0])
+    exchanges = Exchanges(job, demand, reduced, np.arange(0, 8, 2))
+    for delta, kept in ((0.9, 0), (1.0, 1), (2.9, 1), (3.0, 2), (6.0, 3), (9.9, 3), (10.0, 4)):
+        assert np.count_nonzero(exchanges.useful(delta)) == 4 + kept, delta
+    assert np.flatnonzero(exchanges.cheapest(2)).tolist() == [0, 1, 2, 3, 4, 6]
+
+
+def test_of_a_jobs_equal_changes_the_dearer_go() -> None:
+    """Two modes that take the same: only the cheaper one is an exchange."""
+    demand = np.array([[0], [1], [1], [2]])
+    exchanges = Exchanges(np.zeros(4, int), demand, np.array([0.0, 2.0, 1.0, 5.0]), np.array([0]))
+    assert np.flatnonzero(exchanges.useful(9.0)).tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_counting_changes_nothing(seed: int) -> None:
+    """The program with counted demands has the same relaxation and the same optimum."""
+    program = draw(np.random.default_rng(seed), 6, 8, digits=3)
+    plain, counted = build_sia_program(*program), build_sia_program(*program, counted=True)
+    values = []
+    for built in (plain, counted):
+        everything = np.ones(built.num_columns, dtype=bool)
+        values.append(run_relaxation(built, everything, Watch(Stop())).objective)
+        values.append(run_mixed_integer(built, Watch(Stop()), gap=1e-9).objective)
+    assert values[:2] == pytest.approx(values[2:], abs=1e-8)
+
+
+def test_rows_are_told_apart_however_large() -> None:
+    """Equal rows have equal numbers and others do not, also where no number holds them all."""
+    generator = np.random.default_rng(1)
+    for most, columns in ((3, 3), (10**9, 4)):
+        table = generator.integers(-most, most, (200, columns))
+        table = table[generator.integers(0, 50, 300)]
+        code = encode_rows(table)
+        _, first = np.unique(code, return_index=True)
+        assert len(first) == len({tuple(row) for row in table.tolist()})
+        assert (table[first][np.searchsorted(code[first], code)] == table).all()
+
+
+def test_time_that_has_run_out_leaves_nothing_wrong() -> None:
+    """No values and no bound, rather than wrong ones."""
+    program = draw(np.random.default_rng(5), 60, 30, digits=6)
+    found = decide_configurations(*program, Watch(Stop(seconds=1e-9)), gap=1e-6)
+    optimum = decide_configurations(*program, Watch(Stop()), gap=1e-6).objective
+    assert found.bound <= optimum
+    assert found.objective >= optimum - 1e-6
