@@ -105,8 +105,9 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
     parser.add_argument("--gpus-per-node", type=whole(1), default=4, help="(default: 4)")
     parser.add_argument(
-        "--group", type=group, action="append", metavar="NAME:NODES:GPUS",
-        help="a group of nodes, in place of the two; may be given again",
+        "--group", type=group, action="append", metavar="NAME:NODES:GPUS[:TYPE]",
+        help="a group of nodes, in place of the two; may be given again; with types of GPU (t4, "
+        "a100, rtx2080ti) every job may run on any of them",
     )  # fmt: skip
     parser.add_argument("--state", default="cold", help="cold, running, disturbed or settled")
     parser.add_argument("--rules", default="default", help="preset: default, osdi21 or sia")

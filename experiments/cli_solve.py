@@ -179,6 +179,7 @@ def export_command(arguments: argparse.Namespace) -> Output:
 def generate_command(arguments: argparse.Namespace) -> Output:
     """Draw an instance and write or print it."""
     from goodalloc.data.generator import generate
+    from goodalloc.data.typed_rounds import generate_typed
     from goodalloc.models.cluster import Cluster, NodeGroup
     from goodalloc.models.rules import PRESETS
 
@@ -194,11 +195,15 @@ def generate_command(arguments: argparse.Namespace) -> Output:
     cluster = None
     if arguments.group is not None:
         cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
-    instance = generate(
-        arguments.seed, arguments.jobs, arguments.nodes, arguments.gpus_per_node,
-        cluster=cluster, load=arguments.load, state=arguments.state,
-        rules=rules, name=arguments.name,
-    )  # fmt: skip
+    given = {"load": arguments.load, "state": arguments.state, "rules": rules,
+             "name": arguments.name}  # fmt: skip
+    if cluster is not None and any(cluster.gpu_types):
+        instance = generate_typed(arguments.seed, arguments.jobs, cluster=cluster, **given)
+    else:
+        instance = generate(
+            arguments.seed, arguments.jobs, arguments.nodes, arguments.gpus_per_node,
+            cluster=cluster, **given,
+        )  # fmt: skip
     if arguments.out is None:
         return Output(instance_text(instance).rstrip(), instance_to_dict(instance))
     write_instance(instance, arguments.out)

@@ -88,12 +88,12 @@ def seeds(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def group(text: str) -> tuple[str, int, int]:
-    """A type of argument: name, nodes and GPUs of a group, separated by colons."""
+def group(text: str) -> tuple[str, int, int, str]:
+    """A type of argument: name, nodes, GPUs and perhaps their type, separated by colons."""
     parts = text.split(":")
-    if len(parts) != 3 or not parts[0]:
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected NAME:NODES:GPUS")
-    return parts[0], whole(1)(parts[1]), whole(1)(parts[2])
+    if len(parts) not in (3, 4) or not all(parts):
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected NAME:NODES:GPUS or …:TYPE")
+    return parts[0], whole(1)(parts[1]), whole(1)(parts[2]), "".join(parts[3:])
 
 
 def outages(text: str) -> tuple[tuple[int, int, int], ...]:

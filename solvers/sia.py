@@ -81,16 +81,13 @@ def solve_sia(
     if decimals is not None:
         require_count("Solver 'sia': decimals", decimals, minimum=0, maximum=12)
     stop = stop or Stop()
-    watch, power = Watch(stop), instance.rules.power
-    finite = power if math.isfinite(power) else math.copysign(1.0, power)
+    watch = Watch(stop)
     found = enumerate_configurations(instance, whole_nodes=shapes == "sia")
     build_seconds = watch.seconds
     if decimals is None:
-        decision, bound = _decide_exactly(instance, found, finite, watch)
+        decision, _, bound = decide_unrounded(instance, found, watch)
     else:
-        cost = published_cost(found.utility, finite, decimals)
-        step = 10.0**-decimals / (abs(finite) or 1.0)
-        decision, bound = _decide(instance, found, cost, OF_STEP * step, watch), math.inf
+        (decision, *_), bound = decide_published(instance, found, watch, decimals), math.inf
     taken = found.kind == Kind.KEEP
     taken |= (found.kind == Kind.IDLE) & ~np.isin(found.job, found.job[taken])
     if decision.values is not None:
@@ -98,7 +95,7 @@ def solve_sia(
     chosen = found.where(taken)
     allocation = place_by_type(instance, chosen)
     value = fitness(instance, allocation)
-    if power != finite or not is_relaxation(instance, whole_nodes=shapes == "sia"):
+    if not is_relaxation(instance, whole_nodes=shapes == "sia"):
         bound = math.inf
     idle = int(np.count_nonzero((chosen.replicas > 0) & (allocation.job_replicas == 0)))
     return Answer(
@@ -126,13 +123,34 @@ def _decide(
     return Decision(decision.values, objective, bound, decision.nodes, decision.core)
 
 
-def _decide_exactly(
-    instance: Instance, found: Configurations, power: float, watch: Watch
-) -> tuple[Decision, float]:
-    """Minimise the unrounded cost, and what its bound says of the fitness.
+def decide_published(
+    instance: Instance, found: Configurations, watch: Watch, decimals: int = 2
+) -> tuple[Decision, float, float]:
+    """Minimise the rounded cost.
 
-    Costs beyond what a solver can tell apart are capped, which keeps a bound a bound.
+    Returns
+    -------
+    tuple
+        The decision, the gap below which it is optimal, and infinity: no bound on the fitness.
     """
+    power = _finite(instance.rules.power)
+    cost = published_cost(found.utility, power, decimals)
+    gap = OF_STEP * 10.0**-decimals / (abs(power) or 1.0)
+    return _decide(instance, found, cost, gap, watch), gap, math.inf
+
+
+def decide_unrounded(
+    instance: Instance, found: Configurations, watch: Watch
+) -> tuple[Decision, float, float]:
+    """Minimise the cost as it is, but for what no solver could tell apart, which is capped.
+
+    Returns
+    -------
+    tuple
+        The decision, the gap below which it is optimal, and what its bound says of the fitness,
+        infinity at infinite powers.
+    """
+    power = _finite(instance.rules.power)
     utility, reference = found.utility, float(np.median(found.utility))
     if power == instance.rules.power:
         reference = knapsack_bound(instance)
@@ -144,5 +162,12 @@ def _decide_exactly(
     cost = power_cost(utility, power, reference)
     gap = OF_GAP * cost_gap(max(watch.stop.gap, 1e-12), instance.num_jobs, power)
     decision = _decide(instance, found, cost, gap, watch)
+    if power != instance.rules.power:
+        return decision, gap, math.inf
     lowest = decision.bound - SLACK * gap
-    return decision, fitness_from_cost(lowest, instance.num_jobs, power, reference)
+    return decision, gap, fitness_from_cost(lowest, instance.num_jobs, power, reference)
+
+
+def _finite(power: float) -> float:
+    """The power itself, 1 or -1 in place of infinity."""
+    return power if math.isfinite(power) else math.copysign(1.0, power)

@@ -436,6 +436,8 @@ ARGUMENTS: list[tuple[list[str], str]] = [
     (["generate", "--gpus-per-node", "0"], "--gpus-per-node"),
     (["generate", "--group", "a:3"], "--group: got 'a:3'"),
     (["generate", "--group", "a:3:x"], "--group"),
+    (["generate", "--group", "a:3:4:"], "--group: got 'a:3:4:'"),
+    (["generate", "--group", "a:3:4:h100"], "'a' has GPUs of type 'h100'; expected one of t4"),
     (["generate", "--group", "a:1:1", "--group", "a:1:1"], "'a' is named twice"),
     (["generate", "--state", "warm"], "state is 'warm'"),
     (["generate", "--rules", "none"], "--rules: got 'none'"),

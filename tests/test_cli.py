@@ -189,6 +189,21 @@ def test_generate_writes_or_prints_the_same(
     assert data["format"] == "goodalloc-instance"
 
 
+def test_generate_draws_rounds_on_types_of_gpu_and_sia_decides_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Groups with a type: every job has a mode for each, and the solver is known by its name."""
+    out = tmp_path / "typed.json"
+    groups = ["--group", "aws:2:4:t4", "--group", "dgx:1:8:a100"]
+    options = ["--jobs", "9", "--seed", "3", "--state", "running", "--rules", "sia"]
+    run(capsys, "generate", *options, *groups, "--out", str(out))
+    instance = read_instance(out)
+    assert {mode.gpu_type for mode in instance.modes} == {"t4", "a100"}
+    found = json.loads(run(capsys, "solve", str(out), "--solver", "sia", "--json"))
+    assert found["solver"] == "sia"
+    assert set(found["modes"]) == set(found["placements"]) == {job.name for job in instance.jobs}
+
+
 @pytest.mark.parametrize("formulation", ["pattern", "node"])
 @pytest.mark.parametrize("suffix", ["lp", "mps"])
 def test_an_exported_program_has_the_optimum_of_the_instance(
