@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                             seed,
                             arguments.seconds,
                             rounded=rounded,
-                        )  # fmt: skip
+                        )
                     )
     for jobs in (int(part) for part in filter(None, arguments.knapsacks.split(","))):
         for seed in range(arguments.seeds):
