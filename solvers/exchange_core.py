@@ -34,7 +34,7 @@ Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 #: Cheapest exchanges of every change of demand that are tried first; more if these are too few.
-FIRST_WIDTH = 8
+FIRST_WIDTH = 4
 #: At most so many times more exchanges are tried in all.
 CHANGES = 100
 #: Programs with more configurations begin with a sample of the jobs, of about this many, …
@@ -99,8 +99,9 @@ class Exchanges:
 
 
 def decide_configurations(
-    job: Indices, cost: Floats, demand: Indices, capacity: Indices, watch: Watch, *, gap: float
-) -> Decision:
+    job: Indices, cost: Floats, demand: Indices, capacity: Indices, watch: Watch, *, gap: float,
+    counted: bool = True,
+) -> Decision:  # fmt: skip
     """Minimise the cost of one configuration for every job.
 
     Parameters
@@ -111,6 +112,9 @@ def decide_configurations(
         The clock of the solve; the best so far is returned when it runs out.
     gap
         Absolute gap at which to stop.
+    counted
+        Whether the program that proves the optimum also counts the jobs of every demand: it is then
+        mostly proved without branching. Not where costs are rounded, since ties abound there.
     """
     program = build_sia_program(job, cost, demand, capacity)
     priced = _start_with(job, cost, demand, capacity, watch)
@@ -135,7 +139,9 @@ def decide_configurations(
     if missing <= gap or best.values is None or watch.limit is not None:
         return best
     core = exchanges.useful(missing - (1.0 - MARGIN) * gap)
-    return _improve(best, core, job, cost, demand, capacity, watch, gap, proves=True)
+    return _improve(
+        best, core, job, cost, demand, capacity, watch, gap, proves=True, counted=counted
+    )
 
 
 def _start_with(
@@ -161,7 +167,7 @@ def _start_with(
 
 def _improve(
     best: Decision, core: Flags, job: Indices, cost: Floats, demand: Indices, capacity: Indices,
-    watch: Watch, gap: float, *, proves: bool = False,
+    watch: Watch, gap: float, *, proves: bool = False, counted: bool = False,
 ) -> Decision:  # fmt: skip
     """The better of what is known and what a core holds; jobs with one configuration are set.
 
@@ -173,7 +179,7 @@ def _improve(
     if not free.any() or (left < 0).any():
         return best
     renumbered = np.unique(job[free], return_inverse=True)[1]
-    program = build_sia_program(renumbered, cost[free], demand[free], left, counted=True)
+    program = build_sia_program(renumbered, cost[free], demand[free], left, counted=counted)
     outcome = run_mixed_integer(program, watch, gap=gap)
     fixed, nodes = float(cost[settled].sum()), best.nodes + outcome.nodes
     bound = best.bound

@@ -21,7 +21,7 @@ from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, SpeedupTable
 from goodalloc.models.mode import Mode
-from goodalloc.models.objective import mode_utilities
+from goodalloc.models.objective import mode_utilities, utilities
 from goodalloc.models.rules import SIA, Rules
 from goodalloc.models.shapes import allowed_shapes
 from goodalloc.solvers.brute_force import solve_brute_force
@@ -200,7 +200,7 @@ def typed_round(seed: int, rules: Rules = SIA, jobs: int = 12) -> Instance:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_relabelling_jobs_and_types_changes_nothing(seed: int) -> None:
-    """Other names and another order of jobs and groups: the same fitness."""
+    """Other names and another order of jobs and groups: the same value of the program."""
     instance = typed_round(seed)
     other = {"t4": "zz", "a100": "mm", "rtx": "aa"}
     groups = tuple(
@@ -214,10 +214,14 @@ def test_relabelling_jobs_and_types_changes_nothing(seed: int) -> None:
         for job in reversed(instance.jobs)
     )  # fmt: skip
     renamed = Instance(Cluster(groups), jobs, SIA)
-    for decimals in (2, None):
-        one, two = (solve(i, "sia", decimals=decimals) for i in (instance, renamed))
-        tolerance = 5e-3 if decimals else 1e-8  # rounded, many are equal that are not quite
-        assert one.fitness == pytest.approx(two.fitness, rel=tolerance)
+    one, two = (solve(i, "sia", decimals=None).fitness for i in (instance, renamed))
+    assert one == pytest.approx(two, rel=1e-8)
+    rounded = []
+    for given in (instance, renamed):
+        allocation = solve_sia(given).allocation
+        assert allocation is not None
+        rounded.append(published_cost(utilities(given, allocation), -0.5, 2).sum())
+    assert rounded[0] == pytest.approx(rounded[1], abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))
