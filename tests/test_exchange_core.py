@@ -1,10 +1,13 @@
 """One configuration for every job under a few capacities: exact, whatever the ties."""
 
 import itertools
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from goodalloc.experiments.bench_sia import draw_knapsack, main
 from goodalloc.formulations.sia import build_sia_program, encode_rows
 from goodalloc.solvers.exchange_core import Exchanges, decide_configurations
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
@@ -114,3 +117,38 @@ def test_time_that_has_run_out_leaves_nothing_wrong() -> None:
     optimum = decide_configurations(*program, Watch(Stop()), gap=1e-6).objective
     assert found.bound <= optimum
     assert found.objective >= optimum - 1e-6
+
+
+def test_a_large_program_starts_from_the_prices_of_a_sample() -> None:
+    """So large that a sample of the jobs prices it first: as good as HiGHS on everything."""
+    program = draw_knapsack(seed=0, jobs=500)
+    found = decide_configurations(*program, Watch(Stop()), gap=1e-3)
+    whole = build_sia_program(*program)
+    everything = np.ones(whole.num_columns, dtype=bool)
+    bound = run_relaxation(whole, everything, Watch(Stop())).objective
+    assert found.bound >= bound - 1e-6
+    assert 0 <= found.objective - bound <= 1e-2
+
+
+@pytest.mark.slow
+def test_a_million_configurations_take_seconds() -> None:
+    """10,000 jobs of 100 configurations on three types, to a relative gap of 1e-6."""
+    program = draw_knapsack(seed=0, jobs=10_000)
+    begin = time.process_time()
+    found = decide_configurations(*program, Watch(Stop(seconds=60.0)), gap=0.02)
+    assert time.process_time() - begin < 20.0
+    assert found.objective - found.bound <= 1e-6 * abs(found.bound)
+
+
+def test_the_benchmark_proves_what_it_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row for every round and knapsack, in the CSV and in the table."""
+    out = tmp_path / "bench.csv"
+    options = ["--sizes", "10x1", "--knapsacks", "20", "--seeds", "1", "--out", str(out)]
+    assert main(options) == 0
+    header, *rows = out.read_text(encoding="utf-8").splitlines()
+    proven = header.split(",").index("proven")
+    assert len(rows) == 5
+    assert all(row.split(",")[proven] == "True" for row in rows)
+    assert "round" in capsys.readouterr().out
