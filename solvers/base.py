@@ -38,6 +38,9 @@ SOLVERS = {
     "fgd": "goodalloc.solvers.fragmentation:solve_fgd",
     "pods": "goodalloc.solvers.pods:solve_pods",
     "sia": "goodalloc.solvers.sia:solve_sia",
+    "synergy_tune": "goodalloc.solvers.synergy:solve_synergy_tune",
+    "synergy_proportional": "goodalloc.solvers.synergy:solve_synergy_proportional",
+    "synergy_greedy": "goodalloc.solvers.synergy:solve_synergy_greedy",
 }
 
 #: Entry-point group under which other packages may register solvers.
