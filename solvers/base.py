@@ -38,6 +38,7 @@ SOLVERS = {
     "fgd": "goodalloc.solvers.fragmentation:solve_fgd",
     "pods": "goodalloc.solvers.pods:solve_pods",
     "sia": "goodalloc.solvers.sia:solve_sia",
+    "synergy_opt": "goodalloc.solvers.synergy_opt:solve_synergy_opt",
     "synergy_tune": "goodalloc.solvers.synergy:solve_synergy_tune",
     "synergy_proportional": "goodalloc.solvers.synergy:solve_synergy_proportional",
     "synergy_greedy": "goodalloc.solvers.synergy:solve_synergy_greedy",

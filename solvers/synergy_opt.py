@@ -1,0 +1,191 @@
+"""Synergy-OPT (OSDI'22): the best modes as if the cluster were one server, then placed on servers.
+
+The first program (`formulations/synergy.py`) chooses modes, the second places them
+(`formulations/synergy_placement.py`). Chosen modes may be impossible to place, for the first knows
+no servers; then, as in the authors' simulator, jobs are re-fitted greedily: TUNE with the chosen
+modes as ideal ones, in the best of its orders. The same goes for a second program too large to be
+solved in seconds. The answer's bound is that of the first program with every choice.
+"""
+
+import math
+from typing import NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.synergy import (
+    ModeChoices,
+    build_choice_program,
+    every_choice,
+    required_choices,
+    with_idling,
+)
+from goodalloc.formulations.synergy_modes import NO_MODE, SynergyModes, synergy_modes
+from goodalloc.formulations.synergy_placement import (
+    Room,
+    build_placement_program,
+    decode_placement,
+    group_items,
+)
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.instance import Instance
+from goodalloc.models.objective import fitness
+from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.price_and_core import decide
+from goodalloc.solvers.result import Answer
+from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.synergy import Order, in_order, tune
+from goodalloc.solvers.synergy_servers import Servers
+
+Indices = NDArray[np.int64]
+
+#: Largest second program, in columns, that is tried where best fit does not place all; with jobs
+#: that may be split, and to the least splitting rather than to any placement.
+MOST_COLUMNS, MOST_SPLITTING, MOST_EXACT = 500, 300, 100
+
+
+class Optimum(NamedTuple):
+    """What a first program comes to.
+
+    Parameters
+    ----------
+    value
+        Mean utility of the best choices found, -inf if there are none.
+    bound
+        Mean utility that no choices exceed; -inf if there are none.
+    mode, gpus
+        Row of the chosen mode and GPUs of every job, shape (jobs,); None without a solution.
+    """
+
+    value: float
+    bound: float
+    mode: Indices | None = None
+    gpus: Indices | None = None
+
+
+def solve_synergy_opt(instance: Instance, *, stop: Stop | None = None) -> Answer:
+    """Decide a round by Synergy's two programs.
+
+    All jobs for which there are GPUs must run, no slower than proportionally, as published; where
+    not even the first program can do that, jobs may stand idle in it.
+
+    Parameters
+    ----------
+    instance
+        The round. Whatever its power, the modes maximise the mean utility, as published; beyond
+        p = 1 no bound is claimed.
+    stop
+        Limits on both programs together; TUNE's allocation stands in for what is not there by then.
+    """
+    watch, modes = Watch(stop or Stop()), synergy_modes(instance)
+    choices = required_choices(instance, modes)
+    chosen = integer_optimum(instance, choices, watch)
+    if chosen.mode is None and watch.limit is None:
+        chosen = integer_optimum(instance, with_idling(instance, choices), watch)
+    bound = math.inf
+    if instance.rules.power <= 1.0:
+        bound = integer_optimum(instance, every_choice(instance), watch).bound
+    if chosen.mode is None or chosen.gpus is None:
+        allocation = tune(instance, modes, modes.ideal).allocation()
+    else:
+        wanted = np.where(chosen.gpus > 0, chosen.mode, NO_MODE)
+        allocation = place_modes(instance, modes, wanted, watch)
+    return Answer(allocation, bound, "first program of Synergy-OPT", limit=watch.limit)
+
+
+def integer_optimum(
+    instance: Instance, choices: ModeChoices, watch: Watch | None = None
+) -> Optimum:
+    """Solve the first program in integers.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what the jobs may do in it.
+    watch
+        A clock; without one there is no limit.
+    """
+    watch, reference = watch or Watch(Stop()), _reference(choices)
+    program = build_choice_program(instance, choices, reference)
+    gap = max(watch.stop.gap, 1e-12) * instance.num_jobs
+    found = decide(program, np.ones(program.num_columns, dtype=bool), watch, gap=gap)
+    bound = _mean(found.bound, instance, reference)
+    if found.values is None:
+        return Optimum(-math.inf, bound)
+    taken = np.flatnonzero(found.values > 0.5)
+    mode = np.empty(instance.num_jobs, dtype=np.int64)
+    gpus = np.empty_like(mode)
+    mode[choices.job[taken]] = choices.mode[taken]
+    gpus[choices.job[taken]] = choices.gpus[taken]
+    return Optimum(_mean(found.objective, instance, reference), bound, mode, gpus)
+
+
+def linear_optimum(instance: Instance, choices: ModeChoices) -> float:
+    """Mean utility of the first program's linear relaxation; -inf if there is no solution."""
+    reference = _reference(choices)
+    program = build_choice_program(instance, choices, reference)
+    every = np.ones(program.num_columns, dtype=bool)
+    return _mean(run_relaxation(program, every, Watch(Stop())).objective, instance, reference)
+
+
+def _reference(choices: ModeChoices) -> float:
+    return float(choices.utility.max())
+
+
+def _mean(cost: float, instance: Instance, reference: float) -> float:
+    """Mean utility of a total cost."""
+    return reference * (1.0 - cost / instance.num_jobs)
+
+
+def place_modes(
+    instance: Instance, modes: SynergyModes, wanted: Indices, watch: Watch | None = None
+) -> Allocation:
+    """The jobs in these modes on nodes, split as little as may be; what cannot be is re-fitted.
+
+    Best fit, the largest jobs first, is tried before the second program is.
+
+    Parameters
+    ----------
+    instance, modes
+        The round and what is known of it.
+    wanted
+        Row of the mode of every job, shape (jobs,); `NO_MODE` where it stands idle.
+    watch
+        A clock; without one there is no limit.
+    """
+    servers = Servers(instance)
+    jobs = np.array(in_order(instance, modes, wanted), dtype=np.int64)
+    for job in jobs.tolist():
+        placement = servers.best_fit(servers.room(int(wanted[job])), int(modes.gpus[job]))
+        if placement is None:
+            break
+        servers.put(job, int(wanted[job]), placement)
+    else:
+        return servers.allocation()
+    placed = _second_program(instance, modes, wanted, jobs, watch or Watch(Stop()))
+    if placed is not None:
+        return placed
+    tuned = [tune(instance, modes, wanted, order).allocation() for order in get_args(Order)]
+    return max(tuned, key=lambda allocation: fitness(instance, allocation))
+
+
+def _second_program(
+    instance: Instance, modes: SynergyModes, wanted: Indices, jobs: Indices, watch: Watch
+) -> Allocation | None:
+    """These jobs in these modes as the second program places them, None where it does not."""
+    servers = Servers(instance)
+    gpus, taken = modes.gpus[jobs], instance.mode_resources[wanted[jobs]]
+    items = group_items(jobs, gpus, taken, instance.mode_nodes[wanted[jobs]])
+    room = Room(servers.free_gpus, servers.free, servers.distributed > 0)
+    most_nodes = instance.rules.max_nodes_per_job
+    program = build_placement_program(items, room, most_nodes, exclusive=servers.exclusive)
+    size = program.program.num_columns
+    if size > (MOST_SPLITTING if gpus.max() > 1 else MOST_COLUMNS):
+        return None
+    gap = 0.5 if size <= MOST_EXACT else float(gpus.sum())
+    outcome = run_mixed_integer(program.program, watch, gap=gap)
+    if outcome.values is None:
+        return None
+    for job, placement in decode_placement(items, program, outcome.values).items():
+        servers.put(job, int(wanted[job]), placement)
+    return servers.allocation()
