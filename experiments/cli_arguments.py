@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from goodalloc.experiments.cli_replay_arguments import add_reproduce, add_simulate
-from goodalloc.experiments.cli_types import any_number, group, names, number, seeds, whole
+from goodalloc.experiments.cli_types import any_number, group, names, number, seeds, split, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,24 +99,40 @@ def _add_gap(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_generate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workload", choices=("pollux", "synergy"), default="pollux",
+        help="jobs of which evaluation (default: pollux); synergy: rigid jobs with modes on "
+        "servers of 8 GPUs, 24 cores and 500 GB",
+    )  # fmt: skip
+    parser.add_argument(
+        "--split",
+        type=split,
+        metavar="IMAGE,LANGUAGE,SPEECH",
+        help="synergy: weights of the classes, as 20,70,10 (default: all models evenly)",
+    )
+    parser.add_argument(
+        "--several-gpus", action="store_true",
+        help="synergy: jobs of 1, 2, 4 and 8 GPUs as often as published (default: of 1)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument("--jobs", type=whole(1), help="number of jobs")
     parser.add_argument("--load", type=number(0.0), help="GPUs asked for over GPUs (default: 1)")
     parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
-    parser.add_argument("--gpus-per-node", type=whole(1), default=4, help="(default: 4)")
+    parser.add_argument("--gpus-per-node", type=whole(1), help="(default: 4)")
     parser.add_argument(
         "--group", type=group, action="append", metavar="NAME:NODES:GPUS[:TYPE]",
         help="a group of nodes, in place of the two; may be given again; with types of GPU (t4, "
         "a100, rtx2080ti) every job may run on any of them",
     )  # fmt: skip
-    parser.add_argument("--state", default="cold", help="cold, running, disturbed or settled")
-    parser.add_argument("--rules", default="default", help="preset: default, osdi21 or sia")
+    parser.add_argument("--state", help="cold, running, disturbed or settled (default: cold)")
+    parser.add_argument("--rules", help="preset: default, osdi21 or sia (default: default)")
     parser.add_argument(
-        "--power", type=any_number, help="power of the mean, such as 0, -10 or -inf (default: -1)"
-    )
+        "--power", type=any_number,
+        help="power of the mean, such as 0, -10 or -inf (default: -1; synergy: 1)",
+    )  # fmt: skip
     parser.add_argument(
         "--interference-avoidance", action=argparse.BooleanOptionalAction,
-        help="at most one distributed job a node (default: yes)",
+        help="at most one distributed job a node (default: yes; synergy: no)",
     )  # fmt: skip
     parser.add_argument("--name", help="name of the instance")
     parser.add_argument("--out", metavar="FILE", help="where to write it (default: print it)")

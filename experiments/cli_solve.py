@@ -18,6 +18,7 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness, mode_utilities
+from goodalloc.models.rules import Rules
 from goodalloc.solvers.result import Limit, Result
 from goodalloc.solvers.result_file import result_to_dict, write_result
 
@@ -178,32 +179,8 @@ def export_command(arguments: argparse.Namespace) -> Output:
 
 def generate_command(arguments: argparse.Namespace) -> Output:
     """Draw an instance and write or print it."""
-    from goodalloc.data.generator import generate
-    from goodalloc.data.typed_rounds import generate_typed
-    from goodalloc.models.cluster import Cluster, NodeGroup
-    from goodalloc.models.rules import PRESETS
-
     check_target(arguments.out)
-    if arguments.rules not in PRESETS:
-        known = ", ".join(PRESETS)
-        raise ValueError(f"argument --rules: got {arguments.rules!r}; expected one of {known}.")
-    rules = PRESETS[arguments.rules]
-    if arguments.power is not None:
-        rules = rules.replace(power=arguments.power)
-    if arguments.interference_avoidance is not None:
-        rules = rules.replace(interference_avoidance=arguments.interference_avoidance)
-    cluster = None
-    if arguments.group is not None:
-        cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
-    given = {"load": arguments.load, "state": arguments.state, "rules": rules,
-             "name": arguments.name}  # fmt: skip
-    if cluster is not None and any(cluster.gpu_types):
-        instance = generate_typed(arguments.seed, arguments.jobs, cluster=cluster, **given)
-    else:
-        instance = generate(
-            arguments.seed, arguments.jobs, arguments.nodes, arguments.gpus_per_node,
-            cluster=cluster, **given,
-        )  # fmt: skip
+    instance = (_draw_pollux if arguments.workload == "pollux" else _draw_synergy)(arguments)
     if arguments.out is None:
         return Output(instance_text(instance).rstrip(), instance_to_dict(instance))
     write_instance(instance, arguments.out)
@@ -213,3 +190,62 @@ def generate_command(arguments: argparse.Namespace) -> Output:
         "nodes": instance.cluster.num_nodes, "gpus": instance.cluster.num_gpus,
     }  # fmt: skip
     return Output(f"{arguments.out}: {instance.name}, {size}", data)
+
+
+def _draw_pollux(arguments: argparse.Namespace) -> Instance:
+    """A round of elastic jobs, as in Pollux's evaluation."""
+    from goodalloc.data.generator import generate
+    from goodalloc.data.typed_rounds import generate_typed
+    from goodalloc.models.cluster import Cluster, NodeGroup
+    from goodalloc.models.rules import PRESETS
+
+    _refuse(arguments, "split", "several_gpus")
+    preset = "default" if arguments.rules is None else arguments.rules
+    if preset not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise ValueError(f"argument --rules: got {preset!r}; expected one of {known}.")
+    cluster = None
+    if arguments.group is not None:
+        cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
+    gpus = 4 if arguments.gpus_per_node is None else arguments.gpus_per_node
+    given: dict[str, Any] = {
+        "load": arguments.load, "state": "cold" if arguments.state is None else arguments.state,
+        "rules": _changed(PRESETS[preset], arguments), "name": arguments.name,
+    }  # fmt: skip
+    if cluster is not None and any(cluster.gpu_types):
+        return generate_typed(arguments.seed, arguments.jobs, cluster=cluster, **given)
+    return generate(
+        arguments.seed, arguments.jobs, arguments.nodes, gpus, cluster=cluster, **given
+    )
+
+
+def _draw_synergy(arguments: argparse.Namespace) -> Instance:
+    """A round of rigid jobs with modes, as in Synergy's evaluation."""
+    from goodalloc.data.synergy_rounds import ONE_GPU, PUBLISHED_GPUS, synergy_round
+
+    _refuse(arguments, "gpus_per_node", "group", "state", "rules")
+    instance = synergy_round(
+        arguments.seed, arguments.nodes, arguments.jobs, load=arguments.load,
+        split=arguments.split, gpus=PUBLISHED_GPUS if arguments.several_gpus else ONE_GPU,
+        name=arguments.name,
+    )  # fmt: skip
+    return instance.replace(rules=_changed(instance.rules, arguments))
+
+
+def _refuse(arguments: argparse.Namespace, *names: str) -> None:
+    """Refuse arguments that make no difference to the workload."""
+    for name in names:
+        if getattr(arguments, name) not in (None, False):
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: makes no difference to the workload "
+                f"'{arguments.workload}'; expected none."
+            )
+
+
+def _changed(rules: Rules, arguments: argparse.Namespace) -> Rules:
+    """The rules as arguments change them."""
+    if arguments.power is not None:
+        rules = rules.replace(power=arguments.power)
+    if arguments.interference_avoidance is not None:
+        rules = rules.replace(interference_avoidance=arguments.interference_avoidance)
+    return rules

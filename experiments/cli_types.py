@@ -65,6 +65,16 @@ def workers(text: str) -> "Workers":
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def split(text: str) -> tuple[float, float, float]:
+    """A type of argument: three weights, separated by commas."""
+    complaint = f"got {text!r}; expected three weights, separated by commas"
+    try:
+        image, language, speech = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(complaint) from None
+    return image, language, speech
+
+
 def names(text: str) -> tuple[str, ...]:
     """A type of argument: names separated by commas."""
     parts = tuple(part.strip() for part in text.split(","))

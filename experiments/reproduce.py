@@ -12,6 +12,7 @@ from goodalloc.experiments.openb import OPENB
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
+from goodalloc.experiments.synergy_gap import SYNERGY
 from goodalloc.experiments.throughput_plot import plot_fig3
 from goodalloc.experiments.throughput_prediction import fig3_rows
 from goodalloc.experiments.timelines import FIGURE_5, FIGURE_6
@@ -54,4 +55,7 @@ STUDIES: Mapping[str, Reproduction] = {
     "openb": OPENB,
 }
 
-REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES}
+#: What other systems published.
+OTHERS: Mapping[str, Reproduction] = {"synergy": SYNERGY}
+
+REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}

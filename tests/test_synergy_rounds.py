@@ -1,13 +1,14 @@
 """Rounds of Synergy: their jobs, modes and rules, and what is refused."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.data.instance_file import instance_from_dict, instance_to_dict
+from goodalloc.data.instance_file import instance_from_dict, instance_to_dict, read_instance
 from goodalloc.data.sensitivity import CLASSES, load_sensitivity, sensitivity_names
 from goodalloc.data.synergy_rounds import (
     FLOOR,
@@ -16,6 +17,7 @@ from goodalloc.data.synergy_rounds import (
     job_modes,
     synergy_round,
 )
+from goodalloc.experiments.cli import main
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness, mode_utilities
@@ -122,6 +124,42 @@ def test_a_round_can_be_written_and_read_back() -> None:
     """Modes, resources and rules included."""
     instance = synergy_round(5, 2, gpus=PUBLISHED_GPUS)
     assert instance_from_dict(instance_to_dict(instance)) == instance
+
+
+def test_the_command_line_draws_the_same_round(tmp_path: Path) -> None:
+    """With the split and the numbers of GPUs as published, under other rules if asked for."""
+    file = tmp_path / "round.json"
+    options = ["--nodes", "3", "--seed", "7", "--split", "20,70,10", "--several-gpus"]
+    assert main(["generate", "--workload", "synergy", *options, "--out", str(file)]) == 0
+    drawn = synergy_round(7, 3, split=(20, 70, 10), gpus=PUBLISHED_GPUS)
+    assert read_instance(file) == drawn
+    command = ["generate", "--workload", "synergy", *options, "--power", "-1", "--out", str(file)]
+    assert main([*command, "--interference-avoidance"]) == 0
+    rules = drawn.rules.replace(power=-1.0, interference_avoidance=True)
+    assert read_instance(file) == drawn.replace(rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--workload", "synergy", "--group", "a:1:1"], "--group: makes no difference"),
+        (["--workload", "synergy", "--gpus-per-node", "8"], "--gpus-per-node: makes no difference"),
+        (["--workload", "synergy", "--state", "cold"], "--state: makes no difference"),
+        (["--workload", "synergy", "--rules", "osdi21"], "--rules: makes no difference"),
+        (["--split", "1,1,1"], "--split: makes no difference to the workload 'pollux'"),
+        (["--several-gpus"], "--several-gpus: makes no difference"),
+        (["--workload", "synergy", "--split", "1,1"], "got '1,1'; expected three weights"),
+        (["--workload", "tiresias"], "invalid choice: 'tiresias'"),
+    ],
+)
+def test_arguments_that_make_no_difference_are_refused(
+    options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 and one sentence."""
+    assert main(["generate", *options]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
 
 
 BAD: list[tuple[Callable[[], object], str]] = [
