@@ -2,9 +2,10 @@
 
 The first program (`formulations/synergy.py`) chooses modes, the second places them
 (`formulations/synergy_placement.py`). Chosen modes may be impossible to place, for the first knows
-no servers; then, as in the authors' simulator, jobs are re-fitted greedily: TUNE with the chosen
-modes as ideal ones, in the best of its orders. The same goes for a second program too large to be
-solved in seconds. The answer's bound is that of the first program with every choice.
+no servers; then, as in the authors' simulator, jobs are re-fitted greedily: here by TUNE, with the
+chosen modes or the ideal ones, in whichever order is best. The same goes for a second program too
+large to be solved in seconds. The answer's bound is that of the first program with every choice, or
+of the knapsack where that is tighter.
 """
 
 import math
@@ -13,6 +14,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.formulations.synergy import (
     ModeChoices,
     build_choice_program,
@@ -82,15 +84,25 @@ def solve_synergy_opt(instance: Instance, *, stop: Stop | None = None) -> Answer
     chosen = integer_optimum(instance, choices, watch)
     if chosen.mode is None and watch.limit is None:
         chosen = integer_optimum(instance, with_idling(instance, choices), watch)
-    bound = math.inf
-    if instance.rules.power <= 1.0:
-        bound = integer_optimum(instance, every_choice(instance), watch).bound
+    bound, source = _bound(instance, watch)
     if chosen.mode is None or chosen.gpus is None:
         allocation = tune(instance, modes, modes.ideal).allocation()
     else:
         wanted = np.where(chosen.gpus > 0, chosen.mode, NO_MODE)
         allocation = place_modes(instance, modes, wanted, watch)
-    return Answer(allocation, bound, "first program of Synergy-OPT", limit=watch.limit)
+    return Answer(allocation, bound, source, limit=watch.limit)
+
+
+def _bound(instance: Instance, watch: Watch) -> tuple[float, str]:
+    """A bound on the fitness, infinite beyond p = 1, and what proved it."""
+    power = instance.rules.power
+    if power > 1.0:
+        return math.inf, ""
+    bound = integer_optimum(instance, every_choice(instance), watch).bound
+    knapsack = knapsack_bound(instance) if power < 1.0 else math.inf
+    if knapsack < bound:  # which knows the power, but no resources
+        return knapsack, "knapsack"
+    return bound, "first program of Synergy-OPT"
 
 
 def integer_optimum(
@@ -165,7 +177,10 @@ def place_modes(
     placed = _second_program(instance, modes, wanted, jobs, watch or Watch(Stop()))
     if placed is not None:
         return placed
-    tuned = [tune(instance, modes, wanted, order).allocation() for order in get_args(Order)]
+    tuned = (
+        tune(instance, modes, asked, order).allocation()
+        for asked in (wanted, modes.ideal) for order in get_args(Order)
+    )  # fmt: skip
     return max(tuned, key=lambda allocation: fitness(instance, allocation))
 
 
