@@ -124,6 +124,13 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
         help="a group of nodes, in place of the two; may be given again; with types of GPU (t4, "
         "a100, rtx2080ti) every job may run on any of them",
     )  # fmt: skip
+    parser.add_argument(
+        "--cores", type=number(0.0), metavar="C",
+        help="cores of every node: jobs then choose how many of them each replica has",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory", type=number(0.0), metavar="GB", help="with --cores: memory of every node, too"
+    )
     parser.add_argument("--state", help="cold, running, disturbed or settled (default: cold)")
     parser.add_argument("--rules", help="preset: default, osdi21 or sia (default: default)")
     parser.add_argument(

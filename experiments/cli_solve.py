@@ -96,12 +96,14 @@ def solve_text(instance: Instance, result: Result) -> str:
 
 
 def placement_text(instance: Instance, allocation: Allocation) -> str:
-    """Who gets which GPUs, one line a job."""
+    """Who gets which GPUs, and in which mode, one line a job."""
     names = instance.cluster.node_names
     width = max(len(job.name) for job in instance.jobs)
     lines = []
-    for job, pairs in zip(instance.jobs, allocation.placements(), strict=True):
+    for index, (job, pairs) in enumerate(zip(instance.jobs, allocation.placements(), strict=True)):
         placed = ", ".join(f"{names[node]}: {gpus}" for node, gpus in pairs) or "-"
+        if pairs and job.modes:
+            placed += f"  ({job.modes[allocation.mode[index]].name})"
         lines.append(f"{job.name:<{width}}  {placed}")
     return "\n".join(lines)
 
@@ -194,6 +196,7 @@ def generate_command(arguments: argparse.Namespace) -> Output:
 
 def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     """A round of elastic jobs, as in Pollux's evaluation."""
+    from goodalloc.data.equipped_rounds import equip
     from goodalloc.data.generator import generate
     from goodalloc.data.typed_rounds import generate_typed
     from goodalloc.models.cluster import Cluster, NodeGroup
@@ -213,17 +216,24 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
         "rules": _changed(PRESETS[preset], arguments), "name": arguments.name,
     }  # fmt: skip
     if cluster is not None and any(cluster.gpu_types):
-        return generate_typed(arguments.seed, arguments.jobs, cluster=cluster, **given)
-    return generate(
-        arguments.seed, arguments.jobs, arguments.nodes, gpus, cluster=cluster, **given
-    )
+        instance = generate_typed(arguments.seed, arguments.jobs, cluster=cluster, **given)
+    else:
+        instance = generate(
+            arguments.seed, arguments.jobs, arguments.nodes, gpus, cluster=cluster, **given
+        )
+    if arguments.cores is None:
+        if arguments.memory is not None:
+            raise ValueError("argument --memory: expected --cores with it.")
+        return instance
+    equipped = equip(instance, arguments.seed, cores=arguments.cores, memory=arguments.memory)
+    return equipped if arguments.name is None else equipped.replace(name=arguments.name)
 
 
 def _draw_synergy(arguments: argparse.Namespace) -> Instance:
     """A round of rigid jobs with modes, as in Synergy's evaluation."""
     from goodalloc.data.synergy_rounds import ONE_GPU, PUBLISHED_GPUS, synergy_round
 
-    _refuse(arguments, "gpus_per_node", "group", "state", "rules")
+    _refuse(arguments, "gpus_per_node", "group", "state", "rules", "cores", "memory")
     instance = synergy_round(
         arguments.seed, arguments.nodes, arguments.jobs, load=arguments.load,
         split=arguments.split, gpus=PUBLISHED_GPUS if arguments.several_gpus else ONE_GPU,

@@ -87,7 +87,7 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
     width = moved.shape[2]
     allowed = _allowed(instance, width)
     if prune:
-        allowed &= ~_dominated(moved, allowed, instance.rules.floor)
+        allowed &= ~_dominated(moved, allowed, instance.rules.idle)
     rows = [_keep_choices(instance, table.kept), _idle_choices(instance)]
     for spread, kind in ((0, Kind.ONE_NODE), (1, Kind.SEVERAL_NODES)):
         job, replicas = np.nonzero(allowed[:, spread])
@@ -136,12 +136,12 @@ def _allowed(instance: Instance, width: int) -> NDArray[np.bool_]:
     return np.stack([within & (replicas <= gpus[0]), within & several], axis=1)
 
 
-def _dominated(moved: Floats, allowed: NDArray[np.bool_], floor: float) -> NDArray[np.bool_]:
+def _dominated(moved: Floats, allowed: NDArray[np.bool_], idle: float) -> NDArray[np.bool_]:
     """Which allowed placements another one beats piece by piece; see `enumerate_choices`."""
     value = np.where(allowed, moved, -np.inf)
     best = np.maximum.accumulate(value, axis=2)
     best_below = np.concatenate([np.full((*best.shape[:2], 1), -np.inf), best[:, :, :-1]], axis=2)
-    best_below = np.maximum(best_below, floor)
+    best_below = np.maximum(best_below, idle)
     if value.shape[2] > 1:
         best_below[:, 1] = np.maximum(best_below[:, 1], value[:, 0, 1][:, None])
     return np.asarray(moved <= best_below)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind, may_keep
-from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
+from goodalloc.models.instance import Instance
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
 
 Floats = NDArray[np.float64]
@@ -19,12 +20,14 @@ Flags = NDArray[np.bool_]
 
 def replica_demand(instance: Instance) -> Floats:
     """What a replica takes in every mode: shape (modes, 1 + resources)."""
-    return np.column_stack([np.ones(len(instance.mode_job)), instance.mode_resources])
+    gpus = np.ones((len(instance.mode_job), 1))
+    return np.hstack([gpus, instance.mode_resources])
 
 
 def node_capacity(instance: Instance) -> Floats:
     """What every node has: shape (nodes, 1 + resources)."""
-    return np.column_stack([instance.cluster.node_gpus, instance.cluster.node_resources])
+    gpus = instance.cluster.node_gpus[:, None].astype(np.float64)
+    return np.hstack([gpus, instance.cluster.node_resources])
 
 
 def choice_demand(instance: Instance, choices: Choices) -> Floats:
@@ -65,7 +68,7 @@ def enumerate_mode_choices(instance: Instance, *, prune: bool = True) -> Choices
     rows = [
         (running, np.full(keep.size, Kind.KEEP), current.job_replicas[keep], table.kept[keep]),
         (instance.first_mode[idle], np.full(idle.size, Kind.IDLE), nothing,
-         np.full(idle.size, instance.rules.floor)),
+         np.full(idle.size, instance.rules.idle)),
     ]  # fmt: skip
     for spread, kind in ((0, Kind.ONE_NODE), (1, Kind.SEVERAL_NODES)):
         mode, replicas = np.nonzero(allowed[:, spread])
@@ -109,7 +112,7 @@ def _dominated(instance: Instance, choices: Choices, demand: Floats) -> Flags:
     Of two that beat each other the first stays.
     """
     placed = (choices.kind == Kind.ONE_NODE) | (choices.kind == Kind.SEVERAL_NODES)
-    out: Flags = np.asarray(placed & (choices.utility <= instance.rules.floor))
+    out: Flags = np.asarray(placed & (choices.utility <= instance.rules.idle))
     types = np.array([mode.gpu_type for mode in instance.modes])
     piece, total = _smallest_piece(instance, choices, demand), choice_demand(instance, choices)
     bounds = np.searchsorted(choices.job, np.arange(instance.num_jobs + 1))

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_choices import node_capacity, replica_demand
-from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
+from goodalloc.models.instance import Instance
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.formulations.synergy_modes import NO_MODE, SynergyModes
-from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
+from goodalloc.models.instance import Instance
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
 
 Floats = NDArray[np.float64]

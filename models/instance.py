@@ -302,7 +302,7 @@ def require_whole_gpus(instance: Instance) -> None:
             if mode.gpu_share != 1:
                 raise ValueError(
                     f"Job '{job.name}': mode '{mode.name}' takes {mode.gpu_share:g} of a GPU and "
-                    "this solver knows whole GPUs only; expected one of pyomo, brute_force."
+                    "this solver knows whole GPUs only; expected one of pyomo, brute_force, pods."
                 )
 
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from goodalloc.formulations.choices import Kind
 from goodalloc.formulations.sia import Configurations, node_types
 from goodalloc.models.allocation import Allocation, Placement
-from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
+from goodalloc.models.instance import Instance
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
 
 Indices = NDArray[np.int64]

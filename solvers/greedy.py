@@ -8,6 +8,7 @@ import numpy as np
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness, utility_table
+from goodalloc.solvers.mode_greedy import mode_greedy
 from goodalloc.solvers.occupancy import Floats, Occupancy
 from goodalloc.solvers.result import Answer, Incumbent, Limit
 from goodalloc.solvers.stop import Stop
@@ -41,6 +42,10 @@ def solve_greedy(
     del seed
     begin, stop = time.perf_counter(), stop or Stop()
     deadline = None if stop.seconds is None else begin + stop.seconds
+    if not instance.plain:
+        found, steps = mode_greedy(instance, deadline)
+        late = deadline is not None and time.perf_counter() >= deadline
+        return Answer(found, limit=Limit.TIME if late else None, iterations=steps)
     best, best_fitness, steps = None, -np.inf, 0
     history: list[Incumbent] = []
     limit: Limit | None = None

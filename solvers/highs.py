@@ -7,7 +7,7 @@ from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.formulations.mode_choices import enumerate_mode_choices
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
-from goodalloc.models.instance import Instance
+from goodalloc.models.instance import Instance, require_whole_gpus
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.greedy import solve_greedy
 from goodalloc.solvers.hierarchy import maximise_power_mean
@@ -54,6 +54,7 @@ def solve_highs(
         choices = enumerate_choices(instance)
         oracle = PatternOracle(instance, choices, watch)
     else:
+        require_whole_gpus(instance)
         choices = enumerate_mode_choices(instance)
         oracle = ModeOracle(instance, choices, watch)
     oracle.build_seconds = watch.seconds
@@ -61,7 +62,8 @@ def solve_highs(
     outcome = maximise_power_mean(
         oracle, instance, choices.job, choices.utility, start=usable, gap=stop.gap, leximin=leximin
     )
-    allocation, bound, source = outcome.allocation, outcome.bound, "pattern program"
+    allocation, bound = outcome.allocation, outcome.bound
+    source = "pattern program" if instance.plain else "aggregate with cuts"
     limit = watch.limit
     if limit is not None:
         allocation = _fall_back(instance, allocation, FALL_BACK_SECONDS[limit])
@@ -87,9 +89,9 @@ def _fall_back(
     instance: Instance, allocation: Allocation | None, seconds: float
 ) -> Allocation | None:
     """The best of what was found in time, the rounded knapsack and the greedy allocation."""
-    if not instance.plain:
-        return allocation
-    rounded = round_and_place(instance, knapsack_replicas(instance))
     greedy = solve_greedy(instance, stop=Stop(seconds=seconds)).allocation
+    rounded = None
+    if instance.plain:
+        rounded = round_and_place(instance, knapsack_replicas(instance))
     candidates = [a for a in (allocation, rounded, greedy) if a is not None]
     return max(candidates, key=lambda a: fitness(instance, a), default=None)

@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.synergy_modes import NO_MODE, replicas_within
 from goodalloc.models.allocation import Allocation, Placement
-from goodalloc.models.instance import RESOURCE_TOLERANCE, Instance
+from goodalloc.models.instance import Instance
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

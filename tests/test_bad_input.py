@@ -283,9 +283,10 @@ def test_a_solver_that_knows_gpus_only_refuses_modes(
     """The instance is in order, and others decide it."""
     path = tmp_path / "equipped.json"
     path.write_text(json.dumps(EQUIPPED))
-    assert main(["solve", str(path), "--solver", "pyomo"]) == 0
-    assert "optimal" in capsys.readouterr().out
-    for solver in ("highs", "genetic", "greedy", "local_search", "convex"):
+    for solver in ("highs", "pyomo"):
+        assert main(["solve", str(path), "--solver", solver]) == 0
+        assert "optimal" in capsys.readouterr().out
+    for solver in ("genetic", "greedy", "local_search", "convex"):
         refused(["solve", str(path), "--solver", solver], "Job 'd' has 2 modes", capsys)
 
 
