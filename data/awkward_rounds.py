@@ -1,6 +1,6 @@
 """Seeded rounds whose pieces do not fill the nodes: where counting what there is in all misleads.
 
-On nodes of 8 GPUs and 48 cores, either all jobs want exactly 3 or 5 GPUs, or a replica has 9, 10,
+On nodes of 8 GPUs and 48 cores, either all jobs want exactly 3, 5 or 6 GPUs, or a replica has 9, 10,
 13, 17 or 25 cores, each just over a fifth, a fourth, a third or a half of a node. What the cluster
 has in all would serve more of them than its nodes can hold. Equal arguments give equal instances.
 """
@@ -15,7 +15,7 @@ from goodalloc.models.rules import Rules
 from goodalloc.models.validation import require_count
 
 GPUS, CORES = 8, 48
-AWKWARD_GPUS = (3, 5)
+AWKWARD_GPUS = (3, 5, 5, 6)
 AWKWARD_CORES = (9, 10, 13, 17, 25)
 
 #: Old enough for a restart to cost nothing that counts, in seconds.

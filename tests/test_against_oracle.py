@@ -88,6 +88,14 @@ def test_an_exact_solver_agrees_with_enumeration_on_thousands(name: str, first: 
         check_exact(seed, (name,))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 4_000, 250))
+def test_the_exact_solver_agrees_with_enumeration_on_thousands_with_modes(first: int) -> None:
+    """3,000 random instances with types of GPU, cores and memory."""
+    for seed in range(first, first + 250):
+        check_exact(seed, ("highs",), draw=random_mode_instance)
+
+
 @pytest.mark.parametrize("name", HEURISTIC)
 def test_heuristics_are_feasible_and_never_better_than_the_optimum(name: str) -> None:
     """Whatever a heuristic returns obeys the rules and lies between nothing and the optimum."""
