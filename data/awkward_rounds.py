@@ -1,8 +1,9 @@
 """Seeded rounds whose pieces do not fill the nodes: where counting what there is in all misleads.
 
-On nodes of 8 GPUs and 48 cores, either all jobs want exactly 3, 5 or 6 GPUs, or a replica has 9, 10,
-13, 17 or 25 cores, each just over a fifth, a fourth, a third or a half of a node. What the cluster
-has in all would serve more of them than its nodes can hold. Equal arguments give equal instances.
+On nodes of 8 GPUs and 48 cores, either all jobs want exactly 3, 5 or 6 GPUs, or a replica has 9,
+10, 13, 17 or 25 cores, just over a sixth, a fifth, a fourth, a third or a half of a node. What the
+cluster has in all would serve more of them than its nodes can hold. Equal arguments give equal
+instances.
 """
 
 import numpy as np
