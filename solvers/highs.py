@@ -1,5 +1,6 @@
 """The exact solver: the pattern program, decided by HiGHS through prices and a core."""
 
+import math
 from contextlib import suppress
 
 from goodalloc.formulations.choices import enumerate_choices
@@ -20,7 +21,7 @@ from goodalloc.solvers.sharing import knapsack_replicas
 from goodalloc.solvers.stop import Stop, proves
 from goodalloc.solvers.ties import canonical
 
-#: Time for the greedy allocation that stands in after a limit: little after a promised time.
+#: Time for the greedy allocation that may stand in after a limit: little after a promised time.
 FALL_BACK_SECONDS = {Limit.TIME: 0.3, Limit.INTERRUPTED: 3.0}
 
 
@@ -65,8 +66,9 @@ def solve_highs(
     allocation, bound = outcome.allocation, outcome.bound
     source = "pattern program" if instance.plain else "aggregate with cuts"
     limit = watch.limit
-    if limit is not None:
-        allocation = _fall_back(instance, allocation, FALL_BACK_SECONDS[limit])
+    value = fitness(instance, allocation) if allocation is not None else 0.0
+    if limit is not None or not proves(bound, value, stop.gap):
+        allocation = _fall_back(instance, allocation, _seconds_left(watch, limit))
         knapsack = knapsack_bound(instance)
         if knapsack < bound:
             bound, source = knapsack, "knapsack"
@@ -85,8 +87,15 @@ def solve_highs(
     )  # fmt: skip
 
 
+def _seconds_left(watch: Watch, limit: Limit | None) -> float | None:
+    """Time for the greedy allocation, None for any."""
+    if limit is not None:
+        return FALL_BACK_SECONDS[limit]
+    return max(watch.left, 0.1) if math.isfinite(watch.left) else None
+
+
 def _fall_back(
-    instance: Instance, allocation: Allocation | None, seconds: float
+    instance: Instance, allocation: Allocation | None, seconds: float | None
 ) -> Allocation | None:
     """The best of what was found in time, the rounded knapsack and the greedy allocation."""
     greedy = solve_greedy(instance, stop=Stop(seconds=seconds)).allocation

@@ -30,6 +30,7 @@ from goodalloc.formulations.resource_grid import ResourceGrid
 from goodalloc.formulations.value_cut import type_codes
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
+from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_dive import PatternDive
 from goodalloc.solvers.pattern_master import PatternMaster
@@ -95,7 +96,8 @@ class ModePacker:
         return room, np.logical_not(closed)
 
     def splits(self, taken: Choices, left: Indices) -> Iterator[list[Piece]]:
-        """The pieces of all jobs; distributed jobs on as few full nodes as can be, then evenly."""
+        """The pieces of all jobs: distributed ones on as few full nodes as can be, then evenly;
+        where such jobs may share nodes, then replica by replica."""
         whole = self._whole_pieces(taken)
         several = taken.of(Kind.SEVERAL_NODES)
         if not several.size:
@@ -103,8 +105,9 @@ class ModePacker:
             return
         for evenly in (False, True):
             parts = [piece for i in several.tolist() for piece in self._cut(taken, i, left, evenly)]
-            if all(parts):
-                yield whole + parts
+            yield whole + parts
+        if not self.instance.rules.interference_avoidance:
+            yield whole + [piece for i in several.tolist() for piece in self._singles(taken, i)]
 
     def _whole_pieces(self, taken: Choices) -> list[Piece]:
         one = taken.of(Kind.ONE_NODE)
@@ -132,6 +135,14 @@ class ModePacker:
             Piece(int(taken.job[index]), code, tuple(self._units(demand, size)), size, True)
             for size in sizes
         ]
+
+    def _singles(self, taken: Choices, index: int) -> list[Piece]:
+        """A distributed job's replicas, which may come to share nodes; not all one, it is hoped."""
+        mode = int(taken.mode[index])
+        code = int(type_codes(self.instance)[0][mode])
+        units = tuple(self._units(replica_demand(self.instance)[mode], 1))
+        piece = Piece(int(taken.job[index]), code, units, 1, spread=False)
+        return [piece] * int(taken.replicas[index])
 
     def _units(self, demand: Floats, size: int) -> list[int]:
         units: list[int] = self.grid.at_least(demand * size).tolist()
@@ -173,7 +184,9 @@ class ModePacker:
         avoid = self.instance.rules.interference_avoidance
         keys = [(p.spread and avoid, p.code, p.units) for p in pieces]
         kinds = sorted(set(keys))
-        members: list[list[int]] = [[i for i, k in enumerate(keys) if k == kind] for kind in kinds]
+        place_in_job = _places_in_job(pieces)
+        order = sorted(range(len(pieces)), key=lambda i: (place_in_job[i], i))
+        members: list[list[int]] = [[i for i in order if keys[i] == kind] for kind in kinds]
         shared = np.array([kind[0] for kind in kinds], dtype=bool)
         code = np.array([kind[1] for kind in kinds])
         units = np.array([kind[2] for kind in kinds]).reshape(len(kinds), -1)
@@ -202,7 +215,7 @@ class ModePacker:
             np.flatnonzero(classes.node_class == index).tolist()
             for index in range(classes.count.size)
         ]
-        waiting = [list(member) for member in members]
+        waiting = [list(member) for member in members]  # pieces of one job far apart
         nodes = [-1] * size
         for node_class, count in cuts:
             node = free[node_class].pop(0)
@@ -214,7 +227,8 @@ class ModePacker:
     def allocation(
         self, taken: Choices, pieces: list[Piece], nodes: list[int]
     ) -> Allocation | None:
-        """The allocation; None where a distributed job came to sit on one node."""
+        """The allocation; None where a distributed job came to sit on too many nodes, or on one
+        and is worth less there."""
         instance, current = self.instance, self.instance.current
         stays = np.isin(current.job, taken.job[taken.of(Kind.KEEP)])
         held = (current.job[stays], current.node[stays], current.replicas[stays])
@@ -226,5 +240,18 @@ class ModePacker:
         modes = chosen_modes(instance, taken)
         shape = (instance.num_jobs, instance.cluster.num_nodes)
         allocation = Allocation.from_entries(job, node, replicas, *shape, modes)
-        spread = taken.job[taken.of(Kind.SEVERAL_NODES)]
-        return None if (allocation.job_nodes[spread] < 2).any() else allocation
+        several = taken.where(taken.of(Kind.SEVERAL_NODES))
+        nodes_of = allocation.job_nodes[several.job]
+        on_one = mode_utilities(instance).moved[several.mode, 0, several.replicas]
+        worse = (nodes_of < 2) & (on_one < several.utility)
+        return None if (worse | (nodes_of > instance.rules.max_nodes_per_job)).any() else allocation
+
+
+def _places_in_job(pieces: list[Piece]) -> list[int]:
+    """Which piece of its job every piece is."""
+    seen: dict[int, int] = {}
+    found = []
+    for piece in pieces:
+        found.append(seen.get(piece.job, 0))
+        seen[piece.job] = found[-1] + 1
+    return found
