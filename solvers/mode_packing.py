@@ -6,6 +6,7 @@ patterns (`pattern_master`), whose relaxation is rounded by fixing patterns one 
 dive), the last nodes by a program of their own.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -42,13 +43,18 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Piece:
-    """What a job puts on one node: whose, its kind of item, its replicas, whether of several."""
+    """What a job puts on one node: whose, its kind of item, its replicas.
+
+    Of a distributed job it is `spread` where its pieces go to different nodes, `single` where it is
+    one replica that may come to sit with others of the job.
+    """
 
     job: int
     code: int
     units: tuple[int, ...]
     replicas: int
-    spread: bool
+    spread: bool = False
+    single: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,8 @@ class ModePacker:
             nodes: list[int] | None = self.best_fit(pieces, left, open_)
             if nodes is not None and -1 in nodes:
                 nodes = self._by_patterns(pieces, left, open_)
+            if nodes is not None:
+                nodes = _regrouped(pieces, nodes)
             allocation = None if nodes is None else self.allocation(taken, pieces, nodes)
             if allocation is not None:
                 return allocation
@@ -114,7 +122,7 @@ class ModePacker:
         units = self.grid.at_least(choice_demand(self.instance, taken.where(one)))
         code = type_codes(self.instance)[0][taken.mode[one]]
         columns = (taken.job[one].tolist(), code.tolist(), units.tolist(), taken.replicas[one])
-        return [Piece(j, c, tuple(u), int(k), False) for j, c, u, k in zip(*columns, strict=True)]
+        return [Piece(j, c, tuple(u), int(k)) for j, c, u, k in zip(*columns, strict=True)]
 
     def _cut(self, taken: Choices, index: int, left: Indices, evenly: bool) -> list[Piece]:
         """A distributed job's pieces."""
@@ -132,16 +140,16 @@ class ModePacker:
             sizes += [replicas % first] if replicas % first else []
         code = int(type_codes(instance)[0][mode])
         return [
-            Piece(int(taken.job[index]), code, tuple(self._units(demand, size)), size, True)
+            Piece(int(taken.job[index]), code, tuple(self._units(demand, size)), size, spread=True)
             for size in sizes
         ]
 
     def _singles(self, taken: Choices, index: int) -> list[Piece]:
-        """A distributed job's replicas, which may come to share nodes; not all one, it is hoped."""
+        """A distributed job's replicas, which may come to share nodes."""
         mode = int(taken.mode[index])
         code = int(type_codes(self.instance)[0][mode])
         units = tuple(self._units(replica_demand(self.instance)[mode], 1))
-        piece = Piece(int(taken.job[index]), code, units, 1, spread=False)
+        piece = Piece(int(taken.job[index]), code, units, 1, single=True)
         return [piece] * int(taken.replicas[index])
 
     def _units(self, demand: Floats, size: int) -> list[int]:
@@ -245,6 +253,47 @@ class ModePacker:
         on_one = mode_utilities(instance).moved[several.mode, 0, several.replicas]
         worse = (nodes_of < 2) & (on_one < several.utility)
         return None if (worse | (nodes_of > instance.rules.max_nodes_per_job)).any() else allocation
+
+
+def _regrouped(pieces: list[Piece], nodes: list[int]) -> list[int]:
+    """The same nodes for single replicas that are alike, but so that few nodes share a job.
+
+    Large jobs come first. Each takes all it can where most is to be had, two nodes at least; what
+    it lacks in the end it takes where that leaves least.
+    """
+    nodes = list(nodes)
+    alike: dict[tuple[int, tuple[int, ...]], dict[int, list[int]]] = {}
+    for index, piece in enumerate(pieces):
+        if piece.single:
+            jobs = alike.setdefault((piece.code, piece.units), {})
+            jobs.setdefault(piece.job, []).append(index)
+    for jobs in alike.values():
+        room = Counter(nodes[index] for members in jobs.values() for index in members)
+        for members in sorted(jobs.values(), key=len, reverse=True):
+            for index, node in zip(members, _few_nodes(room, len(members)), strict=True):
+                nodes[index] = node
+    return nodes
+
+
+def _few_nodes(room: Counter[int], wanted: int) -> list[int]:
+    """A node for each of so many replicas, taken out of the room."""
+    chosen: list[int] = []
+    while len(chosen) < wanted:
+        rest = wanted - len(chosen)
+        nodes = [node for node in sorted(room) if room[node] > 0]
+        if len(set(chosen)) == 1 and len(nodes) > 1:  # the second node is another
+            nodes = [node for node in nodes if node != chosen[0]]
+        enough = [node for node in nodes if room[node] >= rest]
+        if enough and chosen:
+            node = min(enough, key=lambda node: room[node])
+        else:
+            node = max(nodes, key=lambda node: room[node])
+        count = min(room[node], rest)
+        if not chosen and 1 < count == wanted and len(nodes) > 1:
+            count -= 1
+        chosen += [node] * count
+        room[node] -= count
+    return chosen
 
 
 def _places_in_job(pieces: list[Piece]) -> list[int]:
