@@ -98,7 +98,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         help="table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or "
-        "all of these; exactness, disturbances, scale, objectives, knowledge; synergy",
+        "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, "
+        "restrictions, openb",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",

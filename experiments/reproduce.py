@@ -11,6 +11,7 @@ from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.openb import OPENB
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
+from goodalloc.experiments.sia_restrictions import RESTRICTIONS
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from goodalloc.experiments.synergy_gap import SYNERGY
 from goodalloc.experiments.throughput_plot import plot_fig3
@@ -45,17 +46,20 @@ PUBLISHED: Mapping[str, Reproduction] = {
     "fig9": FIGURE_9,
 }  # fmt: skip
 
-#: Questions that were not, hours each on several workloads; and the packing of pods of ATC'23.
+#: Questions that were not, hours each on several workloads.
 STUDIES: Mapping[str, Reproduction] = {
     "exactness": EXACTNESS,
     "disturbances": DISTURBANCES,
     "scale": SCALE,
     "objectives": OBJECTIVES,
     "knowledge": KNOWLEDGE,
-    "openb": OPENB,
 }
 
-#: What other systems published.
-OTHERS: Mapping[str, Reproduction] = {"synergy": SYNERGY}
+#: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23).
+OTHERS: Mapping[str, Reproduction] = {
+    "synergy": SYNERGY,
+    "restrictions": RESTRICTIONS,
+    "openb": OPENB,
+}
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}
