@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 
 # Which benchmarks `make bench` runs, one after the other, and with which options.
 #   make bench BENCH=bench_genetic OPTIONS='--sizes 40x16 --seeds 2'
-BENCH ?= bench_round bench_goodput bench_fitting bench_genetic
+BENCH ?= bench_round bench_goodput bench_fitting bench_genetic bench_nodes bench_sia
 OPTIONS ?=
 
 SOURCES := data experiments formulations models solvers tests
