@@ -14,19 +14,18 @@ With ``--naive`` the node-indexed program in Pyomo stands beside it, under its o
 """
 
 import argparse
-import csv
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from goodalloc.data.awkward_rounds import awkward_round
 from goodalloc.data.equipped_rounds import equip
 from goodalloc.data.generator import generate
 from goodalloc.data.typed_rounds import generate_typed
-from goodalloc.experiments.measurements import peak_gib
+from goodalloc.experiments.measurements import Table, peak_gib
 from goodalloc.experiments.plots import plot_scaling, save
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
@@ -77,25 +76,41 @@ SETS: dict[str, tuple[Callable[[int, int, int], Instance], float]] = {
 }
 
 
-def measure(instance: Instance, solver: str, stop: Stop) -> dict[str, Any]:
+class Row(NamedTuple):
+    """One solve; times in seconds."""
+
+    set: str
+    size: str
+    jobs: int
+    nodes: int
+    seed: int
+    solver: str
+    instance: str
+    seconds: float
+    processor_seconds: float
+    table_seconds: float
+    fitness: float
+    bound: float
+    gap: float
+    status: str
+    peak_gib: float
+
+
+def measure(name: str, size: str, seed: int, solver: str, seconds: float) -> Row:
     """One row: what was proved, and in what time; the table of utilities is timed apart."""
+    jobs, nodes = (int(part) for part in size.split("x"))
+    draw, gap = SETS[name]
+    instance = draw(seed, jobs, nodes)
     begin = time.perf_counter()
     mode_utilities(instance)
     table_seconds = time.perf_counter() - begin
     processor = time.process_time()
-    result = solve(instance, solver, stop=stop)
-    return {
-        "instance": instance.name,
-        "solver": solver,
-        "seconds": result.solve_seconds,
-        "processor_seconds": time.process_time() - processor,
-        "table_seconds": table_seconds,
-        "fitness": result.fitness,
-        "bound": result.bound,
-        "gap": result.gap,
-        "status": str(result.status),
-        "peak_gib": peak_gib(),
-    }
+    result = solve(instance, solver, stop=Stop(seconds=seconds, gap=gap))
+    return Row(
+        name, size, jobs, nodes, seed, solver, instance.name, result.solve_seconds,
+        time.process_time() - processor, table_seconds, result.fitness, result.bound, result.gap,
+        str(result.status), peak_gib(),
+    )  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,25 +129,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in wanted:
         if name not in SETS:
             parser.error(f"argument --sets: got {name!r}; expected some of {', '.join(SETS)}")
-    rows: list[dict[str, Any]] = []
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    with arguments.out.open("w", newline="") as file:
-        writer: csv.DictWriter[str] | None = None
-        for name, size, seed, solver in _tasks(arguments, wanted):
-            jobs, nodes = (int(part) for part in size.split("x"))
-            draw, gap = SETS[name]
-            seconds = arguments.seconds if solver == "highs" else arguments.naive
-            row = {"set": name, "size": size, "jobs": jobs, "nodes": nodes, "seed": seed}
-            row |= measure(draw(seed, jobs, nodes), solver, Stop(seconds=seconds, gap=gap))
-            if writer is None:
-                writer = csv.DictWriter(file, list(row))
-                writer.writeheader()
-            writer.writerow(row)
-            file.flush()
-            rows.append(row)
-    _summarise(rows)
+    table: Table[Row] = Table(arguments.out, Row._fields)
+    for name, size, seed, solver in _tasks(arguments, wanted):
+        seconds = arguments.seconds if solver == "highs" else arguments.naive
+        table.add(measure(name, size, seed, solver, seconds))
+    _summarise(table.rows)
     picture = arguments.out.with_suffix(".png")
-    save(plot_scaling(_curves(rows)), picture)
+    save(plot_scaling(_curves(table.rows)), picture)
     sys.stdout.write(f"written: {arguments.out}, {picture}\n")
     return 0
 
@@ -145,30 +149,30 @@ def _tasks(arguments: argparse.Namespace, wanted: list[str]) -> list[tuple[str, 
             for s in seeds]  # fmt: skip
 
 
-def _curves(rows: list[dict[str, Any]]) -> dict[str, dict[int, list[float]]]:
+def _curves(rows: list[Row]) -> dict[str, dict[int, list[float]]]:
     """Seconds by set and number of jobs, over all seeds; the naive program's apart."""
     curves: dict[str, dict[int, list[float]]] = {}
     for row in rows:
-        label = row["set"].replace("_", " ")
-        curve = curves.setdefault(label if row["solver"] == "highs" else f"{label}, naive", {})
-        curve.setdefault(row["jobs"], []).append(row["seconds"])
+        label = row.set.replace("_", " ")
+        curve = curves.setdefault(label if row.solver == "highs" else f"{label}, naive", {})
+        curve.setdefault(row.jobs, []).append(row.seconds)
     return curves
 
 
-def _summarise(rows: list[dict[str, Any]]) -> None:
+def _summarise(rows: list[Row]) -> None:
     """Print the median and the worst of every set, size and solver."""
     columns = (("set", 14), ("size", 9), ("solver", 7), ("proved", 7), ("median s", 9),
                ("worst s", 8), ("table s", 8), ("worst gap", 9))  # fmt: skip
     sys.stdout.write(" ".join(f"{name:>{width}}" for name, width in columns) + "\n")
-    for key in dict.fromkeys((row["set"], row["size"], row["solver"]) for row in rows):
-        group = [row for row in rows if (row["set"], row["size"], row["solver"]) == key]
-        seconds = [row["seconds"] for row in group]
-        proved = sum(row["status"] == "optimal" for row in group)
-        table = statistics.median(row["table_seconds"] for row in group)
+    for key in dict.fromkeys((row.set, row.size, row.solver) for row in rows):
+        group = [row for row in rows if (row.set, row.size, row.solver) == key]
+        seconds = [row.seconds for row in group]
+        proved = sum(row.status == "optimal" for row in group)
         sys.stdout.write(
             f"{key[0]:>14} {key[1]:>9} {key[2]:>7} {f'{proved}/{len(group)}':>7} "
-            f"{statistics.median(seconds):>9.3f} {max(seconds):>8.3f} {table:>8.3f} "
-            f"{max(row['gap'] for row in group):>9.1e}\n"
+            f"{statistics.median(seconds):>9.3f} {max(seconds):>8.3f} "
+            f"{statistics.median(row.table_seconds for row in group):>8.3f} "
+            f"{max(row.gap for row in group):>9.1e}\n"
         )
 
 
