@@ -10,7 +10,7 @@ from typing import Any
 from goodalloc.data.benchmark_set import benchmark_names, find_instance
 from goodalloc.data.json_file import write_atomically
 from goodalloc.experiments.cli_output import Output, flat, make_folder
-from goodalloc.experiments.compare import check_solvers, compare
+from goodalloc.experiments.compare import check_solvers, compare, usual_solvers
 from goodalloc.experiments.gap import (
     GapPlan,
     check_seeds,
@@ -40,7 +40,8 @@ SOLVED_GAP = 0.01
 def compare_command(arguments: argparse.Namespace) -> Output:
     """Decide an instance with several solvers and seeds."""
     instance = find_instance(arguments.file)
-    solvers, seeds = flat(arguments.solvers), flat(arguments.seeds)
+    given, seeds = arguments.solvers, flat(arguments.seeds)
+    solvers = usual_solvers(instance) if given is None else flat(given)
     check_seeds(seeds)
     check_solvers(solvers)
     folder = None if arguments.out is None else make_folder(arguments.out)

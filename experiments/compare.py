@@ -14,6 +14,17 @@ from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
 
+def usual_solvers(instance: Instance) -> tuple[str, ...]:
+    """Solvers worth comparing on an instance: those that know what counts in it."""
+    if instance.plain:
+        return ("highs", "local_search", "greedy")
+    if instance.shares_gpus:
+        return ("pods", "best_fit", "fgd")
+    kinds = ("highs", "greedy")
+    typed = len(set(instance.cluster.node_types)) > 1
+    return (*kinds, "sia") if typed else (*kinds, "synergy_tune", "synergy_greedy")
+
+
 def check_solvers(names: Sequence[str]) -> None:
     """Refuse an empty list, a name given twice, or a solver that does not exist.
 

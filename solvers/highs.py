@@ -1,4 +1,8 @@
-"""The exact solver: the pattern program, decided by HiGHS through prices and a core."""
+"""The exact solver: HiGHS, through prices and a core, on the program that suits the round.
+
+Where GPUs are all that counts, that is the pattern program; where jobs have modes, the aggregate
+with its packing and its cuts.
+"""
 
 import math
 from contextlib import suppress

@@ -9,6 +9,7 @@ from goodalloc.data.generator import generate
 from goodalloc.data.instance_file import instance_text
 from goodalloc.data.typed_rounds import generate_typed
 from goodalloc.experiments.bench_nodes import SETS, main
+from goodalloc.experiments.compare import usual_solvers
 from goodalloc.formulations.aggregate import build_aggregate
 from goodalloc.formulations.mode_choices import enumerate_mode_choices
 from goodalloc.models.feasibility import violations
@@ -199,3 +200,12 @@ def test_models_of_equipped_jobs_are_goodput_models() -> None:
     for job in instance.jobs:
         kinds = {type(mode.model) for mode in job.modes}
         assert kinds in ({GoodputModel}, {type(None)})
+
+
+def test_the_usual_solvers_know_what_counts_in_an_instance() -> None:
+    """GPUs alone, cores, several types: each of them decides its rounds."""
+    plain = generate(1, 4, 2, 8)
+    for instance in (plain, equip(plain, 1), generate_typed(1, 4)):
+        for name in usual_solvers(instance):
+            assert solve(instance, name).allocation is not None
+    assert usual_solvers(plain) == ("highs", "local_search", "greedy")
