@@ -18,12 +18,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.choices import Choices, Kind, keep_choices
 from goodalloc.formulations.mode_choices import choice_demand, node_capacity
 from goodalloc.formulations.node_items import ANY_TYPE
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
-from goodalloc.formulations.value_cut import Cut, keep_choices, type_codes
+from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.instance import Instance
 
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ def _add_capacity(
     wanted = np.flatnonzero(demand.any(axis=0))
     total = builder.add_rows("capacity", wanted.size, upper=capacity.sum(axis=0)[wanted])
     builder.add_entries(total, np.arange(len(choices))[:, None], demand[:, wanted])
-    mode_code, node_code = type_codes(instance)
+    mode_code, node_code = instance.mode_type, instance.cluster.node_type
     code = np.where(choices.kind == Kind.KEEP, ANY_TYPE, mode_code[choices.mode])
     current, keep_of = instance.current, keep_choices(instance, choices)
     stays = np.flatnonzero(keep_of[current.job] >= 0)

@@ -98,6 +98,14 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
     return Choices(job[order], kinds[order], replicas[order], utility[order], job[order])
 
 
+def keep_choices(instance: Instance, choices: Choices) -> Indices:
+    """The choice of every job to keep what it has, -1 where there is none; shape (jobs,)."""
+    found = np.full(instance.num_jobs, -1)
+    keep = choices.of(Kind.KEEP)
+    found[choices.job[keep]] = keep
+    return found
+
+
 def may_keep(instance: Instance) -> NDArray[np.bool_]:
     """Which running jobs may keep what they have under the rules, shape (jobs,).
 

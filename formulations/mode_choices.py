@@ -18,12 +18,6 @@ Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-def replica_demand(instance: Instance) -> Floats:
-    """What a replica takes in every mode: shape (modes, 1 + resources)."""
-    gpus = np.ones((len(instance.mode_job), 1))
-    return np.hstack([gpus, instance.mode_resources])
-
-
 def node_capacity(instance: Instance) -> Floats:
     """What every node has: shape (nodes, 1 + resources)."""
     gpus = instance.cluster.node_gpus[:, None].astype(np.float64)
@@ -32,7 +26,14 @@ def node_capacity(instance: Instance) -> Floats:
 
 def choice_demand(instance: Instance, choices: Choices) -> Floats:
     """All that every choice takes: shape (choices, 1 + resources)."""
-    return np.asarray(replica_demand(instance)[choices.mode] * choices.replicas[:, None])
+    return np.asarray(instance.mode_demand[choices.mode] * choices.replicas[:, None])
+
+
+def held_amounts(instance: Instance) -> Floats:
+    """What every entry of the current allocation takes of its node: (entries, 1 + resources)."""
+    current = instance.current
+    running = instance.mode_demand[instance.first_mode + current.mode]
+    return np.asarray(running[current.job] * current.replicas[:, None])
 
 
 def chosen_modes(instance: Instance, taken: Choices) -> Indices | None:
@@ -60,7 +61,7 @@ def enumerate_mode_choices(instance: Instance, *, prune: bool = True) -> Choices
     of its nodes. So does a choice that is worth no more than idling.
     """
     allowed = _allowed(instance)
-    table, demand = mode_utilities(instance), replica_demand(instance)
+    table, demand = mode_utilities(instance), instance.mode_demand
     current = instance.current
     keep, idle = np.flatnonzero(may_keep(instance)), np.flatnonzero(~instance.pinned)
     running = (instance.first_mode + current.mode)[keep]
@@ -86,7 +87,7 @@ def _allowed(instance: Instance) -> Flags:
     """Which (one node | several, GPUs) a mode may be placed on anew: (modes, 2, width)."""
     width = mode_utilities(instance).moved.shape[-1]
     replicas, span = np.arange(width), instance.rules.max_nodes_per_job
-    capacity, demand = node_capacity(instance), replica_demand(instance)
+    capacity, demand = node_capacity(instance), instance.mode_demand
     fits: dict[tuple[str, bytes], tuple[Flags, Flags]] = {}
     allowed: Flags = np.zeros((len(instance.mode_job), 2, width), dtype=np.bool_)
     for row, mode in enumerate(instance.modes):

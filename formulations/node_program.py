@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
-from goodalloc.formulations.mode_choices import chosen_modes, node_capacity, replica_demand
+from goodalloc.formulations.mode_choices import chosen_modes, node_capacity
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.formulations.residents import FreeNodes, free_nodes
@@ -105,7 +105,7 @@ def _add_capacity(
 ) -> _Room:
     """The rows (N7), with what may be kept on every node."""
     grid, current = resource_grid(instance), instance.current
-    demand, capacity = replica_demand(instance) / grid.unit, node_capacity(instance) / grid.unit
+    demand, capacity = instance.mode_demand / grid.unit, node_capacity(instance) / grid.unit
     if grid.exact:
         demand = np.rint(demand)
     running = demand[instance.first_mode + current.mode][current.job] * current.replicas[:, None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.choices import Choices, keep_choices
 from goodalloc.formulations.program import ProgramBuilder
 from goodalloc.models.instance import Instance
 
@@ -63,9 +63,7 @@ def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
     blocked = np.zeros(gpus.size, dtype=bool)
     if instance.rules.interference_avoidance:
         blocked[current.node[held_by_pinned & spread]] = True
-    choice_of_job = np.full(instance.num_jobs, -1)
-    keep = choices.of(Kind.KEEP)
-    choice_of_job[choices.job[keep]] = keep
+    choice_of_job = keep_choices(instance, choices)
     stays = (choice_of_job[current.job] >= 0) & ~held_by_pinned
     resident = np.zeros(gpus.size, dtype=bool)
     resident[current.node[stays]] = True

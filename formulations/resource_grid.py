@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.mode_choices import node_capacity, replica_demand
+from goodalloc.formulations.mode_choices import node_capacity
 from goodalloc.models.instance import Instance
 from goodalloc.models.mode import RESOURCE_TOLERANCE
 
@@ -57,7 +57,7 @@ class ResourceGrid:
 
 def resource_grid(instance: Instance) -> ResourceGrid:
     """The grid of an instance: the largest common unit of what replicas take, if it is not tiny."""
-    demand, most = replica_demand(instance), node_capacity(instance).max(axis=0)
+    demand, most = instance.mode_demand, node_capacity(instance).max(axis=0)
     unit, exact = np.ones(most.size), True
     for index in range(1, most.size):
         common = common_unit(demand[:, index])

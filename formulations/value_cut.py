@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.choices import Choices, Kind, keep_choices
 from goodalloc.formulations.mode_choices import (
     choice_demand,
+    held_amounts,
     most_replicas,
     node_capacity,
-    replica_demand,
 )
 from goodalloc.formulations.node_items import ANY_TYPE
 from goodalloc.formulations.node_value import NodeValue, beside
@@ -46,29 +46,6 @@ class Cut:
 
     coefficient: Floats
     upper: float
-
-
-def type_codes(instance: Instance) -> tuple[Indices, Indices]:
-    """Numbers for the types of GPU: of every mode (`ANY_TYPE` where any serves), of every node."""
-    known = {name: code for code, name in enumerate(sorted(set(instance.cluster.node_types)))}
-    node = np.array([known[name] for name in instance.cluster.node_types], dtype=np.int64)
-    of_mode = [known[mode.gpu_type] if mode.gpu_type else ANY_TYPE for mode in instance.modes]
-    return np.array(of_mode, dtype=np.int64), node
-
-
-def held_amounts(instance: Instance) -> Floats:
-    """What every entry of the current allocation takes of its node: (entries, 1 + resources)."""
-    current = instance.current
-    running = replica_demand(instance)[instance.first_mode + current.mode]
-    return np.asarray(running[current.job] * current.replicas[:, None])
-
-
-def keep_choices(instance: Instance, choices: Choices) -> Indices:
-    """The choice of every job to keep what it has, -1 where there is none; shape (jobs,)."""
-    found = np.full(instance.num_jobs, -1)
-    keep = choices.of(Kind.KEEP)
-    found[choices.job[keep]] = keep
-    return found
 
 
 @dataclass(frozen=True)
@@ -104,7 +81,7 @@ class CutMaker:
     def _worth_of_nodes(self, values: Mapping[int, NodeValue], stay: Floats, may: Indices) -> float:
         """The right-hand side of (1)."""
         instance, current = self.instance, self.instance.current
-        code, capacity = type_codes(instance)[1], node_capacity(instance)
+        code, capacity = instance.cluster.node_type, node_capacity(instance)
         units, held = self.grid.room(capacity), self.grid.at_most(held_amounts(instance))
         shared = (current.job_nodes[current.job] > 1) & instance.rules.interference_avoidance
         here: dict[int, list[int]] = {}
@@ -127,7 +104,7 @@ class CutMaker:
         """What choices anew are worth at least, wherever they go; 0 for the others."""
         instance, choices, grid = self.instance, self.choices, self.grid
         coefficient = np.zeros(len(choices))
-        code = type_codes(instance)[0][choices.mode]
+        code = instance.mode_type[choices.mode]
         one = choices.of(Kind.ONE_NODE)
         units = grid.at_most(choice_demand(instance, choices.where(one)))
         for kind in np.unique(code[one]).tolist():
@@ -148,10 +125,10 @@ class CutMaker:
     def _least_splits(self, values: Mapping[int, NodeValue], mode: int, most: int) -> Floats:
         """The least worth of *K* replicas on two nodes or more, for every K up to the most."""
         instance = self.instance
-        demand = replica_demand(instance)[mode]
+        demand = instance.mode_demand[mode]
         nodes = instance.mode_nodes[mode]
         largest = int(most_replicas(node_capacity(instance)[nodes], demand).max())
-        code = int(type_codes(instance)[0][mode])
+        code = int(instance.mode_type[mode])
         sizes = np.arange(1, min(largest, most) + 1)
         units = self.grid.at_most(demand[None] * sizes[:, None])
         served = [value.shared(units) for c, value in values.items() if code in (ANY_TYPE, c)]

@@ -140,6 +140,12 @@ class Cluster:
         return tuple(sorted(set(self.node_types)))
 
     @cached_property
+    def node_type(self) -> NDArray[np.int64]:
+        """The type of every node's GPUs, an index of `gpu_types`; shape (nodes,)."""
+        index = {name: code for code, name in enumerate(self.gpu_types)}
+        return np.array([index[name] for name in self.node_types], dtype=np.int64)
+
+    @cached_property
     def node_names(self) -> tuple[str, ...]:
         """Name of every node, in node order."""
         return tuple(f"{group.name}-{i}" for group in self.groups for i in range(group.nodes))

@@ -223,6 +223,19 @@ class Instance:
         return table.reshape(len(amounts), len(names))
 
     @cached_property
+    def mode_demand(self) -> NDArray[np.float64]:
+        """What a replica takes in every mode, GPUs first: shape (modes, 1 + resources)."""
+        demand = np.hstack([self.mode_share[:, None], self.mode_resources])
+        demand.flags.writeable = False
+        return demand
+
+    @cached_property
+    def mode_type(self) -> NDArray[np.int64]:
+        """Which type of GPU every mode runs on, an index of `Cluster.gpu_types`; -1 for any."""
+        index = {name: code for code, name in enumerate(self.cluster.gpu_types)} | {"": -1}
+        return np.array([index[mode.gpu_type] for mode in self.modes], dtype=np.int64)
+
+    @cached_property
     def mode_nodes(self) -> NDArray[np.bool_]:
         """Which nodes have the GPUs of every mode, shape (modes, nodes)."""
         types = np.array(self.cluster.node_types)

@@ -14,7 +14,6 @@ from goodalloc.formulations.mode_choices import (
     enumerate_mode_choices,
     most_replicas,
     node_capacity,
-    replica_demand,
 )
 from goodalloc.formulations.power_cost import power_cost
 from goodalloc.models.allocation import Allocation, Placement
@@ -91,7 +90,7 @@ class _State:
         finite = power if math.isfinite(power) else math.copysign(LARGE_POWER, power)
         middle = float(np.median(choices.utility))
         self._cost = power_cost(choices.utility, finite, middle)
-        self._each = replica_demand(instance)
+        self._each = instance.mode_demand
         self._total = np.maximum(node_capacity(instance).sum(axis=0), 1e-300)
         self._first = np.searchsorted(choices.job, np.arange(instance.num_jobs + 1))
         self.left = node_capacity(instance) * (1 + RESOURCE_TOLERANCE)

@@ -17,9 +17,9 @@ from goodalloc.formulations.choices import Choices, Kind
 from goodalloc.formulations.mode_choices import (
     choice_demand,
     chosen_modes,
+    held_amounts,
     most_replicas,
     node_capacity,
-    replica_demand,
 )
 from goodalloc.formulations.node_items import (
     ANY_TYPE,
@@ -28,7 +28,6 @@ from goodalloc.formulations.node_items import (
     without_stays,
 )
 from goodalloc.formulations.resource_grid import ResourceGrid
-from goodalloc.formulations.value_cut import type_codes
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
@@ -93,10 +92,8 @@ class ModePacker:
         instance, current = self.instance, self.instance.current
         keepers = taken.job[taken.of(Kind.KEEP)]
         stays = np.isin(current.job, keepers)
-        running = replica_demand(instance)[instance.first_mode + current.mode]
         left = node_capacity(instance)
-        held = running[current.job[stays]] * current.replicas[stays][:, None]
-        np.subtract.at(left, current.node[stays], held)
+        np.subtract.at(left, current.node[stays], held_amounts(instance)[stays])
         closed = np.zeros(len(left), dtype=bool)
         if instance.rules.interference_avoidance:
             closed[current.node[stays & (current.job_nodes[current.job] > 1)]] = True
@@ -120,14 +117,14 @@ class ModePacker:
     def _whole_pieces(self, taken: Choices) -> list[Piece]:
         one = taken.of(Kind.ONE_NODE)
         units = self.grid.at_least(choice_demand(self.instance, taken.where(one)))
-        code = type_codes(self.instance)[0][taken.mode[one]]
+        code = self.instance.mode_type[taken.mode[one]]
         columns = (taken.job[one].tolist(), code.tolist(), units.tolist(), taken.replicas[one])
         return [Piece(j, c, tuple(u), int(k)) for j, c, u, k in zip(*columns, strict=True)]
 
     def _cut(self, taken: Choices, index: int, left: Indices, evenly: bool) -> list[Piece]:
         """A distributed job's pieces."""
         instance, mode, replicas = self.instance, int(taken.mode[index]), int(taken.replicas[index])
-        demand = replica_demand(instance)[mode]
+        demand = instance.mode_demand[mode]
         each = self.grid.at_least(demand)
         room = left[instance.mode_nodes[mode]].astype(float)
         largest = max(int(most_replicas(room, each.astype(float)).max(initial=0)), 1)
@@ -138,7 +135,7 @@ class ModePacker:
             first = min(largest, replicas - 1)
             sizes = [first] * (replicas // first)
             sizes += [replicas % first] if replicas % first else []
-        code = int(type_codes(instance)[0][mode])
+        code = int(instance.mode_type[mode])
         return [
             Piece(int(taken.job[index]), code, tuple(self._units(demand, size)), size, spread=True)
             for size in sizes
@@ -147,8 +144,8 @@ class ModePacker:
     def _singles(self, taken: Choices, index: int) -> list[Piece]:
         """A distributed job's replicas, which may come to share nodes."""
         mode = int(taken.mode[index])
-        code = int(type_codes(self.instance)[0][mode])
-        units = tuple(self._units(replica_demand(self.instance)[mode], 1))
+        code = int(self.instance.mode_type[mode])
+        units = tuple(self._units(self.instance.mode_demand[mode], 1))
         piece = Piece(int(taken.job[index]), code, units, 1, single=True)
         return [piece] * int(taken.replicas[index])
 
@@ -159,7 +156,7 @@ class ModePacker:
     def best_fit(self, pieces: list[Piece], left: Indices, open_: Flags) -> list[int]:
         """A node for every piece, -1 where none fits: the fullest one, largest pieces first."""
         left, open_ = left.copy(), open_.copy()
-        node_code = type_codes(self.instance)[1]
+        node_code = self.instance.cluster.node_type
         avoid = self.instance.rules.interference_avoidance
         size = np.maximum(np.array(self.grid.shape) - 1.0, 1.0)
         order = sorted(
@@ -203,7 +200,7 @@ class ModePacker:
             code[~shared], units[~shared], code[shared], units[shared], rows,
             np.ones(rows.size), len(kinds),
         )  # fmt: skip
-        classes = node_classes(type_codes(self.instance)[1], left, open_)
+        classes = node_classes(self.instance.cluster.node_type, left, open_)
         counts = np.array([len(member) for member in members])
         weight = units[:, 0] + units[:, 1:].sum(axis=1) / np.sum(self.grid.shape)
         master = PatternMaster(

@@ -10,31 +10,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.choices import Choices, Kind
+from goodalloc.formulations.choices import Choices, Kind, keep_choices
 from goodalloc.formulations.mode_choices import (
     choice_demand,
+    held_amounts,
     most_replicas,
     node_capacity,
-    replica_demand,
 )
 from goodalloc.formulations.node_items import Items, NodeClasses, node_classes
 from goodalloc.formulations.resource_grid import ResourceGrid
-from goodalloc.formulations.value_cut import (
-    Cut,
-    CutMaker,
-    held_amounts,
-    keep_choices,
-    type_codes,
-)
+from goodalloc.formulations.value_cut import Cut, CutMaker
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.highs_program import Watch
-from goodalloc.solvers.pattern_master import PatternMaster
+from goodalloc.solvers.pattern_master import PACKED, PatternMaster
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: Weight of what stays unpacked below which nothing does.
-PACKED = 1e-6
 #: A cut counts if the choices exceed it by this share.
 VIOLATED = 1e-7
 
@@ -115,10 +107,10 @@ class _Rows:
 
 def _rows(instance: Instance, choices: Choices, grid: ResourceGrid) -> _Rows:
     """Rows for pieces on one node, for the replicas of distributed jobs, for what may be kept."""
-    current, codes = instance.current, type_codes(instance)[0]
+    current, codes = instance.current, instance.mode_type
     one, several = choices.of(Kind.ONE_NODE), choices.of(Kind.SEVERAL_NODES)
     units = grid.at_least(choice_demand(instance, choices.where(one)))
-    each = grid.at_least(replica_demand(instance)[choices.mode[several]])
+    each = grid.at_least(instance.mode_demand[choices.mode[several]])
     kinds, one_row = _distinct(codes[choices.mode[one]], units)
     spread, several_row = _distinct(codes[choices.mode[several]], each)
     row = np.full(len(choices), -1)
@@ -132,7 +124,7 @@ def _rows(instance: Instance, choices: Choices, grid: ResourceGrid) -> _Rows:
     single = np.zeros(len(capacity), dtype=bool)
     single[current.node[entry]] = True
     classes = node_classes(
-        type_codes(instance)[1], capacity, np.ones(len(capacity), dtype=bool), single
+        instance.cluster.node_type, capacity, np.ones(len(capacity), dtype=bool), single
     )
     avoid = instance.rules.interference_avoidance
     if not avoid:  # a distributed piece is then like any other

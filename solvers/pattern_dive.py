@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from goodalloc.formulations.node_items import ANY_TYPE, Items
 from goodalloc.formulations.program import ProgramBuilder
 from goodalloc.solvers.highs_program import run_mixed_integer
-from goodalloc.solvers.pattern_master import PatternMaster
+from goodalloc.solvers.pattern_master import PACKED, PatternMaster
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-#: Weight of what stays unpacked below which nothing does.
-PACKED = 1e-6
 #: Nodes that are left to a program of their own, at first and after it failed.
 LAST_NODES = (6, 12)
 #: Branch-and-bound nodes that such a program may take.

@@ -29,6 +29,8 @@ from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+#: Weight of what stays unpacked below which nothing does.
+PACKED = 1e-6
 #: Patterns join while they are worth this much more than their node.
 PRICED_OUT = 1e-7
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from goodalloc.formulations.choices import Choices, Kind
-from goodalloc.formulations.mode_choices import choice_demand, enumerate_mode_choices
+from goodalloc.formulations.choices import Choices, Kind, keep_choices
+from goodalloc.formulations.mode_choices import choice_demand, enumerate_mode_choices, held_amounts
 from goodalloc.formulations.node_value import NodeValue, node_value
 from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
-from goodalloc.formulations.value_cut import CutMaker, held_amounts, keep_choices, type_codes
+from goodalloc.formulations.value_cut import CutMaker
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.brute_force import enumerate_allocations
@@ -60,7 +60,7 @@ def random_cut_prices(
             units, random.random(len(units)) * (random.random(len(units)) < 0.6), grid.shape,
             extra=extra, extra_worth=random.random(len(extra)) * 1.5,
         )
-        for code in np.unique(type_codes(instance)[1]).tolist()
+        for code in np.unique(instance.cluster.node_type).tolist()
     }  # fmt: skip
     return values, random.random(len(held_amounts(instance)))
 
