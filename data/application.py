@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from goodalloc.data.gpu_types import FIRST_TYPE, load_type_profile
 from goodalloc.data.profiles import application_names, load_profile
 from goodalloc.models.efficiency import GradientStatistics, adascale_gain
 from goodalloc.models.throughput import gradient_time, step_time
@@ -28,6 +29,12 @@ def packed(gpus: int, gpus_per_node: int = 4) -> Spread:
     """GPUs on each node of as few nodes as possible."""
     full, rest = divmod(gpus, gpus_per_node)
     return (gpus_per_node,) * full + ((rest,) if rest else ())
+
+
+def examples_per_second(application: Application) -> float:
+    """True throughput on one GPU with the largest batch that fits there."""
+    atomic = int(application.batch.atomic_maximum)
+    return atomic / application.step_times((1,), atomic).step
 
 
 class StepTimes(NamedTuple):
@@ -50,6 +57,10 @@ class Application(Protocol):
         What Pollux fixes for it, None for nothing.
     epochs
         Length of the training in epochs.
+    slowdown
+        How many times longer training takes than the times of its passes say.
+    restart_delay
+        Seconds that a restart takes, None for what the setting of the replay says.
     """
 
     @property
@@ -63,6 +74,22 @@ class Application(Protocol):
 
     @property
     def epochs(self) -> int: ...
+
+    @property
+    def slowdown(self) -> float: ...
+
+    @property
+    def restart_delay(self) -> float | None: ...
+
+    def on(self, gpu_type: str) -> Application:
+        """The same application on a type of GPU, whose name is empty where there is only one.
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of it on that type.
+        """
+        ...
 
     def step_times(self, spread: Spread, atomic_batch_size: int) -> StepTimes:
         """Times of one pass on these GPUs with this many examples a GPU."""
@@ -90,6 +117,9 @@ class ProfiledApplication:
         The profile.
     """
 
+    slowdown = 1.0
+    restart_delay = None
+
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.name = profile.name
@@ -98,6 +128,13 @@ class ProfiledApplication:
         self.epochs = profile.epochs
         self._times: dict[tuple[int, int, int], StepTimes] = {}
         self._steps: dict[int, list[float]] = {}
+        self._types: dict[str, Application] = {"": self, FIRST_TYPE: self}
+
+    def on(self, gpu_type: str) -> Application:
+        """The profile on that type."""
+        if gpu_type not in self._types:
+            self._types[gpu_type] = ProfiledApplication(load_type_profile(self.name, gpu_type))
+        return self._types[gpu_type]
 
     def step_times(self, spread: Spread, atomic_batch_size: int) -> StepTimes:
         """Times by the fitted throughput model: only one node or several counts."""

@@ -129,16 +129,16 @@ def _equipped(
                         throughput=bounded_by_input(base.throughput, pipeline, cores, memory)
                     )
                 taken = {"cpu": float(cores)} | ({"memory": memory} if memory else {})
-                name = _mode_name(mode.gpu_type, cores, memory)
+                name = mode_name(mode.gpu_type, cores, memory)
                 modes.append(Mode(name, known[key], mode.gpu_type, resources(taken)))
     if not job.placement:
         return job.replace(model=None, modes=tuple(modes))
     runs = job.all_modes[job.mode_index].gpu_type
-    running = _mode_name(runs, min(share, CORES[-1]), memory_share or 0.0)
+    running = mode_name(runs, min(share, CORES[-1]), memory_share or 0.0)
     return job.replace(model=None, modes=tuple(modes), mode=running)
 
 
-def _mode_name(gpu_type: str, cores: int, memory: float) -> str:
+def mode_name(gpu_type: str, cores: int, memory: float = 0.0) -> str:
     """What a mode is called: ``a100-6-64`` runs on A100 with 6 cores and 64 GB a GPU."""
     parts = [gpu_type] if gpu_type else []
     return "-".join([*parts, f"{cores}", *([f"{memory:g}"] if memory else [])])

@@ -40,7 +40,7 @@ _JOB_DEFAULTS = {
     for field in fields(Job)
     if field.name not in {"name", "model", "modes"}
 }
-_FLOAT_FIELDS = ("age", "attained_service", "weight")
+_FLOAT_FIELDS = ("age", "attained_service", "weight", "restart_delay")
 
 
 def read_instance(path: str | os.PathLike[str]) -> Instance:

@@ -1,7 +1,8 @@
-"""The measurements of the Pollux artifact (OSDI'21) as the truth of a replay.
+"""The measurements of the artifacts of Pollux (OSDI'21) and Sia (SOSP'23) as the truth of a replay.
 
-Read from the artifact's folders ``traces/APPLICATION``; nothing of it is shipped. Interpolated as
-the published simulator does it:
+Read from the artifact's folders ``traces/APPLICATION``; nothing of it is shipped. Sia's has files
+for several types of GPU, of which the T4 are those of Pollux. Interpolated as the published
+simulators do it:
 
 - measured placements (sequences of GPUs a node, up to rotation): linear in the atomic batch size;
 - others: linear over (nodes, GPUs, atomic batch size) in a Delaunay triangulation of the measured
@@ -23,7 +24,9 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.application import Application, Spread, StepTimes
+from goodalloc.data.fit_gpu_types import CAPPED, SUFFIXES
 from goodalloc.data.fit_profiles import APPLICATIONS
+from goodalloc.data.gpu_types import FIRST_TYPE
 from goodalloc.data.profiles import Restriction
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits
@@ -39,6 +42,18 @@ if TYPE_CHECKING:
 POINT = ["num_nodes", "num_replicas", "local_bsz"]
 TIMES = ["step_time", "sync_time"]
 
+#: What the names of the files of Sia's artifact on the first type of GPU end in.
+FIRST_SUFFIX = "-aws"
+
+#: Of Sia's simulator: by how much its jobs train slower than was measured, and how long a restart
+#: takes (seconds).
+SIA_SLOWDOWN = {"cifar10": 1.8, "ncf": 1.5}
+SIA_USUAL_SLOWDOWN = 1.2
+SIA_RESTART_DELAY = {
+    "bert": 120.0, "cifar10": 50.0, "deepspeech2": 25.0, "imagenet": 250.0, "ncf": 15.0,
+    "yolov3": 80.0,
+}  # fmt: skip
+
 
 class MeasuredApplication:
     """The truth that was measured of one application.
@@ -47,6 +62,8 @@ class MeasuredApplication:
     ----------
     folder
         Its folder of the artifact's traces; its name is that of the application.
+    gpu_type
+        On which type of GPU it was measured; empty for the first.
 
     Raises
     ------
@@ -54,15 +71,24 @@ class MeasuredApplication:
         If the application is unknown, or a file is missing or cannot be read.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, gpu_type: str = "") -> None:
         known = APPLICATIONS.get(folder.name)
         if known is None:
             expected = ", ".join(APPLICATIONS)
             raise ValueError(f"Application '{folder.name}' is unknown; expected one of {expected}.")
-        self.name = folder.name
-        self.batch = BatchLimits(
-            known.initial, known.maximum, known.atomic_minimum, known.atomic_maximum, True
-        )
+        self.name, self._folder = folder.name, folder
+        several = (folder / f"placements{FIRST_SUFFIX}.csv").exists()
+        suffix = SUFFIXES.get(gpu_type, FIRST_SUFFIX if several else "")
+        first = gpu_type in ("", FIRST_TYPE)
+        if not first and (gpu_type not in SUFFIXES or not several):
+            types = ", ".join((FIRST_TYPE, *SUFFIXES)) if several else FIRST_TYPE
+            raise ValueError(
+                f"Application '{self.name}': gpu_type is '{gpu_type}'; expected {types}, on which "
+                "it was measured."
+            )
+        self.slowdown = SIA_SLOWDOWN.get(self.name, SIA_USUAL_SLOWDOWN) if several else 1.0
+        self.restart_delay = SIA_RESTART_DELAY[self.name] if several else None
+        self._types: dict[str, Application] = {"": self, FIRST_TYPE: self} if first else {}
         self.restriction = Restriction(*known.restriction) if known.restriction else None
         runs = {int(p.stem.split("-")[1]): _read(p) for p in folder.glob("validation-*.csv")}
         if not runs:
@@ -75,7 +101,12 @@ class MeasuredApplication:
             for column in ("progress", "iteration", "grad_sqr", "grad_var")
         }
         self._progress = self._tables["progress"].min(axis=0).tolist()
-        placements = _read(folder / "placements.csv", placement=str)
+        placements = _read(folder / f"placements{suffix}.csv", placement=str)
+        largest = int(placements.local_bsz.max())
+        self.batch = BatchLimits(
+            known.initial, known.maximum, known.atomic_minimum,
+            known.atomic_maximum if first else CAPPED.get((self.name, gpu_type), largest), True,
+        )  # fmt: skip
         placements["num_nodes"] = placements.placement.map(len)
         placements["num_replicas"] = [sum(map(int, p)) for p in placements.placement]
         self._lines = {
@@ -83,10 +114,18 @@ class MeasuredApplication:
             for placement, group in placements.groupby("placement")
         }
         averages = placements.groupby(POINT)[TIMES].mean().reset_index()
-        self._points = pd.concat([averages, _read(folder / "scalability.csv")], ignore_index=True)
+        self._points = pd.concat(
+            [averages, _read(folder / f"scalability{suffix}.csv")], ignore_index=True
+        )
         self._interpolator: LinearNDInterpolator | None = None
         self._times: dict[tuple[Spread, int], StepTimes] = {}
         self._gradients: dict[tuple[int, int], GradientStatistics] = {}
+
+    def on(self, gpu_type: str) -> Application:
+        """What was measured on that type."""
+        if gpu_type not in self._types:
+            self._types[gpu_type] = MeasuredApplication(self._folder, gpu_type)
+        return self._types[gpu_type]
 
     def step_times(self, spread: Spread, atomic_batch_size: int) -> StepTimes:
         """Measured or interpolated times; a `ValueError` outside the measured range."""
@@ -153,7 +192,7 @@ class MeasuredApplication:
 
 @lru_cache(maxsize=2)
 def measured_applications(folder: str | os.PathLike[str]) -> dict[str, Application]:
-    """All applications of the artifact, by name.
+    """All applications of an artifact, by name.
 
     Parameters
     ----------

@@ -22,17 +22,18 @@ ONLINE = FitOptions(smoothing=1e-5, tolerance=1e-6)
 
 def fit_models(jobs: Iterable[SimulatedJob]) -> None:
     """Fit the throughput parameters of the jobs that measured something new since the last fit."""
-    stale = [job for job in jobs if len(job.profile) > job.fitted]
+    measured = (found for job in jobs for found in job.measured.values())
+    stale = [found for found in measured if len(found.times) > found.fitted]
     if not stale:
         return
     tables = [
-        np.array([(*configuration, *times) for configuration, times in job.profile.items()])
-        for job in stale
+        np.array([(*configuration, *times) for configuration, times in found.times.items()])
+        for found in stale
     ]
     fitted = fit_throughput(pad_observations(tables), ONLINE).parameters
-    for job, parameters in zip(stale, zip(*fitted, strict=True), strict=True):
-        job.parameters = ThroughputParameters(*map(float, parameters))
-        job.fitted = len(job.profile)
+    for found, parameters in zip(stale, zip(*fitted, strict=True), strict=True):
+        found.parameters = ThroughputParameters(*map(float, parameters))
+        found.fitted = len(found.times)
 
 
 def choose_batch_sizes(jobs: Sequence[SimulatedJob]) -> None:

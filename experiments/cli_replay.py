@@ -21,6 +21,8 @@ from goodalloc.experiments.report import for_machines, text_table
 from goodalloc.experiments.reproduce import PUBLISHED, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Outage, Setting
+from goodalloc.models.cluster import Cluster, NodeGroup
+from goodalloc.models.mode import resources
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.result_file import csv_text
 
@@ -39,9 +41,9 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     policies = _policies(arguments.policies)
     workload = _workload(arguments)
     setting = Setting(
-        arguments.nodes, arguments.gpus_per_node, arguments.interval, arguments.restart_delay,
+        _cluster(arguments), arguments.interval, arguments.restart_delay,
         arguments.interference, tuple(Outage(*outage) for outage in flat(arguments.outages)),
-        arguments.knowledge,
+        arguments.knowledge, arguments.free_moves, arguments.seed,
     )  # fmt: skip
     folder = make_folder(arguments.out)
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
@@ -147,6 +149,17 @@ def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
     for name in names:
         make_policy(name)
     return names
+
+
+def _cluster(arguments: argparse.Namespace) -> Cluster:
+    """The nodes, in groups where these are given."""
+    groups = arguments.group
+    if groups is None:
+        groups = [("node", arguments.nodes, arguments.gpus_per_node, "")]
+    amounts = resources({} if arguments.cores is None else {"cpu": arguments.cores})
+    return Cluster(
+        tuple(NodeGroup(name, nodes, gpus, kind, amounts) for name, nodes, gpus, kind in groups)
+    )
 
 
 def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:

@@ -4,6 +4,7 @@ import argparse
 
 from goodalloc.experiments.cli_types import (
     any_number,
+    group,
     names,
     number,
     outages,
@@ -23,13 +24,15 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
         help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
-        "pollux-goodput, pollux-remaining, pollux-untied, tiresias-gittins, fifo, srtf, equal, "
-        "autoscaling-goodput, autoscaling-throughput, or package.module:name)",
+        "pollux-goodput, pollux-remaining, pollux-untied, pollux-proportional, sia, sia-exact, "
+        "synergy-tune, tiresias-gittins, fifo, srtf, equal, autoscaling-goodput, "
+        "autoscaling-throughput, or package.module:name)",
     )  # fmt: skip
     _add_workload(parser)
     parser.add_argument(
         "--traces", metavar="FOLDER",
-        help="measurements of the Pollux artifact as the truth (default: the shipped profiles)",
+        help="measurements of the artifact of Pollux or Sia as the truth (default: the shipped "
+        "profiles)",
     )  # fmt: skip
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     _add_setting(parser)
@@ -74,6 +77,19 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
     """The cluster and its conditions."""
     parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
     parser.add_argument("--gpus-per-node", type=whole(1), default=4, help="(default: 4)")
+    parser.add_argument(
+        "--group", type=group, action="append", metavar="NAME:NODES:GPUS[:TYPE]",
+        help="a group of nodes, in place of the two; may be given again; types: t4, a100, "
+        "rtx2080ti",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cores", type=number(0.0), metavar="C",
+        help="cores of every node, of which jobs need some beside each GPU (default: no matter)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--free-moves", action="store_true",
+        help="no restart where a job only changes nodes, as in Sia's simulator",
+    )  # fmt: skip
     parser.add_argument("--interval", type=whole(1), default=60, help="seconds (default: 60)")
     parser.add_argument(
         "--restart-delay", type=number(0.0, strict=False), default=30.0, help="s (default: 30)"

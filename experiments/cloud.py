@@ -20,6 +20,7 @@ from goodalloc.data.workload import Submission
 from goodalloc.experiments.replay_report import HOUR, curves, rounded, summarise
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
+from goodalloc.models.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,8 @@ class Variant:
     def task(self, plan: Plan, measure: str) -> ReplayTask:
         """The replay by that measure, from one node of four GPUs."""
         return plan.replay(
-            f"autoscaling-{measure}", JOB, setting=Setting(nodes=1, knowledge=self.knowledge),
+            f"autoscaling-{measure}", JOB,
+            setting=Setting(Cluster.uniform(1, 4), knowledge=self.knowledge),
             utility=(self.low, self.high),
         )  # fmt: skip
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from goodalloc.experiments.job_modes import Measured
+
 if TYPE_CHECKING:
     from goodalloc.data.application import Application, Spread
-    from goodalloc.experiments.simulated_job import Configuration, SimulatedJob
+    from goodalloc.experiments.job_modes import Configuration
+    from goodalloc.experiments.simulated_job import SimulatedJob
     from goodalloc.models.efficiency import GradientStatistics
 
 #: What a job knows when it starts: nothing (as published), what jobs of its application that are
@@ -25,7 +28,9 @@ PROFILED_SPREADS: tuple[Spread, ...] = ((1,), (2,), (4,), (4, 4), (4, 4, 4, 4))
 
 @dataclass
 class ExperiencePool:
-    """Measurements by application; of every number of nodes and GPUs the two extreme batch sizes.
+    """Measurements by application and type of GPU.
+
+    Of every number of nodes and GPUs the two extreme batch sizes are kept.
 
     Step times are linear in the batch size, so that the extremes tell what those between would,
     and fits stay quick however long the pool grows.
@@ -37,36 +42,45 @@ class ExperiencePool:
     """
 
     knowledge: Knowledge
-    _profiles: dict[str, dict[Configuration, tuple[float, float]]] = field(default_factory=dict)
+    _profiles: dict[tuple[str, str], dict[Configuration, tuple[float, float]]] = field(
+        default_factory=dict
+    )
     _gradients: dict[str, GradientStatistics] = field(default_factory=dict)
 
     def teach(self, job: SimulatedJob) -> None:
         """Give a new job what is known of its application."""
         application = job.application
-        if self.knowledge == "profiled" and application.name not in self._profiles:
-            self._keep(application.name, measure(application))
-            self._gradients[application.name] = application.gradient_statistics(
-                int(application.batch.initial), 0
-            )
-        if application.name in self._profiles:
-            job.profile = dict(self._profiles[application.name])
-            job.gradient = self._gradients[application.name]
+        name, types = application.name, job.equipment.gpu_types
+        if self.knowledge == "profiled" and name not in self._gradients:
+            for gpu_type in types:
+                self._keep((name, gpu_type), measure(application.on(gpu_type)))
+            initial = int(application.batch.initial)
+            self._gradients[name] = application.gradient_statistics(initial, 0)
+        known = [gpu_type for gpu_type in types if (name, gpu_type) in self._profiles]
+        if known:
+            job.measured = {
+                gpu_type: Measured(dict(self._profiles[name, gpu_type])) for gpu_type in known
+            }
+            job.gradient = self._gradients[name]
 
     def learn(self, job: SimulatedJob) -> None:
         """Keep what a finished job measured."""
         if self.knowledge == "history" and job.first_gradient is not None:
-            self._keep(job.application.name, job.profile)
+            for gpu_type, measured in job.measured.items():
+                self._keep((job.application.name, gpu_type), measured.times)
             self._gradients.setdefault(job.application.name, job.first_gradient)
 
-    def _keep(self, name: str, found: dict[Configuration, tuple[float, float]]) -> None:
-        merged = {**self._profiles.get(name, {}), **found}
+    def _keep(self, key: tuple[str, str], found: dict[Configuration, tuple[float, float]]) -> None:
+        merged = {**self._profiles.get(key, {}), **found}
         sizes: dict[tuple[int, int], list[int]] = {}
         for nodes, replicas, atomic in merged:
             sizes.setdefault((nodes, replicas), []).append(atomic)
         extremes = {
-            (*key, atomic) for key, found in sizes.items() for atomic in (min(found), max(found))
+            (*pair, atomic) for pair, found in sizes.items() for atomic in (min(found), max(found))
         }
-        self._profiles[name] = {key: merged[key] for key in sorted(extremes)}
+        self._profiles[key] = {
+            configuration: merged[configuration] for configuration in sorted(extremes)
+        }
 
 
 def measure(application: Application) -> dict[Configuration, tuple[float, float]]:

@@ -24,6 +24,7 @@ from goodalloc.experiments.replay_task import applications_of
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
+from goodalloc.models.cluster import Cluster
 from goodalloc.solvers.queueing import EqualShare
 from goodalloc.solvers.result_file import csv_text
 
@@ -91,7 +92,9 @@ def seconds_alone(application: Application, nodes: int, gpus_per_node: int) -> f
     """
     name = application.name
     job = Submission(name, 0, name, 1, int(application.batch.initial))
-    simulator = Simulator([job], {name: application}, EqualShare(), Setting(nodes, gpus_per_node))
+    simulator = Simulator(
+        [job], {name: application}, EqualShare(), Setting(Cluster.uniform(nodes, gpus_per_node))
+    )
     while not simulator.finished:
         simulator.step()
     return float(simulator.jobs[0].completion or math.nan)
@@ -158,7 +161,7 @@ def _fairness(plan: Plan) -> dict[str, NDArray[np.float64]]:
         label: np.concatenate([
             finish_time_fairness(
                 pd.read_csv(task.folder / "jobs.csv"),
-                task.setting.nodes * task.setting.gpus_per_node, alone,
+                task.setting.cluster.num_gpus, alone,
             )
             for task in tasks
         ])

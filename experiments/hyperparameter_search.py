@@ -31,6 +31,7 @@ from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.experiments.trial import Hyperparameters, train
 from goodalloc.experiments.version import library_version
+from goodalloc.models.cluster import Cluster
 from goodalloc.models.validation import require_count
 from goodalloc.solvers.result_file import csv_text
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 APPLICATION = "cifar10"
 
 #: Pollux searched on two nodes of eight GPUs; no measurement has more than four GPUs on a node.
-CLUSTER = Setting(nodes=4, gpus_per_node=4)
+CLUSTER = Setting(Cluster.uniform(4, 4))
 
 COLUMNS = (
     "trial", *Hyperparameters._fields, "accuracy", "submission", "start", "completion", "seconds",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.objective import fitness
+from goodalloc.solvers.decided_modes import decided_modes
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.models.instance import Instance
     from goodalloc.models.rules import Rules
     from goodalloc.solvers.policy import Decision, Round
@@ -54,13 +59,28 @@ class Judge:
             instance = decision.instance  # whose utilities are worked out already
             bound = decision.bound if self.trusting else None
         placements = [tuple(sorted(decision.placements.get(job.name, ()))) for job in round_.jobs]
-        allocation = Allocation.from_placements(placements, round_.cluster.num_nodes)
+        allocation = Allocation.from_placements(
+            placements, round_.cluster.num_nodes, self._modes(round_, decision, instance)
+        )
         value = fitness(instance, allocation)
         if bound is None:
             bound = solve(
                 instance, "highs", stop=self.stop, start=allocation, break_ties=False
             ).bound
         return Verdict(value, bound, max(1.0 - value / bound, 0.0))
+
+    @staticmethod
+    def _modes(round_: Round, decision: Decision, instance: Instance) -> NDArray[np.int64] | None:
+        """Which of its modes every job is given, None where none has any."""
+        if instance.plain:
+            return None
+        decided = decided_modes(round_, decision)
+        index = [
+            [mode.name for mode in job.modes].index(decided[job.name].name)
+            if job.name in decided else 0
+            for job in instance.jobs
+        ]  # fmt: skip
+        return np.array(index, dtype=np.int64)
 
     def _instance(self, round_: Round, decision: Decision) -> Instance:
         """The round under the judge's rules, less those that the decision breaks."""

@@ -18,7 +18,9 @@ from goodalloc.solvers.queueing import (
     FirstComeFirstServed,
     ShortestRemainingTimeFirst,
 )
+from goodalloc.solvers.sia_policy import sia
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.synergy_policy import SynergyTune
 from goodalloc.solvers.tiresias import Tiresias
 
 if TYPE_CHECKING:
@@ -91,6 +93,21 @@ POLICIES: Mapping[str, Named] = {
     ),
     "pollux-greedy": Named(
         "Pollux's objective by greedy marginal gain", lambda given: given.pollux("greedy")
+    ),
+    "sia": Named(
+        "Sia: types and numbers of GPUs by its program, nodes afterwards",
+        lambda given: sia(Stop(seconds=given.seconds)),
+    ),
+    "sia-exact": Named(
+        "Sia's objective with nodes in the program and every number of GPUs",
+        lambda given: sia(Stop(seconds=given.seconds), "highs"),
+    ),
+    "pollux-proportional": Named(
+        "every round of Pollux decided exactly, every GPU with its share of the cores",
+        lambda given: given.pollux(proportional=True),
+    ),
+    "synergy-tune": Named(
+        "two queues by attained service, cores divided by Synergy-TUNE", lambda _: SynergyTune()
     ),
     "autoscaling-goodput": Named(
         "exactly, on as many nodes as the goodput is worth",

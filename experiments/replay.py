@@ -40,7 +40,7 @@ ROUND_COLUMNS = (
 )  # fmt: skip
 SAMPLE_COLUMNS = (
     "time", "job", "application", "epoch", "progress", "gpus", "nodes", "batch_size", "efficiency",
-    "restarts",
+    "restarts", "mode",
 )  # fmt: skip
 JOB_COLUMNS = (
     "job", "application", "submission", "start", "completion", "jct", "restarts",
@@ -144,6 +144,7 @@ class Replay:
         self._write("samples.csv", [(
             now, job.submission.name, job.submission.application, job.epoch, job.progress,
             job.replicas, len(job.spread), job.batch_size, job.efficiency, job.restarts or 0,
+            job.mode,
         ) for job in jobs])  # fmt: skip
         self._write("timing.csv", [(now, record.seconds, seconds)])
 

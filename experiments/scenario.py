@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.workload_generator import HOUR, draw_workload
 from goodalloc.experiments.setting import Outage, Setting
+from goodalloc.models.cluster import Cluster
 
 if TYPE_CHECKING:
     from goodalloc.data.workload import Submission
@@ -59,4 +60,4 @@ DISTURBED = (
     Scenario("half the nodes lost", setting=Setting(outages=(Outage(3 * HOUR, 4 * HOUR, 8),))),
     Scenario("burst of 80 jobs", burst=80),
 )
-LARGE = Scenario("4 x the cluster and the jobs", parts=4, setting=Setting(nodes=64))
+LARGE = Scenario("4 x the cluster and the jobs", parts=4, setting=Setting(Cluster.uniform(64, 4)))

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import NamedTuple, get_args
 
 from goodalloc.experiments.experience import Knowledge
-from goodalloc.models.validation import require_choice, require_count, require_number
+from goodalloc.models.cluster import Cluster
+from goodalloc.models.validation import (
+    require_choice,
+    require_count,
+    require_flag,
+    require_number,
+)
+
+#: The cluster of Pollux's evaluation.
+TESTBED = Cluster.uniform(16, 4)
 
 
 class Outage(NamedTuple):
@@ -23,12 +32,13 @@ class Setting:
 
     Parameters
     ----------
-    nodes, gpus_per_node
-        The cluster.
+    cluster
+        The nodes; they may have GPUs of several types, and CPU cores.
     interval
         Seconds between decisions.
     restart_delay
-        Seconds without progress after a change of allocation.
+        Seconds without progress after a change of allocation, of applications that do not say
+        otherwise.
     interference
         Share of its goodput that a distributed job loses while it shares a node with another one.
     outages
@@ -36,6 +46,11 @@ class Setting:
         Their jobs lose all their GPUs and keep their progress.
     knowledge
         What jobs know of their application when they start.
+    free_moves
+        Whether a job that moves to other nodes of the same type, with as many GPUs on each, goes on
+        without a restart (as in Sia's simulator).
+    seed
+        Seed of what the input of the jobs costs, where nodes have cores.
 
     Raises
     ------
@@ -43,17 +58,21 @@ class Setting:
         If a value makes no sense.
     """
 
-    nodes: int = 16
-    gpus_per_node: int = 4
+    cluster: Cluster = TESTBED
     interval: int = 60
     restart_delay: float = 30.0
     interference: float = 0.0
     outages: tuple[Outage, ...] = ()
     knowledge: Knowledge = "explored"
+    free_moves: bool = False
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        require_count("Setting: nodes", self.nodes, minimum=1)
-        require_count("Setting: gpus_per_node", self.gpus_per_node, minimum=1)
+        for name in self.cluster.resource_names:
+            if name != "cpu":
+                raise ValueError(f"Setting: nodes have '{name}'; expected no resource but 'cpu'.")
+        require_flag("Setting: free_moves", self.free_moves)
+        require_count("Setting: seed", self.seed, minimum=0)
         require_count("Setting: interval", self.interval, minimum=1)
         require_number("Setting: restart_delay", self.restart_delay, minimum=0.0)
         require_number("Setting: interference", self.interference, minimum=0.0)
@@ -62,7 +81,7 @@ class Setting:
         for start, end, nodes in self.outages:
             require_count("Outage: start", start, minimum=0)
             require_count("Outage: end", end, minimum=start + 1)
-            require_count("Outage: nodes", nodes, 1, self.nodes - 1)
+            require_count("Outage: nodes", nodes, 1, self.cluster.num_nodes - 1)
             if -(-start // self.interval) * self.interval >= end:
                 raise ValueError(
                     f"Outage: {start} to {end} s lies between two decisions; expected one that "

@@ -11,8 +11,9 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.application import packed
+from goodalloc.experiments.job_modes import Equipment, Measured, bounded, equip, predict
+from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import adascale_gain
-from goodalloc.models.goodput import GoodputModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from goodalloc.data.workload import Submission
     from goodalloc.models.allocation import Placement
     from goodalloc.models.efficiency import GradientStatistics
-    from goodalloc.models.goodput import BatchLimits
-    from goodalloc.models.throughput import ThroughputParameters
+    from goodalloc.models.goodput import BatchLimits, GoodputModel
+    from goodalloc.models.input_pipeline import InputPipeline
+    from goodalloc.models.mode import Mode
     from goodalloc.solvers.policy import BatchSizes
 
 #: Slack of the published ceilings, in examples.
@@ -57,8 +59,8 @@ def total(intervals: Iterable[Interval]) -> Interval:
     return Interval._make(map(sum, zip(NOTHING, *intervals, strict=True)))
 
 
-#: One measured configuration: (one node or several as a count, replicas, atomic batch size).
-Configuration = tuple[int, int, int]
+#: A cluster where GPUs are all that counts.
+PLAIN = Equipment.of(Cluster.uniform(1, 1))
 
 
 def split_batch(
@@ -89,16 +91,23 @@ class SimulatedJob:
     submission
         What its user submitted.
     application
-        The truth about it.
+        The truth about it, on the first type of GPU.
     batch_sizes
         How it comes to its batch size; an application that Pollux restricts keeps to that.
+    equipment
+        What nodes let it have.
+    pipeline
+        Its input, None where cores do not count.
     """
 
     def __init__(
-        self, submission: Submission, application: Application, batch_sizes: BatchSizes
-    ) -> None:
-        self.submission, self.application = submission, application
+        self, submission: Submission, application: Application, batch_sizes: BatchSizes,
+        equipment: Equipment = PLAIN, pipeline: InputPipeline | None = None,
+    ) -> None:  # fmt: skip
+        self.submission, self._application = submission, application
         self.batch_sizes = batch_sizes
+        self.equipment, self.pipeline = equipment, pipeline
+        self.gpu_type, self.cores, self.mode = equipment.gpu_types[0], 0.0, ""
         restriction = application.restriction
         fixed = restriction.batch_size if restriction else None
         self.target_batch_size = submission.batch_size if batch_sizes == "requested" else fixed
@@ -114,14 +123,17 @@ class SimulatedJob:
         self.attained_service = 0.0
         self.first_start: float | None = None
         self.completion: float | None = None
-        self.profile: dict[Configuration, tuple[float, float]] = {}
-        self.parameters: ThroughputParameters | None = None
-        self.fitted = 0
+        self.measured: dict[str, Measured] = {}
         self.gradient: GradientStatistics | None = None
         self.first_gradient: GradientStatistics | None = None
         self.chosen_for: tuple[GoodputModel, int, int] | None = None
         self.efficiency = self.rate = 0.0
         self.interval = NOTHING
+
+    @property
+    def application(self) -> Application:
+        """The truth about it on the type of GPU that it runs on, or ran on last."""
+        return self._application.on(self.gpu_type)
 
     @property
     def batch_size(self) -> int:
@@ -131,27 +143,38 @@ class SimulatedJob:
     @property
     def most_explored(self) -> int:
         """Largest number of GPUs it measured itself on."""
-        return max((replicas for _, replicas, _ in self.profile), default=0)
+        measured = self.measured.values()
+        return max((replicas for found in measured for _, replicas, _ in found.times), default=0)
 
     @property
     def chooses_batch_size(self) -> bool:
         """Whether its batch size follows from its model, now."""
-        return self.target_batch_size is None and bool(self.profile)
+        return self.target_batch_size is None and bool(self.measured)
 
     def model(self) -> GoodputModel | None:
-        """Its goodput as it predicts it, None before it measured anything."""
-        if self.parameters is None or self.gradient is None:
-            return None
-        return GoodputModel(self.parameters, self.gradient, self.application.batch)
+        """Its goodput as it predicts it where it runs, None before it measured anything."""
+        model = self._models().get(self.gpu_type)
+        return bounded(model, self.pipeline, self.cores) if model and self.pipeline else model
+
+    def modes(self) -> tuple[Mode, ...]:
+        """Everything it may have and what it predicts of that; none where only GPUs count."""
+        return equip(self.equipment, self._models(), self.pipeline)
+
+    def _models(self) -> dict[str, GoodputModel]:
+        """Its goodput on every type of GPU, as it predicts it."""
+        return predict(self._application, self.measured, self.gradient, self.equipment.gpu_types)
 
     def batch_model(self) -> GoodputModel | None:
         """The model by which it chooses its batch size, None before it measured anything."""
         model = self.model()
         return model.by_throughput() if model and self.batch_sizes == "throughput" else model
 
-    def reallocate(self, placement: Placement, delay: float) -> None:
-        """Start anew on other GPUs after a delay, or stop on none."""
+    def reallocate(self, placement: Placement, delay: float, mode: Mode | None = None) -> None:
+        """Start anew on other GPUs, in a mode if it has any, after a delay; or stop on none."""
         self.chosen_for = None
+        self.mode = mode.name if mode else ""
+        if mode:
+            self.gpu_type, self.cores = mode.gpu_type, dict(mode.resources).get("cpu", 0.0)
         self.placement = placement
         self.spread = tuple(gpus for _, gpus in placement)
         self.replicas = sum(self.spread)
@@ -160,6 +183,11 @@ class SimulatedJob:
             self.restarts = 0 if self.restarts is None else self.restarts + 1
         else:
             self.atomic_batch_size = self.accumulation_steps = 0
+
+    def move(self, placement: Placement) -> None:
+        """Go on elsewhere as if nothing had happened, on as many GPUs of as many nodes."""
+        if sorted(placement) != sorted(self.placement):
+            self.placement, self.spread = placement, tuple(gpus for _, gpus in placement)
 
     def set_requested_batch(self) -> None:
         """Split the fixed batch size, or before any measurement the initial one, over the GPUs."""
@@ -225,16 +253,23 @@ class SimulatedJob:
         """True progress per second; the job takes note of its step times and statistics."""
         batch, passes = self.batch_size, self.accumulation_steps + 1
         step, synchronisation = self.application.step_times(self.spread, self.atomic_batch_size)
+        forward_backward = step - synchronisation
         gradient = self.application.gradient_statistics(batch, self.epoch)
         self.gradient = gradient
         self.first_gradient = self.first_gradient or gradient
         configuration = (len(self.spread), self.replicas, self.atomic_batch_size)
-        if configuration not in self.profile:
-            self.profile[configuration] = (step - synchronisation, step)
+        times = self.measured.setdefault(self.gpu_type, Measured()).times
+        if configuration not in times:
+            times[configuration] = (forward_backward, step)
+        wait = 0.0
+        if self.pipeline is not None:
+            input_time = self.atomic_batch_size * self.pipeline.core_seconds / self.cores
+            wait = max(input_time - forward_backward, 0.0)
         initial = self.application.batch.initial
         gain = float(adascale_gain(gradient, initial, batch))
         self.efficiency = gain * initial / batch
-        self.rate = gain / (step + (passes - 1) * (step - synchronisation))
+        seconds = step + (passes - 1) * forward_backward + passes * wait
+        self.rate = gain / (seconds * self.application.slowdown)
         return self.rate
 
 

@@ -11,13 +11,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+import numpy as np
+
 from goodalloc.data.workload import check_workload
 from goodalloc.experiments.agents import choose_batch_sizes, fit_models
 from goodalloc.experiments.experience import ExperiencePool
+from goodalloc.experiments.job_modes import Equipment, draw_pipeline
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulated_job import NOTHING, JobOracle, SimulatedJob
-from goodalloc.models.cluster import Cluster
 from goodalloc.models.validation import require_choice
+from goodalloc.solvers.decided_modes import decided_modes
 from goodalloc.solvers.policy import (
     ActiveJob,
     BatchSizes,
@@ -32,7 +35,10 @@ if TYPE_CHECKING:
 
     from goodalloc.data.application import Application
     from goodalloc.data.workload import Submission
+    from goodalloc.models.allocation import Placement
+    from goodalloc.models.cluster import Cluster
     from goodalloc.models.goodput import GoodputModel
+    from goodalloc.models.mode import Mode
 
 
 class RoundRecord(NamedTuple):
@@ -103,8 +109,9 @@ class Simulator:
         check_workload(self.workload)
         rule = getattr(self.policy, "batch_sizes", None)
         require_choice("Policy: batch_sizes", rule, get_args(BatchSizes))
-        self._wanted_nodes = self.setting.nodes
-        self.cluster = Cluster.uniform(self.setting.nodes, self.setting.gpus_per_node)
+        self._wanted_nodes = self.setting.cluster.num_nodes
+        self.cluster = self.setting.cluster
+        self._equipment = Equipment.of(self.cluster)
         self._pool = ExperiencePool(self.setting.knowledge)
         self.jobs = []
         self._oracles: dict[str, JobOracle] = {}
@@ -134,7 +141,11 @@ class Simulator:
             )
         if submission.name in self._oracles:
             raise ValueError(f"{item} is submitted twice; expected unique names.")
-        job = SimulatedJob(submission, application, self.policy.batch_sizes)
+        equipment, pipeline = self._equipment, None
+        if equipment.counts_cores:
+            random = np.random.default_rng([self.setting.seed, 2, len(self.jobs)])
+            pipeline = draw_pipeline(application, equipment.gpu_types, random)
+        job = SimulatedJob(submission, application, self.policy.batch_sizes, equipment, pipeline)
         self.jobs.append(job)
         self._oracles[submission.name] = JobOracle(job)
 
@@ -203,7 +214,7 @@ class Simulator:
             self._last_progress = self.time
             return None
         for job in active:
-            if job.restarts is None and not job.profile:
+            if job.restarts is None and not job.measured:
                 self._pool.teach(job)
         round_ = self.observe(active)
         begin = time.perf_counter()
@@ -216,18 +227,18 @@ class Simulator:
         check_decision(round_, decision)
         self._wanted_nodes = decision.nodes or self._wanted_nodes
         self._require_progress(active)
-        return RoundRecord(round_, decision, seconds, self._apply(active, decision))
+        return RoundRecord(round_, decision, seconds, self._apply(active, round_, decision))
 
     def _resize(self) -> None:
         """Give the cluster the nodes it has now; jobs on those that are gone stop."""
         left = [
-            self.setting.nodes - outage.nodes for outage in self.setting.outages
+            self.setting.cluster.num_nodes - outage.nodes for outage in self.setting.outages
             if outage.start <= self.time < outage.end
         ]  # fmt: skip
         nodes = min([self._wanted_nodes, *left])
         if nodes == self.cluster.num_nodes:
             return
-        self.cluster = Cluster.uniform(nodes, self.setting.gpus_per_node)
+        self.cluster = self.setting.cluster.resized(nodes)
         for job in self.jobs:
             if any(node >= nodes for node, _ in job.placement):
                 job.reallocate((), 0.0)
@@ -261,6 +272,10 @@ class Simulator:
             fit_models(active)
             return job.model()
 
+        def modes_of(job: SimulatedJob) -> tuple[Mode, ...]:
+            fit_models(active)
+            return job.modes()
+
         return Round(
             self.time,
             self.cluster,
@@ -274,6 +289,8 @@ class Simulator:
                     fixed_replicas=job.fixed_replicas, most_explored=job.most_explored,
                     model=lambda job=job: model_of(job),  # type: ignore[misc]
                     oracle=self._oracles[job.submission.name],
+                    modes=lambda job=job: modes_of(job),  # type: ignore[misc]
+                    mode=job.mode,
                 )
                 for job in active
             ),
@@ -308,16 +325,21 @@ class Simulator:
         )
         return {node for node, count in jobs.items() if count > 1}
 
-    def _apply(self, active: Sequence[SimulatedJob], decision: Decision) -> int:
+    def _apply(self, active: Sequence[SimulatedJob], round_: Round, decision: Decision) -> int:
         """Give the jobs what was decided; returns how many restart."""
         restarts = 0
         moved: list[SimulatedJob] = []
+        modes = decided_modes(round_, decision)
         for job in active:
             placement = decision.placements.get(job.submission.name, ())
-            if sorted(placement) == sorted(job.placement):
+            mode = modes.get(job.submission.name)
+            if self._stays(job, placement, mode):
+                job.move(placement)
                 continue
             restarts += job.restarts is not None and bool(placement)
-            job.reallocate(placement, self.setting.restart_delay)
+            delay = job.application.restart_delay
+            delay = self.setting.restart_delay if delay is None else delay
+            job.reallocate(placement, delay, mode)
             if placement:
                 moved.append(job)
         for job in moved:
@@ -325,3 +347,11 @@ class Simulator:
                 job.set_requested_batch()
         choose_batch_sizes([job for job in moved if job.chooses_batch_size])
         return restarts
+
+    def _stays(self, job: SimulatedJob, placement: Placement, mode: Mode | None) -> bool:
+        """Whether a job goes on as it was."""
+        if (mode.name if mode else "") != job.mode:
+            return False
+        if self.setting.free_moves:
+            return sorted(gpus for _, gpus in placement) == sorted(job.spread)
+        return sorted(placement) == sorted(job.placement)

@@ -16,6 +16,7 @@ from goodalloc.experiments.replay_report import (
 )
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
+from goodalloc.models.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ COADAPTED = (
 
 
 def _job_task(plan: Plan) -> ReplayTask:
-    return plan.replay(plan.pollux[0], COADAPTED, setting=Setting(nodes=4))
+    return plan.replay(plan.pollux[0], COADAPTED, setting=Setting(Cluster.uniform(4, 4)))
 
 
 def _job_rows(plan: Plan) -> Rows:

@@ -7,10 +7,18 @@ r"""The aggregate: choices of jobs that have modes, and what the cluster has of 
     \sum_{i \text{ on } w} d_{ir} x_i \le \sum_{v \text{ of } w} R_{vr} \;\; \forall w, r, \qquad
     \sum_i d_{ir} x_i \le \sum_v R_{vr} \;\; \forall r, \qquad x \in \{0, 1\}                 (1)
 
-for types of GPU *w* and resources *r*, the GPU first; of the jobs that would keep a distributed
-placement at most one a node where interference is avoided; and whatever cuts (`value_cut`) are
-known by then. A *relaxation*, a multiple-choice knapsack: it forgets the nodes. Where its choices
-pack (`solvers/mode_packing.py`) it is decided all the same.
+for types of GPU *w* and resources *r*, the GPU first; and whatever cuts (`value_cut`) are known by
+then. Where interference is avoided, also at most one of the jobs that would keep a distributed
+placement on a node, and over the choices *i* on several nodes, of which each needs at least
+:math:`n_i` (as many as it keeps),
+
+.. math::
+
+    \sum_{i \text{ on several nodes of } w} n_i x_i \le N_w \;\; \forall w, \qquad
+    \sum_{i \text{ on several nodes}} n_i x_i \le N.                                          (2)
+
+A *relaxation*, a multiple-choice knapsack: it forgets the nodes. Where its choices pack
+(`solvers/mode_packing.py`) it is decided all the same.
 """
 
 from collections.abc import Sequence
@@ -19,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind, keep_choices
-from goodalloc.formulations.mode_choices import choice_demand, node_capacity
+from goodalloc.formulations.mode_choices import choice_demand, least_nodes, node_capacity
 from goodalloc.formulations.node_items import ANY_TYPE
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
@@ -93,10 +101,21 @@ def _add_capacity(
 
 
 def _add_interference(builder: ProgramBuilder, instance: Instance, choices: Choices) -> None:
-    """Of the jobs that would keep a distributed placement at most one a node."""
+    """Distributed jobs share no node: rows for nodes that several would keep, and (2)."""
     current, keep_of = instance.current, keep_choices(instance, choices)
     spread = np.flatnonzero((current.job_nodes[current.job] > 1) & (keep_of[current.job] >= 0))
     nodes, where, count = np.unique(current.node[spread], return_inverse=True, return_counts=True)
     rows = builder.add_rows("interference", nodes.size, upper=1.0)
     crowded = count[where] > 1
     builder.add_entries(rows[where[crowded]], keep_of[current.job[spread[crowded]]], 1.0)
+    least, several = least_nodes(instance, choices), choices.of(Kind.SEVERAL_NODES)
+    kept, kept_node = keep_of[current.job[spread]], current.node[spread]
+    node_code = instance.cluster.node_type
+    kinds = np.unique(node_code)
+    for kind in [ANY_TYPE, *(kinds.tolist() if kinds.size > 1 else [])]:
+        of_kind = (node_code == kind) | (kind == ANY_TYPE)
+        here = several[(instance.mode_type[choices.mode[several]] == kind) | (kind == ANY_TYPE)]
+        stays = kept[of_kind[kept_node]]
+        row = builder.add_rows(f"touched_{kind}", 1, upper=float(of_kind.sum()))
+        builder.add_entries(row, here, least[here].astype(float))
+        builder.add_entries(row, stays, 1.0)

@@ -52,6 +52,28 @@ def most_replicas(capacity: Floats, demand: Floats) -> Indices:
     return np.asarray(np.floor(room.min(axis=1)), dtype=np.int64)
 
 
+def least_nodes(instance: Instance, choices: Choices) -> Indices:
+    """On how many nodes every choice is at least, shape (choices,): 0 where nothing is held.
+
+    Of a choice on several nodes, as many as it takes with nothing else on any, and at least 2; what
+    is kept is on those where it is.
+    """
+    least = (choices.kind != Kind.IDLE).astype(np.int64)
+    keep = choices.kind == Kind.KEEP
+    least[keep] = instance.current.job_nodes[choices.job[keep]]
+    capacity, demand = node_capacity(instance), instance.mode_demand
+    known: dict[tuple[str, bytes], Indices] = {}
+    for choice in choices.of(Kind.SEVERAL_NODES).tolist():
+        row = int(choices.mode[choice])
+        key = (instance.modes[row].gpu_type, demand[row].tobytes())
+        if key not in known:
+            most = most_replicas(capacity[instance.mode_nodes[row]], demand[row])
+            known[key] = np.cumsum(np.sort(most)[::-1])
+        nodes = int(np.searchsorted(known[key], choices.replicas[choice])) + 1
+        least[choice] = max(nodes, 2)
+    return least
+
+
 def enumerate_mode_choices(instance: Instance, *, prune: bool = True) -> Choices:
     """All choices that the rules allow; dominated ones dropped if `prune`.
 

@@ -3,14 +3,15 @@
 It is what the pattern program and the aggregate avoid, kept for the rare rounds on few nodes where
 counting pieces is not enough (see `patterns`), and for exporting the plain model. Equations, in
 which *m* is a mode of a job (the job itself where GPUs are all that counts), d_m what a replica
-takes in it, a vector with the GPU first, and F_v what node *v* has of everything:
+takes in it, a vector with the GPU first, n_mK the nodes that K replicas need, and F_v what node *v*
+has of everything:
 
     minimise  sum_i c_i x_i                                                                 (N1)
     sum_{i of j} x_i = 1                                       for every job j              (N2)
     sum_v l_iv = x_i                                           for every i on one node      (N3)
     sum_v a_mv = sum_K K x_{m,several,K}                       for every distributed m      (N4)
     z_mv <= a_mv <= F_v z_mv                                   for every m and node v       (N5)
-    2 m_m <= sum_v z_mv <= N_max m_m,  m_m = sum_K x_{m,several,K}                          (N6)
+    sum_K n_{mK} x_{m,several,K} <= sum_v z_mv <= N_max sum_K x_{m,several,K}               (N6)
     kept on v + sum d_m K l_iv + sum d_m a_mv <= F_v           for every node v             (N7)
     distributed kept on v + sum_m z_mv <= 1                    interference avoidance       (N8)
 
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
-from goodalloc.formulations.mode_choices import chosen_modes, node_capacity
+from goodalloc.formulations.mode_choices import chosen_modes, least_nodes, node_capacity
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.formulations.residents import FreeNodes, free_nodes
@@ -157,7 +158,7 @@ def _add_distributed(
     builder.add_entries(most, touched, -room.free[node_of, 0])
     few = builder.add_rows("few", modes.size, lower=0.0, label=name_mode)  # (N6)
     many = builder.add_rows("many", modes.size, upper=0.0, label=name_mode)
-    builder.add_entries(few[mode_of], several, -2.0)
+    builder.add_entries(few[mode_of], several, -least_nodes(instance, choices)[several])
     builder.add_entries(many[mode_of], several, -instance.rules.max_nodes_per_job)
     builder.add_entries(few[row_of], touched, 1.0)
     builder.add_entries(many[row_of], touched, 1.0)

@@ -1,6 +1,6 @@
 """The cluster: groups of equal nodes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -102,6 +102,17 @@ class Cluster:
     def uniform(cls, nodes: int, gpus: int) -> "Cluster":
         """A cluster of equal nodes, called ``node-0``, ``node-1``, …"""
         return cls((NodeGroup("node", nodes, gpus),))
+
+    def resized(self, nodes: int) -> "Cluster":
+        """The first so many of its nodes, at least 1; where it has fewer, more of the last kind."""
+        groups, left = [], nodes
+        for group in self.groups:
+            if left > 0:
+                groups.append(replace(group, nodes=min(group.nodes, left)))
+                left -= group.nodes
+        if left > 0:
+            groups[-1] = replace(groups[-1], nodes=groups[-1].nodes + left)
+        return Cluster(tuple(groups))
 
     @cached_property
     def node_gpus(self) -> NDArray[np.int64]:

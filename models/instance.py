@@ -301,6 +301,13 @@ class Instance:
         """Restarts of every job so far, shape (jobs,)."""
         return np.array([job.restarts for job in self.jobs], dtype=float)
 
+    @cached_property
+    def restart_delay(self) -> NDArray[np.float64]:
+        """Seconds that a restart costs every job, shape (jobs,)."""
+        usual = self.rules.restart_delay
+        own = [job.restart_delay for job in self.jobs]
+        return np.array([usual if delay is None else delay for delay in own], dtype=float)
+
 
 def require_whole_gpus(instance: Instance) -> None:
     """Refuse shares of GPUs, on behalf of a solver that knows modes but whole GPUs only.

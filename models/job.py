@@ -48,6 +48,8 @@ class Job:
         The ways to equip its replicas, in place of a model; a job without modes needs GPUs only.
     mode
         Name of the mode it runs in, where it has modes and runs.
+    restart_delay
+        Seconds that a restart costs it; None for what the rules say.
 
     Raises
     ------
@@ -68,6 +70,7 @@ class Job:
     weight: float = 1.0
     modes: tuple[Mode, ...] = ()
     mode: str = ""
+    restart_delay: float | None = None
 
     def __post_init__(self) -> None:
         require_name("Job", self.name)
@@ -80,6 +83,8 @@ class Job:
                 f"{item}: weight is {self.weight}; expected at most {LARGEST_WEIGHT:g}."
             )
         require_count(f"{item}: restarts", self.restarts, minimum=0)
+        if self.restart_delay is not None:
+            require_number(f"{item}: restart_delay", self.restart_delay, minimum=0.0)
         require_count(f"{item}: min_replicas", self.min_replicas, minimum=0)
         require_count(f"{item}: max_replicas", self.max_replicas, minimum=1)
         require_flag(f"{item}: preemptible", self.preemptible)

@@ -161,9 +161,9 @@ def _cached_utility_table(key: "_Identity") -> UtilityTable:
     if rules.speedup_scale == "node":
         scale = scale * (instance.cluster.num_nodes / instance.cluster.num_gpus)
     current = instance.current
-    rho = np.asarray(restart_factor(instance.age, instance.restarts, rules.restart_delay))
+    rho = np.asarray(restart_factor(instance.age, instance.restarts, instance.restart_delay))
     if rules.restart_penalty == "running":
-        pays = (current.job_replicas > 0) & (instance.age >= rules.restart_delay)
+        pays = (current.job_replicas > 0) & (instance.age >= instance.restart_delay)
         rho = np.where(pays, rho, 1.0)
     least = rules.floor or LEAST_UTILITY
     moved = scale[job, None, None] * speedups * rho[job, None, None] + rules.floor

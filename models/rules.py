@@ -38,7 +38,7 @@ class Rules:
     idle_utility
         Utility of a job that holds nothing, above 0; the floor if None.
     restart_delay
-        Seconds without progress after a change of allocation.
+        Seconds without progress after a change of allocation, of jobs that do not say otherwise.
     max_nodes_per_job
         Most nodes that one job may span.
     interference_avoidance

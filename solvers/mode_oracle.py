@@ -4,8 +4,8 @@ The aggregate (`formulations/aggregate.py`) forgets the nodes and is easy; its v
 its choices pack they are the optimum, proved. If not, the packing program gives a cut that they
 violate and no allocation does; with it the aggregate is solved again. Cuts hold for every request,
 so the oracle keeps them. What neither packs nor is cut off, because only whole numbers say no, is
-left to the node-indexed program where that is small; elsewhere the best allocation found stands
-beside the bound.
+left to the node-indexed program over a core of the choices where that is small; elsewhere the best
+allocation found stands beside the bound.
 """
 
 import math
@@ -14,13 +14,14 @@ from functools import cached_property
 
 import highspy
 import numpy as np
+from numpy.typing import NDArray
 
 from goodalloc.formulations.aggregate import build_aggregate
 from goodalloc.formulations.program import Program
 from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
 from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.allocation import Allocation
-from goodalloc.solvers.highs_program import new_solver, run_in_time
+from goodalloc.solvers.highs_program import new_solver, run_in_time, run_relaxation
 from goodalloc.solvers.mode_packing import ModePacker
 from goodalloc.solvers.oracle import Reply
 from goodalloc.solvers.packing_cut import CutFinder
@@ -37,6 +38,10 @@ SPARE = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 0.
 PRESENT = 1e-9
 #: Largest node-indexed program, in columns, that is tried where cuts are not enough.
 MOST_NODE_COLUMNS = 20_000
+#: Choices a job in the first core of that program, and how much wider the next ones are where no
+#: solution says how wide they have to be.
+FIRST_CORE = 10
+WIDER = 4.0
 
 
 @dataclass
@@ -57,6 +62,12 @@ class ModeOracle(ProgramOracle):
     def _finder(self) -> CutFinder:
         return CutFinder(self.instance, self.choices, self._grid, self.watch)
 
+    @property
+    def _small(self) -> bool:
+        """Whether the first core of the node-indexed program is far smaller than what is tried."""
+        nodes = self.instance.cluster.num_nodes
+        return FIRST_CORE * self.instance.num_jobs * nodes <= MOST_NODE_COLUMNS // 10
+
     def answer(self, task: Task) -> Reply:
         """Decide a task: aggregate, packing, cut, until the choices pack."""
         bound, best, best_cost = -math.inf, task.request.start, task.known
@@ -76,14 +87,56 @@ class ModeOracle(ProgramOracle):
                 break
             self._cuts.append(cut)
             self._tighten(task)
-        found, cost = self._with_room(task, best_cost)
-        best, best_cost = (found, cost) if cost < best_cost else (best, best_cost)
-        small = len(task.choices) * self.instance.cluster.num_nodes <= MOST_NODE_COLUMNS
-        if small and self.watch.limit is None and best_cost - bound > task.gap:
-            allocation, limit = self.solve_by_node(task)
-            if allocation is not None:
-                return Reply(allocation, max(bound, limit / task.scale))
+        if self.watch.limit is None and not self._small:
+            found, cost = self._with_room(task, best_cost)
+            best, best_cost = (found, cost) if cost < best_cost else (best, best_cost)
+        return self._by_node(task, best, best_cost, bound)
+
+    def _by_node(
+        self, task: Task, best: Allocation | None, best_cost: float, bound: float
+    ) -> Reply:
+        """The node-indexed program over a core of the choices, and wider ones until it is proved.
+
+        As `price_and_core` does with other programs: the reduced costs are those of the aggregate
+        with all cuts.
+        """
+        program = self._program(task)
+        relaxation = run_relaxation(program, np.ones(program.num_columns, dtype=bool), self.watch)
+        if relaxation.duals is None:
+            return Reply(best, bound)
+        least, reduced = relaxation.objective, program.reduced_costs(relaxation.duals)
+        first = min(FIRST_CORE * self.instance.num_jobs, reduced.size) - 1
+        delta = max(float(np.partition(reduced, first)[first]), task.scaled_gap)
+        while self.watch.limit is None and best_cost - bound > task.gap:
+            missing = best_cost * task.scale - least + task.scaled_gap
+            core = reduced <= min(delta, missing)
+            if np.count_nonzero(core) * self.instance.cluster.num_nodes > MOST_NODE_COLUMNS:
+                break
+            limit = math.inf
+            if np.bincount(task.choices.job[core], minlength=self.instance.num_jobs).min() > 0:
+                allocation, limit = self.solve_by_node(self._narrowed(task, core))
+                cost = self._cost_of(task.request, allocation)
+                if cost < best_cost:
+                    best, best_cost = allocation, cost
+            # what is not in the core costs more than the relaxation by delta at least
+            dropped = math.inf if core.all() or missing <= delta else least + delta
+            bound = max(bound, min(limit / task.scale, dropped / task.scale, best_cost))
+            if math.isinf(dropped):
+                break
+            missing = best_cost * task.scale - least + task.scaled_gap
+            delta = missing if math.isfinite(missing) else WIDER * delta
         return Reply(best, bound)
+
+    def _narrowed(self, task: Task, reach: NDArray[np.bool_]) -> Task:
+        """A task over some of its choices, with the cuts among its rows."""
+        allowed = task.allowed.copy()
+        allowed[task.allowed] = reach
+        limits = [(weights[reach], most) for weights, most in task.limits]
+        limits += [(cut.coefficient[allowed], cut.upper) for cut in self._cuts]
+        return replace(
+            task, allowed=allowed, choices=task.choices.where(reach), cost=task.cost[reach],
+            limits=tuple(limits),
+        )  # fmt: skip
 
     def _with_room(self, task: Task, known: float) -> tuple[Allocation | None, float]:
         """An allocation that packs because it leaves a little unused, and its cost."""

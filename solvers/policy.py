@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from goodalloc.models.goodput import GoodputModel
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
 from goodalloc.models.validation import require_count
+from goodalloc.solvers.decided_modes import check_modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
-    from goodalloc.models.goodput import BatchLimits, GoodputModel
+    from goodalloc.models.goodput import BatchLimits
+    from goodalloc.models.mode import JobModel, Mode
     from goodalloc.models.rules import Rules
 
 #: Most GPUs that Pollux ever gives to one job (its traces measure no more).
@@ -71,9 +75,15 @@ class ActiveJob:
     most_explored
         The largest number of GPUs it ever ran on.
     model
-        Gives its goodput model as fitted to what it measured so far, None before the first step.
+        Gives its goodput model as fitted to what it measured so far, None before the first step;
+        where there are several types of GPU, on the type that it ran on last.
     oracle
         What only a replay knows.
+    modes
+        Gives the ways to equip its replicas, where nodes differ in their GPUs or have cores; none
+        where GPUs are all that counts.
+    mode
+        Name of the one it runs in, empty where it has none or does not run.
     """
 
     name: str
@@ -90,6 +100,8 @@ class ActiveJob:
     most_explored: int
     model: Callable[[], GoodputModel | None] = field(repr=False)
     oracle: Oracle = field(repr=False)
+    modes: Callable[[], tuple[Mode, ...]] = field(default=tuple, repr=False)
+    mode: str = ""
 
     @property
     def max_replicas(self) -> int:
@@ -124,8 +136,9 @@ class Round:
     def instance(
         self, rules: Rules, limits: Mapping[str, int] | None = None,
         weights: Mapping[str, float] | None = None,
+        restart_delays: Mapping[str, float | None] | None = None,
     ) -> Instance:  # fmt: skip
-        """The round as an instance under Pollux's rules, with the fitted models.
+        """The round as an instance under some rules, with the fitted models.
 
         Parameters
         ----------
@@ -135,36 +148,42 @@ class Round:
             Most GPUs of the jobs named here, in place of `ActiveJob.max_replicas`.
         weights
             Weights of the jobs named here, in place of 1.
+        restart_delays
+            Seconds that a restart costs the jobs named here, in place of what the rules say.
         """
-        limits, weights = limits or {}, weights or {}
-        return Instance(
-            self.cluster,
-            tuple(
+        limits, weights, delays = limits or {}, weights or {}, restart_delays or {}
+        jobs = []
+        for job in self.jobs:
+            modes = job.modes()
+            jobs.append(
                 Job(
-                    job.name, job.model(), float(job.age), job.restarts,
+                    job.name, None if modes else job.model(), float(job.age), job.restarts,
                     tuple(sorted(job.placement)),
                     max_replicas=limits.get(job.name, job.max_replicas),
                     attained_service=job.attained_service, application=job.application,
-                    weight=weights.get(job.name, 1.0),
+                    weight=weights.get(job.name, 1.0), modes=modes, mode=job.mode,
+                    restart_delay=delays.get(job.name),
                 )
-                for job in self.jobs
-            ),
-            rules,
-            f"round-{self.time}",
-        )  # fmt: skip
+            )  # fmt: skip
+        return Instance(self.cluster, tuple(jobs), rules, f"round-{self.time}")
 
     def by_throughput(self) -> Round:
         """The round as those see it who know no statistical efficiency."""
 
-        def blind(job: ActiveJob) -> Callable[[], GoodputModel | None]:
+        def blind(model: JobModel) -> JobModel:
+            return model.by_throughput() if isinstance(model, GoodputModel) else model
+
+        def blinded(job: ActiveJob) -> ActiveJob:
             def model() -> GoodputModel | None:
                 found = job.model()
                 return found.by_throughput() if found else None
 
-            return model
+            def modes() -> tuple[Mode, ...]:
+                return tuple(replace(mode, model=blind(mode.model)) for mode in job.modes())
 
-        jobs = tuple(replace(job, model=blind(job)) for job in self.jobs)
-        return replace(self, jobs=jobs)
+            return replace(job, model=model, modes=modes)
+
+        return replace(self, jobs=tuple(map(blinded, self.jobs)))
 
 
 class Decision(NamedTuple):
@@ -181,12 +200,16 @@ class Decision(NamedTuple):
         The round as the policy put it to a solver, None for policies that do not.
     bound
         A proven bound on the objective of that instance, if known.
+    modes
+        Names of the modes of the jobs that run, where jobs have modes; one that is not named here
+        gets the most cores that a GPU's share of its nodes has.
     """
 
     placements: Mapping[str, Placement]
     nodes: int | None = None
     instance: Instance | None = None
     bound: float | None = None
+    modes: Mapping[str, str] = MappingProxyType({})
 
 
 class Policy(Protocol):
@@ -248,3 +271,4 @@ def check_decision(round_: Round, decision: Decision) -> None:
             raise ValueError(
                 f"{at}: node {node} is to hold {gpus} GPUs; it has {int(capacity[node])}."
             )
+    check_modes(at, round_, decision)

@@ -9,6 +9,7 @@ import numpy as np
 
 from goodalloc.models.feasibility import violations
 from goodalloc.models.rules import OSDI21, Rules
+from goodalloc.solvers.decided_modes import with_shares
 from goodalloc.solvers.genetic_options import GeneticOptions
 from goodalloc.solvers.policy import BatchSizes, Decision
 from goodalloc.solvers.solve import solve
@@ -43,6 +44,12 @@ class Pollux:
     weight
         Gives the weight of a job in the objective, None for 1; a function of a module, so that it
         can be pickled.
+    restart_delay
+        Gives the seconds that a restart of a job is believed to cost, None for what the rules say;
+        likewise.
+    proportional
+        Whether every replica has the cores that a GPU's share of its node has, as those decide who
+        know GPUs only.
     """
 
     solver: str | Callable[..., Any] = "highs"
@@ -51,22 +58,26 @@ class Pollux:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     weight: Callable[[ActiveJob], float] | None = None
+    restart_delay: Callable[[ActiveJob], float | None] | None = None
+    proportional: bool = False
     batch_sizes: BatchSizes = field(default="goodput", init=False)
 
     def decide(self, round_: Round) -> Decision:
         """Solve the round from where the jobs run now; they stay if the solver finds nothing."""
-        weight = self.weight
+        if self.proportional:
+            round_ = with_shares(round_)
+        weight, delay = self.weight, self.restart_delay
         weights = {job.name: weight(job) for job in round_.jobs} if weight else None
-        instance = round_.instance(self.rules, weights=weights)
+        delays = {job.name: delay(job) for job in round_.jobs} if delay else None
+        instance = round_.instance(self.rules, weights=weights, restart_delays=delays)
         usable = not violations(instance, instance.current)
         result = solve(
             instance, self.solver, stop=self.stop, seed=round_seed(self.seed, round_.time),
             start=instance.current if usable else None, **self.options,
         )  # fmt: skip
         if result.allocation is None:
-            return Decision({job.name: job.placement for job in round_.jobs})
-        placements = placements_of(instance, result.allocation)
-        return Decision(placements, instance=instance, bound=result.bound)
+            return stay(round_)
+        return decision_of(instance, result.allocation, result.bound)
 
 
 @dataclass
@@ -105,8 +116,7 @@ class PolluxGenetic:
         )  # fmt: skip
         self._members = evolution.non_dominated()
         self._names = tuple(job.name for job in round_.jobs)
-        placements = placements_of(instance, evolution.best)
-        return Decision(placements, instance=instance)
+        return decision_of(instance, evolution.best)
 
     def _adapted(self, round_: Round) -> NDArray[np.int64] | None:
         """The members of the last round for the jobs and nodes of this one."""
@@ -132,9 +142,25 @@ def shortest_remaining_time(job: ActiveJob) -> float:
     return 3600.0 / (oracle.remaining_steps() * oracle.seconds_per_step(1, 1))
 
 
-def placements_of(instance: Instance, allocation: Allocation) -> dict[str, Any]:
-    """The placements of an allocation by the names of the jobs."""
-    return dict(zip((job.name for job in instance.jobs), allocation.placements(), strict=True))
+def decision_of(instance: Instance, allocation: Allocation, bound: float | None = None) -> Decision:
+    """An allocation as a decision, with a proven bound on the objective if there is one."""
+    placements = dict(
+        zip((job.name for job in instance.jobs), allocation.placements(), strict=True)
+    )
+    modes = {
+        job.name: job.modes[mode].name
+        for job, mode in zip(instance.jobs, allocation.mode.tolist(), strict=True)
+        if job.modes and placements[job.name]
+    }
+    return Decision(placements, instance=instance, bound=bound, modes=modes)
+
+
+def stay(round_: Round) -> Decision:
+    """The decision that changes nothing."""
+    return Decision(
+        {job.name: job.placement for job in round_.jobs},
+        modes={job.name: job.mode for job in round_.jobs if job.mode},
+    )
 
 
 def round_seed(seed: int, time: int) -> int:

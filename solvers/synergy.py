@@ -1,7 +1,8 @@
 """The heuristics of Synergy (OSDI'22): TUNE, and the two that it is compared with.
 
 Each places the jobs anew, whatever they hold, every one on the GPUs it asks for (elastic jobs: on
-the most they may have) or not at all; only pinned jobs stay. TUNE follows the authors' simulator
+the most they may have) or not at all; only pinned jobs stay, and where TUNE is told to keep them,
+all that run. TUNE follows the authors' simulator
 (github.com/msr-fiddle/synergy), but for two things: a job for which no room can be made stays idle,
 where the published code ends the process, and what was taken from others for it in vain is given
 back. There is no randomness.
@@ -15,14 +16,16 @@ from numpy.typing import NDArray
 from goodalloc.formulations.synergy_modes import NO_MODE, SynergyModes, synergy_modes
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.instance import Instance
-from goodalloc.models.validation import require_choice
+from goodalloc.models.validation import require_choice, require_flag
 from goodalloc.solvers.synergy_servers import Servers
 
 Indices = NDArray[np.int64]
 Order = Literal["demand", "gpus", "queue"]
 
 
-def solve_synergy_tune(instance: Instance, *, order: Order = "demand") -> Allocation:
+def solve_synergy_tune(
+    instance: Instance, *, order: Order = "demand", keep: bool = False
+) -> Allocation:
     """Synergy-TUNE: ideal modes where they fit, proportional ones where not.
 
     A job (1) goes, in its ideal mode, to the node with the fewest free GPUs that holds all of it,
@@ -39,15 +42,23 @@ def solve_synergy_tune(instance: Instance, *, order: Order = "demand") -> Alloca
         In which order jobs come: ``"demand"``, the largest first, by GPUs, then by each resource,
         as the paper does; ``"gpus"``, by GPUs alone, or ``"queue"``, that of the instance, as the
         authors' simulator does under least attained service and under first in, first out.
+    keep
+        Whether jobs that run stay where they are. What they have beside their GPUs may be taken for
+        others as in (3), and in the end they get their ideal modes where there is room.
 
     Raises
     ------
     ValueError
-        If the order is not one of the choices.
+        If an option is not one of the choices.
     """
     require_choice("synergy_tune: order", order, get_args(Order))
+    require_flag("synergy_tune: keep", keep)
     modes = synergy_modes(instance)
-    return tune(instance, modes, modes.ideal, order).allocation()
+    servers = tune(instance, modes, modes.ideal, order, keep=keep)
+    if keep:
+        for job in in_order(instance, modes, modes.ideal, order):
+            servers.improve(job, int(modes.ideal[job]))
+    return servers.allocation()
 
 
 def solve_synergy_proportional(instance: Instance) -> Allocation:
@@ -86,8 +97,9 @@ def solve_synergy_greedy(instance: Instance) -> Allocation:
 
 
 def tune(
-    instance: Instance, modes: SynergyModes, wanted: Indices, order: Order = "demand"
-) -> Servers:
+    instance: Instance, modes: SynergyModes, wanted: Indices, order: Order = "demand", *,
+    keep: bool = False,
+) -> Servers:  # fmt: skip
     """TUNE with these modes in place of the ideal ones.
 
     Parameters
@@ -96,11 +108,13 @@ def tune(
         The round and what is known of it.
     wanted
         Row of the mode that every job would like, shape (jobs,).
-    order
+    order, keep
         As of `solve_synergy_tune`.
     """
-    servers = Servers(instance)
+    servers = Servers(instance, keep=keep)
     for job in in_order(instance, modes, wanted, order):
+        if servers.placements[job]:
+            continue
         mode = int(wanted[job])
         if place(servers, modes, job, mode):
             continue

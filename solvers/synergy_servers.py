@@ -19,9 +19,11 @@ class Servers:
     ----------
     instance
         The round.
+    keep
+        Whether it starts with all jobs where they are.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, *, keep: bool = False) -> None:
         cluster, rules = instance.cluster, instance.rules
         self.instance = instance
         self.free_gpus = cluster.node_gpus.copy()
@@ -34,7 +36,8 @@ class Servers:
         self.most_nodes = rules.max_nodes_per_job
         self.exclusive = rules.interference_avoidance
         running = instance.first_mode + instance.current.mode
-        for job in np.flatnonzero(instance.pinned).tolist():
+        stays = instance.current.job_replicas > 0 if keep else instance.pinned
+        for job in np.flatnonzero(stays).tolist():
             self.put(job, int(running[job]), instance.jobs[job].placement)
 
     def room(self, mode: int) -> Indices:
@@ -95,6 +98,17 @@ class Servers:
     def equip(self, job: int, mode: int) -> None:
         """Change the mode of a job that stays where it is."""
         self.put(job, mode, self.remove(job))
+
+    def improve(self, job: int, mode: int) -> None:
+        """Change the mode of a job that stays where it is, if that fits."""
+        before, placement = int(self.modes[job]), self.placements[job]
+        if not placement or mode == before:
+            return
+        self.equip(job, mode)
+        taken, types = self.instance.mode_resources[mode], self.instance.mode_nodes[mode]
+        nodes = [node for node, _ in placement]
+        if not types[nodes].all() or np.any(self.free[nodes][:, taken > 0] < 0):
+            self.equip(job, before)
 
     def _move(self, job: int, mode: int, placement: Placement, sign: int) -> None:
         taken = self.instance.mode_resources[mode]

@@ -14,7 +14,6 @@ from goodalloc.solvers.spread import FreeGpus
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from goodalloc.models.allocation import Placement
     from goodalloc.solvers.policy import Round
 
 
@@ -81,7 +80,7 @@ class Tiresias:
             if jobs[name].replicas <= left:
                 self._running.add(name)
                 left -= jobs[name].replicas
-        return Decision(self._place(round_))
+        return self.place(round_)
 
     def _learn(self, ended: set[str], elapsed: int) -> None:
         """Keep the total service of jobs that ended since the last round."""
@@ -111,7 +110,7 @@ class Tiresias:
             self._second.remove(name)
             self._first.append(name)
 
-    def _place(self, round_: Round) -> dict[str, Placement]:
+    def place(self, round_: Round) -> Decision:
         """Jobs that keep running stay; the others take the emptiest nodes, queue by queue."""
         jobs = {job.name: job for job in round_.jobs}
         placements = {
@@ -123,7 +122,7 @@ class Tiresias:
         for name in self._ordered():
             if name in self._running and name not in placements:
                 placements[name] = free.take(jobs[name].replicas)
-        return placements
+        return Decision(placements)
 
 
 def gittins_index(services: NDArray[np.float64], attained: float, delta: float) -> float:

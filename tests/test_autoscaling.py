@@ -161,7 +161,9 @@ def test_the_search_takes_few_questions() -> None:
 def test_a_replay_stays_within_its_limits_and_survives_pickling(name: str) -> None:
     """The cluster grows and shrinks; pickled on the way it goes on as if nothing had happened."""
     whole, copy = (
-        Simulator(SHORT[:2], profiled_applications(), make_policy(name), Setting(nodes=1))
+        Simulator(
+            SHORT[:2], profiled_applications(), make_policy(name), Setting(Cluster.uniform(1, 4))
+        )
         for _ in range(2)
     )
     sizes = []
@@ -182,7 +184,9 @@ def test_throughput_rents_more_than_goodput() -> None:
     nodes = {}
     for name, measure in AUTOSCALING.items():
         policy = make_policy(name)
-        simulator = Simulator(cloud.JOB, profiled_applications(), policy, Setting(nodes=1))
+        simulator = Simulator(
+            cloud.JOB, profiled_applications(), policy, Setting(Cluster.uniform(1, 4))
+        )
         while simulator.time < 900:
             simulator.step()
         nodes[measure] = simulator.cluster.num_nodes

@@ -7,10 +7,12 @@ import pytest
 from goodalloc.data.application import profiled_applications
 from goodalloc.data.workload import Submission
 from goodalloc.experiments.experience import ExperiencePool, Knowledge, measure
+from goodalloc.experiments.job_modes import Measured
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulated_job import SimulatedJob
 from goodalloc.experiments.simulator import Simulator
+from goodalloc.models.cluster import Cluster
 
 #: The second job of each application is submitted when the first is done.
 TWICE = [
@@ -20,7 +22,7 @@ TWICE = [
 
 def replay(knowledge: Knowledge) -> tuple[list[SimulatedJob], list[int]]:
     """Both jobs at the end, and the GPUs that the second held from its first round on."""
-    setting = Setting(nodes=2, knowledge=knowledge)
+    setting = Setting(Cluster.uniform(2, 4), knowledge=knowledge)
     simulator = Simulator(TWICE, profiled_applications(), make_policy("pollux"), setting)
     held = []
     while not simulator.finished:
@@ -55,13 +57,14 @@ def test_the_pool_keeps_the_extreme_batch_sizes_of_every_allocation() -> None:
     """Three sizes on one GPU come down to the least and the greatest."""
     cifar10 = profiled_applications()["cifar10"]
     job = SimulatedJob(TWICE[0], cifar10, "goodput")
-    job.profile = {(1, 1, size): (0.1, 0.2) for size in (64, 32, 128)} | {(1, 2, 64): (0.1, 0.3)}
+    times = {(1, 1, size): (0.1, 0.2) for size in (64, 32, 128)} | {(1, 2, 64): (0.1, 0.3)}
+    job.measured = {"": Measured(times)}
     job.first_gradient = cifar10.gradient_statistics(128, 0)
     pool = ExperiencePool("history")
     pool.learn(job)
     new = SimulatedJob(TWICE[1], cifar10, "goodput")
     pool.teach(new)
-    assert set(new.profile) == {(1, 1, 32), (1, 1, 128), (1, 2, 64)}
+    assert set(new.measured[""].times) == {(1, 1, 32), (1, 1, 128), (1, 2, 64)}
     assert new.gradient == job.first_gradient
     assert new.model() is None  # nothing is fitted yet
 
@@ -71,7 +74,7 @@ def test_a_pool_that_only_explores_teaches_nothing() -> None:
     cifar10 = profiled_applications()["cifar10"]
     job = SimulatedJob(TWICE[0], cifar10, "goodput")
     ExperiencePool("explored").teach(job)
-    assert not job.profile
+    assert not job.measured
 
 
 @pytest.mark.parametrize("name", ["bert", "cifar10", "imagenet", "ncf"])

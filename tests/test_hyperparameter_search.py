@@ -29,12 +29,13 @@ from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.experiments.trial import Hyperparameters, train
+from goodalloc.models.cluster import Cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 GOOD = Hyperparameters(0.1, 0.5, 1e-4, 32)
-TWO_NODES = Setting(nodes=2)
+TWO_NODES = Setting(Cluster.uniform(2, 4))
 
 
 def small(folder: Path, policy: str = "fifo", **options: Any) -> SearchTask:
@@ -210,7 +211,9 @@ def test_the_tuned_batch_size_is_the_quickest_of_the_doublings() -> None:
     def completion(batch_size: int) -> float:
         job = Submission("alone", 0, "cifar10", 4, batch_size)
         policy = make_policy("fifo")
-        simulator = Simulator((job,), profiled_applications(), policy, Setting(nodes=1))
+        simulator = Simulator(
+            (job,), profiled_applications(), policy, Setting(Cluster.uniform(1, 4))
+        )
         while not simulator.finished:
             simulator.step()
         (end,) = (job.completion for job in simulator.jobs)

@@ -10,9 +10,10 @@ from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.scenario import DISTURBED, LARGE, PUBLISHED, Scenario
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
+from goodalloc.models.cluster import Cluster
 from tests.test_reproduce import carry_out
 
-TINY = Scenario("tiny", setting=Setting(nodes=8))
+TINY = Scenario("tiny", setting=Setting(Cluster.uniform(8, 4)))
 
 
 def test_a_way_against_itself_changes_nothing(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ SHORT = tuple(
         [("ncf", 1, 32768), ("cifar10", 4, 1024), ("ncf", 1, 32768), ("cifar10", 2, 512)]
     )
 )
-SMALL = Setting(nodes=2, gpus_per_node=4)
+SMALL = Setting(Cluster.uniform(2, 4))
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_every_replay_obeys_the_laws_of_conservation(policy: str) -> None:
             held[name] = job.spread if job.placement else ()
             for node, count in job.placement:
                 used[node] += count
-        assert (used <= SMALL.gpus_per_node).all()
+        assert (used <= 4).all()
     for job in simulator.jobs:
         assert service[job.submission.name] == pytest.approx(job.attained_service)
         assert job.epoch == job.application.epochs
@@ -174,7 +174,7 @@ def test_interference_slows_distributed_jobs_that_share_a_node() -> None:
     applications = profiled_applications()
     times = [
         completion_times(finish(Simulator(jobs, applications, Spreader(), setting)))
-        for setting in (SMALL, Setting(2, 4, interference=0.5))
+        for setting in (SMALL, Setting(Cluster.uniform(2, 4), interference=0.5))
     ]
     assert (times[1] > 1.8 * times[0]).all()
 
@@ -193,7 +193,7 @@ def test_outages_do_not_keep_a_replay_going_that_serves_nobody(start: int) -> No
     """Neither one that lasts for ever nor one that is still to come."""
     jobs = [Submission("huge", 0, "cifar10", 8, 1024)]
     outages = (Outage(start, 2_000_000_000, 1),)
-    setting = Setting(2, 4 if start == 60 else 2, outages=outages)
+    setting = Setting(Cluster.uniform(2, 4 if start == 60 else 2), outages=outages)
     simulator = Simulator(jobs, profiled_applications(), make_policy("fifo"), setting)
     with pytest.raises(ValueError, match="Job 'huge' asks for 8 GPUs and the cluster has"):
         finish(simulator)
@@ -201,7 +201,7 @@ def test_outages_do_not_keep_a_replay_going_that_serves_nobody(start: int) -> No
 
 def test_what_an_interval_achieved_adds_up_to_the_progress(tmp_path: Path) -> None:
     """Goodput of all rounds is all progress: of jobs that ended, that wait, and that interfere."""
-    setting = Setting(2, 4, restart_delay=100.0, interference=0.5)
+    setting = Setting(Cluster.uniform(2, 4), restart_delay=100.0, interference=0.5)
     policy = make_policy("pollux", PolicyOptions(OSDI21.replace(interference_avoidance=False)))
     simulator = Simulator(SHORT, profiled_applications(), policy, setting)
     Replay(simulator, tmp_path, {}).run()
@@ -216,7 +216,7 @@ def test_what_an_interval_achieved_adds_up_to_the_progress(tmp_path: Path) -> No
 
 def test_nodes_that_fail_stop_their_jobs_which_keep_their_progress() -> None:
     """While a node is missing the cluster is smaller; what ran there starts again elsewhere."""
-    setting = Setting(2, 4, outages=(Outage(300, 900, 1),))
+    setting = Setting(Cluster.uniform(2, 4), outages=(Outage(300, 900, 1),))
     simulator = Simulator(SHORT, profiled_applications(), make_policy("pollux"), setting)
     sizes = {}
     while not simulator.finished:
@@ -242,7 +242,9 @@ def test_a_policy_may_change_the_number_of_nodes() -> None:
             return Decision({job.name: ((last, 1),) for job in round_.jobs}, nodes=max(last, 1))
 
     job = Submission("only", 0, "cifar10", 1, 512)
-    simulator = Simulator([job], profiled_applications(), Shrinking(), Setting(nodes=3))
+    simulator = Simulator(
+        [job], profiled_applications(), Shrinking(), Setting(Cluster.uniform(3, 4))
+    )
     sizes = []
     for _ in range(4):
         record = simulator.step()
@@ -325,7 +327,7 @@ def test_bad_settings_and_workloads_are_refused() -> None:
     with pytest.raises(ValueError, match="no jobs"):
         Simulator([], applications, Tiresias())
     bad: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"nodes": 0}, "nodes is 0"), ({"interval": 0}, "interval is 0"),
+        ({"interval": 0}, "interval is 0"),
         ({"interference": 1.0}, "interference is 1.0"), ({"restart_delay": -1.0}, "restart_delay"),
     )  # fmt: skip
     for setting, complaint in bad:

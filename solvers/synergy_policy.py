@@ -1,0 +1,79 @@
+"""Synergy (OSDI'22) as a policy: a queue says who runs, TUNE what stands beside their GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.data.synergy_rounds import synergy_rules
+from goodalloc.models.objective import mode_utilities
+from goodalloc.solvers.policy import Decision
+from goodalloc.solvers.pollux import decision_of
+from goodalloc.solvers.synergy import solve_synergy_tune
+from goodalloc.solvers.tiresias import Tiresias
+
+if TYPE_CHECKING:
+    from goodalloc.models.instance import Instance
+    from goodalloc.models.job import Job
+    from goodalloc.solvers.policy import Round
+
+
+@dataclass
+class SynergyTune(Tiresias):
+    """Least attained service, as of `Tiresias`, with the cores divided by Synergy-TUNE.
+
+    GPUs and batch size are the user's, but for more GPUs than there are of any type. Jobs that keep
+    running stay on their nodes; TUNE places the others, queue by queue, and may give any of them
+    other cores, which restarts it. Synergy knows one type of GPU; where there are several, a job
+    goes to the type on which it is fastest, of those with as many free GPUs as it asks for, and
+    does not leave it while it runs.
+    """
+
+    def place(self, round_: Round) -> Decision:
+        """Types for the jobs that are to run, then TUNE."""
+        names = [name for name in self._ordered() if name in self._running]
+        whole = round_.by_throughput().instance(synergy_rules(round_.cluster.num_nodes))
+        jobs = {job.name: job for job in round_.jobs}
+        rows = {job.name: index for index, job in enumerate(whole.jobs)}
+        most = int(np.bincount(round_.cluster.node_type, round_.cluster.node_gpus).max())
+        rigid = []
+        for name in names:
+            gpus = min(jobs[name].replicas, most)
+            rigid.append(whole.jobs[rows[name]].replace(min_replicas=gpus, max_replicas=gpus))
+        chosen = self._with_types(whole.replace(jobs=tuple(rigid))) if rigid else ()
+        self._running = {job.name for job in chosen}
+        if not chosen:
+            return Decision({})
+        instance = whole.replace(jobs=chosen)
+        return decision_of(instance, solve_synergy_tune(instance, order="queue", keep=True))
+
+    @staticmethod
+    def _with_types(instance: Instance) -> tuple[Job, ...]:
+        """The jobs that find enough GPUs of one type, each with its modes on that type only."""
+        cluster, current = instance.cluster, instance.current
+        free = dict.fromkeys(cluster.gpu_types, 0)
+        for kind, gpus in zip(cluster.node_types, cluster.node_gpus.tolist(), strict=True):
+            free[kind] += gpus
+        for node, gpus in zip(current.node.tolist(), current.replicas.tolist(), strict=True):
+            free[cluster.node_types[node]] -= gpus
+        moved = mode_utilities(instance).moved
+        chosen = []
+        for job, first in zip(instance.jobs, instance.first_mode.tolist(), strict=True):
+            gpus = job.max_replicas
+            if job.placement:
+                kind = cluster.node_types[job.placement[0][0]]
+            else:
+                worth = {
+                    mode.gpu_type: float(moved[first + index, :, gpus].max())
+                    for index, mode in enumerate(job.all_modes)
+                    if free.get(mode.gpu_type, 0) >= gpus
+                }
+                if not worth:
+                    continue
+                kind = max(worth, key=worth.__getitem__)
+                free[kind] -= gpus
+            modes = tuple(mode for mode in job.modes if mode.gpu_type == kind)
+            chosen.append(job.replace(modes=modes))
+        return tuple(chosen)
