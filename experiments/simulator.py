@@ -20,6 +20,7 @@ from goodalloc.experiments.job_modes import Equipment, draw_pipeline
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulated_job import NOTHING, JobOracle, SimulatedJob
 from goodalloc.models.validation import require_choice
+from goodalloc.solvers.check_decision import check_decision
 from goodalloc.solvers.decided_modes import decided_modes
 from goodalloc.solvers.policy import (
     ActiveJob,
@@ -27,7 +28,6 @@ from goodalloc.solvers.policy import (
     Decision,
     Policy,
     Round,
-    check_decision,
 )
 
 if TYPE_CHECKING:

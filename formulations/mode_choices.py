@@ -58,7 +58,7 @@ def least_nodes(instance: Instance, choices: Choices) -> Indices:
     Of a choice on several nodes, as many as it takes with nothing else on any, and at least 2; what
     is kept is on those where it is.
     """
-    least = (choices.kind != Kind.IDLE).astype(np.int64)
+    least: Indices = (choices.kind != Kind.IDLE).astype(np.int64)
     keep = choices.kind == Kind.KEEP
     least[keep] = instance.current.job_nodes[choices.job[keep]]
     capacity, demand = node_capacity(instance), instance.mode_demand
