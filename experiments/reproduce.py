@@ -11,6 +11,7 @@ from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.openb import OPENB
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
+from goodalloc.experiments.sia_replay import SIA_REPLAY
 from goodalloc.experiments.sia_restrictions import RESTRICTIONS
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from goodalloc.experiments.synergy_gap import SYNERGY
@@ -58,6 +59,7 @@ STUDIES: Mapping[str, Reproduction] = {
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23).
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
+    "sia": SIA_REPLAY,
     "restrictions": RESTRICTIONS,
     "openb": OPENB,
 }
