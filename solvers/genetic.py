@@ -7,6 +7,7 @@ the random numbers are others.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.allocation import Allocation
-from goodalloc.models.instance import Instance
+from goodalloc.models.instance import Instance, require_whole_gpus
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.genetic_compile import CompiledBlock, compile_block
 from goodalloc.solvers.genetic_operators import Problem
 from goodalloc.solvers.genetic_options import GeneticOptions
 from goodalloc.solvers.genetic_problem import (
-    Members,
     build_problem,
     initial_members,
     pad_members,
@@ -50,6 +50,8 @@ class Evolution:
     ----------
     population
         Replicas of every member, shape (members, jobs, nodes), the fittest first.
+    modes
+        Which of its modes every job runs in, 0 where it does not run; shape (members, jobs).
     fitness, cluster_utility
         The two objectives of every member, shape (members,); cluster utility is NaN if no
         generation was done.
@@ -64,6 +66,7 @@ class Evolution:
     """
 
     population: NDArray[np.int64]
+    modes: NDArray[np.int64]
     fitness: NDArray[np.float64]
     cluster_utility: NDArray[np.float64]
     generations: int
@@ -74,9 +77,13 @@ class Evolution:
     @property
     def best(self) -> Allocation:
         """The fittest member."""
-        return Allocation.from_matrix(self.population[0])
+        return self.member(0)
 
-    def non_dominated(self) -> NDArray[np.int64]:
+    def member(self, index: int) -> Allocation:
+        """One member."""
+        return Allocation.from_matrix(self.population[index], self.modes[index])
+
+    def non_dominated(self) -> tuple[Allocation, ...]:
         """The members that no other dominates: what Pollux starts its next round from."""
         better = (self.fitness[:, None] >= self.fitness) & (
             self.cluster_utility[:, None] >= self.cluster_utility
@@ -85,7 +92,7 @@ class Evolution:
             self.cluster_utility[:, None] > self.cluster_utility
         )
         dominated = np.any(better & strictly, axis=0)
-        return np.asarray(self.population[~dominated])
+        return tuple(self.member(index) for index in np.flatnonzero(~dominated).tolist())
 
 
 def solve_genetic(
@@ -96,7 +103,7 @@ def solve_genetic(
     start: Allocation | None = None,
     population: int = 100,
     generations: int | None = 100,
-    warm_population: Members | None = None,
+    warm_population: Sequence[Allocation] | None = None,
     **parameters: Any,
 ) -> Answer:
     """Decide a round by Pollux's genetic algorithm.
@@ -118,15 +125,16 @@ def solve_genetic(
     generations
         Generations, the initial population counted as the first; None for no limit.
     warm_population
-        Members to start from, Allocations or an array (members, jobs, nodes); without it,
-        the current placements alone, as the artifact does in its first round.
+        Members to start from; without them, the current placements alone, as the artifact does in
+        its first round.
     parameters
         Other fields of `GeneticOptions`.
 
     Raises
     ------
     ValueError
-        If a parameter is out of range, or nothing would ever end the run.
+        If a parameter is out of range, nothing would ever end the run, or a mode takes a part of a
+        GPU.
     """
     options = GeneticOptions(population=population, **parameters)
     evolution = evolve(
@@ -150,7 +158,7 @@ def evolve(
     seed: int = 0,
     start: Allocation | None = None,
     generations: int | None = 100,
-    warm_population: Members | None = None,
+    warm_population: Sequence[Allocation] | None = None,
     options: GeneticOptions | None = None,
 ) -> Evolution:
     """Run the genetic algorithm and keep its last population; parameters as in `solve_genetic`.
@@ -167,6 +175,7 @@ def evolve(
         raise ValueError(
             "Genetic algorithm: generations is None and stop sets no limit; expected one of them."
         )
+    require_whole_gpus(instance)
     order = repair_order(instance)
     members = initial_members(instance, start, warm_population, options.population)
     with jax.enable_x64(True):
@@ -176,7 +185,7 @@ def evolve(
         block = compile_block(problem, options, instance.rules.power, left)
         if block is None:
             return _unstarted(instance, members, order, begin)
-        progress = unborn(*pad_members(members[:, order], problem, options.population))
+        progress = unborn(*pad_members(members, order, problem, options.population))
         progress, history, reached = _run(
             block, problem, progress, key, stop.replace(iterations=limit or UNLIMITED), begin
         )
@@ -184,15 +193,15 @@ def evolve(
 
 
 def _unstarted(
-    instance: Instance, members: NDArray[np.int64], order: NDArray[np.int64], begin: float
+    instance: Instance, members: Sequence[Allocation], order: NDArray[np.int64], begin: float
 ) -> Evolution:
     """What is there when time is over before anything ran: the first member or what runs now."""
-    given = [members[0], instance.current.matrix()]
+    given = [members[0], instance.current]
     usable = [without_broken_rows(instance, member, order) for member in given]
     best = max(usable, key=lambda allocation: fitness(instance, allocation))
     value, seconds = fitness(instance, best), time.perf_counter() - begin
     return Evolution(
-        best.matrix()[None], np.array([value]), np.array([np.nan]), 0,
+        best.matrix()[None], best.mode[None], np.array([value]), np.array([np.nan]), 0,
         (Incumbent(seconds, 0, value),), Limit.TIME, seconds,
     )  # fmt: skip
 
@@ -244,10 +253,13 @@ def _evolution(
     objectives = np.asarray(population.objectives)
     chosen = np.flatnonzero(np.asarray(population.valid))
     chosen = chosen[np.lexsort((-objectives[chosen, 1], -objectives[chosen, 0]))]
-    rows = np.asarray(population.replicas)[: order.size, chosen].transpose(1, 0, 2)
+    rows = np.asarray(population.genes.replicas)[: order.size, chosen].transpose(1, 0, 2)
     matrices = np.zeros(rows.shape, dtype=np.int64)
     matrices[:, order] = rows
+    modes = np.zeros(rows.shape[:2], dtype=np.int64)
+    if population.genes.modes is not None:
+        modes[:, order] = np.asarray(population.genes.modes)[: order.size, chosen].T
     return Evolution(
-        matrices, objectives[chosen, 0], objectives[chosen, 1],
+        matrices, modes, objectives[chosen, 0], objectives[chosen, 1],
         int(progress.generation), history, limit, compile_seconds,
     )  # fmt: skip

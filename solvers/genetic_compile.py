@@ -8,12 +8,9 @@ from typing import Any
 
 import jax
 
-from goodalloc.solvers.genetic_operators import Problem
+from goodalloc.solvers.genetic_operators import Genes, Problem
 from goodalloc.solvers.genetic_options import GeneticOptions
 from goodalloc.solvers.genetic_program import run_block, unborn
-
-#: Shape and type of every array of a problem.
-Shapes = tuple[tuple[tuple[int, ...], str], ...]
 
 
 @dataclass(frozen=True)
@@ -33,9 +30,10 @@ def compile_block(
     for the next. `CompiledBlock.seconds` is the time this call waited, 0 when it was there.
     """
     begin = time.perf_counter()
-    shapes = tuple((array.shape, array.dtype.name) for array in problem)
+    struct: Any = jax.ShapeDtypeStruct
+    like = jax.tree.map(lambda array: struct(array.shape, array.dtype), problem)
     (device,) = problem.gpus.devices()
-    pending = _compiling(shapes, options, power, device)
+    pending = _compiling(like, options, power, device)
     ready = pending.done()
     try:
         run = pending.result(None if seconds is None else max(seconds, 0.0))
@@ -45,23 +43,24 @@ def compile_block(
 
 
 @lru_cache(maxsize=32)
-def _compiling(shapes: Shapes, options: GeneticOptions, power: float, device: Any) -> "Future[Any]":
+def _compiling(
+    problem: Problem, options: GeneticOptions, power: float, device: Any
+) -> "Future[Any]":
     executor = ThreadPoolExecutor(1, thread_name_prefix="compile")
-    pending = executor.submit(_compile, shapes, options, power, device)
+    pending = executor.submit(_compile, problem, options, power, device)
     executor.shutdown(wait=False)
     return pending
 
 
-def _compile(shapes: Shapes, options: GeneticOptions, power: float, device: Any) -> Any:
+def _compile(problem: Problem, options: GeneticOptions, power: float, device: Any) -> Any:
+    """Compile for problems of the shapes and types of this one, which holds nothing else."""
     like: Any = jax.ShapeDtypeStruct
     with jax.enable_x64(True), jax.default_device(device):  # settings of JAX belong to a thread
-        problem = Problem(*(like(shape, name) for shape, name in shapes))
         jobs, nodes = problem.current.shape
-        progress = jax.eval_shape(
-            unborn,
-            like((jobs, options.population, nodes), problem.current.dtype),
-            like((options.population,), "bool"),
-        )
+        members = (jobs, options.population)
+        modes = None if problem.modes is None else like(members, problem.first_mode.dtype)
+        genes = Genes(like((*members, nodes), problem.current.dtype), modes)
+        progress = jax.eval_shape(unborn, genes, like((options.population,), "bool"))
         key = jax.eval_shape(partial(jax.random.key, impl="threefry2x32"), 0)
         block = jax.jit(partial(run_block, options=options, power=power))
         number = like((), "int32")

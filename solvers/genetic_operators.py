@@ -4,12 +4,17 @@ Arrays are laid out (jobs, members, nodes): a scan over the jobs, in repair orde
 contiguous slice a step, and everything that a job needs stays in cache.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
 
+from goodalloc.solvers.genetic_modes import Modes, fitting_nodes, land, redraw, within
+from goodalloc.solvers.genetic_noise import below, counted, noise
 from goodalloc.solvers.genetic_options import GeneticOptions
+
+#: Tells members that differ in a mode apart from those that differ in a row: any odd number.
+MODE_FACTOR = 0x9E3779B1
 
 
 class Problem(NamedTuple):
@@ -17,9 +22,10 @@ class Problem(NamedTuple):
 
     `gpus` (nodes,); `current` (jobs, nodes); `pinned`, `real` (jobs,) bool; `fewest`, `most`
     (jobs,) replicas; `num_jobs`, `max_nodes` numbers; `exclusive` whether a node may hold one
-    distributed job only; `log_moved` (jobs, 2, most GPUs + 1) and `log_kept` (jobs,)
-    logarithms of the utilities; `speedups` shaped as `log_moved`; `node_factor` (nodes,) and
-    `job_factor` (jobs,) random odd numbers for hashing matrices.
+    distributed job only; `log_moved` (modes, 2, most GPUs + 1) and `log_kept` (jobs,)
+    logarithms of the utilities; `speedups` shaped as `log_moved`; `first_mode` (jobs,) a job's
+    first row of these two; `node_factor` (nodes,) and `job_factor` (jobs,) random odd numbers for
+    hashing members; `modes` what the modes take, None where no job has any.
     """
 
     gpus: Array
@@ -34,19 +40,33 @@ class Problem(NamedTuple):
     log_moved: Array
     log_kept: Array
     speedups: Array
+    first_mode: Array
     node_factor: Array
     job_factor: Array
+    modes: Modes | None
+
+
+class Genes(NamedTuple):
+    """What makes a member, or a population of them.
+
+    `replicas` (jobs, members, nodes); `modes` (jobs, members): which of its modes every job runs
+    in, None where no job has any.
+    """
+
+    replicas: Array
+    modes: Array | None
 
 
 class Repaired(NamedTuple):
     """What the repair finds out about every row on its way.
 
-    `replicas` (jobs, members, nodes); `held`, `several`, `unchanged` (jobs, members): replicas of
-    each row, whether it spans several nodes, whether it is the current one; `occupied` (members,
-    nodes): whether the node holds anything; `digest` (members,): a 64-bit hash of the matrix.
+    `genes`, in mode 0 where a row holds nothing; `held`, `several`, `unchanged` (jobs, members):
+    replicas of each row, whether it spans several nodes, whether it is the current one; `occupied`
+    (members, nodes): whether the node holds anything; `digest` (members,): a 64-bit hash of the
+    genes.
     """
 
-    replicas: Array
+    genes: Genes
     held: Array
     several: Array
     unchanged: Array
@@ -54,71 +74,48 @@ class Repaired(NamedTuple):
     digest: Array
 
 
-def noise(counter: Array, key: Array) -> Array:
-    """32 random bits for every counter (uint32), from two words of key.
-
-    Two rounds of multiply and xor-shift, with a word of key before each. A cryptographic generator
-    for every cell of every generation would cost more than all the rest of the algorithm; the keys
-    come from `jax.random`, fresh for every job and generation.
-    """
-    bits: Array = counter * jnp.uint32(0x9E3779B9) + key[0]
-    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x7FEB352D)
-    bits = bits ^ key[1]
-    bits = (bits ^ (bits >> 15)) * jnp.uint32(0x846CA68B)
-    return bits ^ (bits >> 16)
-
-
-def uniform(counter: Array, key: Array) -> Array:
-    """A uniform number in [0, 1) for every counter, in steps of 2**-24."""
-    drawn: Array = (noise(counter, key) >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
-    return drawn
-
-
-def below(probability: float) -> Array:
-    """The threshold that a uniform 32-bit number stays below with a given probability."""
-    return jnp.asarray(min(round(probability * 2**32), 2**32 - 1), jnp.uint32)
-
-
-def _cells(members: int, nodes: int) -> Array:
-    """A counter for every (member, node)."""
-    return lax.iota(jnp.uint32, members * nodes).reshape(members, nodes)
-
-
 def recombine(
-    problem: Problem, replicas: Array, own: Array, other: Array, cut: Array, mutate: Array,
+    problem: Problem, genes: Genes, own: Array, other: Array, cut: Array, mutate: Array,
     words: Array, options: GeneticOptions,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+) -> tuple[Genes, Array, Array]:  # fmt: skip
     """Crossover, then the mutations that take away: Pollux, OSDI'21, section 4.2.1.
 
-    Child *c* has the rows before `cut[c]` of parent `other[c]`, the rest of parent `own[c]`. Each
-    row goes back to the current allocation with probability `reset_rate`, and in a share
-    `drop_row_rate` of the rows each entry goes to 0 with probability `drop_rate`; neither if
-    `mutate` is false. `words` (jobs, 3, 2) are random.
+    Child *c* has the rows before `cut[c]` of parent `other[c]`, the rest of parent `own[c]`, each
+    with its mode. Each row goes back to the current allocation with probability `reset_rate`, and
+    in a share `drop_row_rate` of the rows each entry goes to 0 with probability `drop_rate`. Where
+    jobs have modes, those of a share `mode_rate` of the rows are redrawn, and those of all rows
+    that hold nothing. None of it happens if `mutate` is false. `words` (jobs, 3, 2) are random.
 
     Returns
     -------
     tuple
         The children, and the replicas and the number of jobs on every node, (members, nodes) each.
     """
-    num_jobs, _, nodes = replicas.shape
+    num_jobs, _, nodes = genes.replicas.shape
     members = own.size
-    cells, rows = _cells(members, nodes), lax.iota(jnp.uint32, members)
+    cells, rows = counted(members, nodes), lax.iota(jnp.uint32, members)
+    equipped = problem.modes
 
     def one_job(
-        carry: tuple[Array, Array], job: tuple[Array, Array, Array, Array]
-    ) -> tuple[tuple[Array, Array], Array]:
+        carry: tuple[Array, Array], job: tuple[Array, Genes, Array, Array]
+    ) -> tuple[tuple[Array, Array], Genes]:
         used, jobs_on = carry
-        index, parents, current, words = job
-        row = parents[jnp.where(index < cut, other, own)]
-        reset = noise(rows, words[0]) < below(options.reset_rate)
-        row = jnp.where((reset & mutate)[:, None], current, row)
+        index, (parents, mode), current, words = job
+        parent = jnp.where(index < cut, other, own)
+        row = parents[parent]
+        reset = (noise(rows, words[0]) < below(options.reset_rate)) & mutate
+        row = jnp.where(reset[:, None], current, row)
         struck = noise(rows, words[1]) < below(options.drop_row_rate)
         drop = (struck & mutate)[:, None] & (noise(cells, words[2]) < below(options.drop_rate))
         row = jnp.where(drop, 0, row)
-        return (used + row, jobs_on + (row > 0).astype(jobs_on.dtype)), row
+        if equipped is not None and mode is not None:
+            mode, vacant = mode[parent], ~jnp.any(row > 0, axis=1)
+            drawn = redraw(equipped, index, mode, reset, vacant, words[:2], options.mode_rate)
+            mode = jnp.where(mutate, drawn, mode)
+        return (used + row, jobs_on + (row > 0).astype(jobs_on.dtype)), Genes(row, mode)
 
     empty = jnp.zeros((members, nodes), jnp.int16)
-    inputs = (jnp.arange(num_jobs), replicas, problem.current, words)
+    inputs = (jnp.arange(num_jobs), genes, problem.current, words)
     (used, jobs_on), children = lax.scan(one_job, (empty, empty), inputs)
     return children, used, jobs_on
 
@@ -142,7 +139,7 @@ def growth_thresholds(problem: Problem, used: Array, jobs_on: Array) -> tuple[Ar
 
 
 def grow_and_repair(
-    problem: Problem, replicas: Array, thresholds: tuple[Array, Array], words: Array
+    problem: Problem, genes: Genes, thresholds: tuple[Array, Array], words: Array
 ) -> Repaired:
     """The mutation that adds, then the repair, in the order of Pollux's artifact.
 
@@ -151,21 +148,28 @@ def grow_and_repair(
     and those of all later jobs go to 0; replicas beyond `most` and nodes beyond `max_nodes` go,
     nodes in random order; replicas beyond the node's GPUs go, earlier jobs first; a row under
     `fewest` goes to 0. Every rule but the last only gets easier by taking away, so that the result
-    obeys them all. `words` (jobs, 2, 2) are random.
+    obeys them all. Where jobs have modes, a pinned job gets its own back; entries on nodes without
+    the GPUs of a row's mode go to 0 at first, or the row moves (`genetic_modes.land`), and nothing
+    grows there; and with the GPUs of a node go those of its other resources, earlier jobs first.
+    `words` (jobs, 2, 2) are random.
     """
-    _, members, nodes = replicas.shape
-    cells = _cells(members, nodes)
+    num_jobs, members, nodes = genes.replicas.shape
+    cells, equipped = counted(members, nodes), problem.modes
     per_job = (
-        replicas, problem.current, problem.pinned, problem.real, problem.fewest, problem.most,
-        words,
+        jnp.arange(num_jobs), genes, problem.current, problem.pinned, problem.real,
+        problem.fewest, problem.most, words,
     )  # fmt: skip
 
-    def one_job(
-        carry: tuple[Array, Array, Array, Array], job: tuple[Array, ...]
-    ) -> tuple[tuple[Array, Array, Array, Array], tuple[Array, ...]]:
-        one_distributed, two_distributed, free, occupied = carry
-        row, current, pinned, real, fewest, most, words = job
-        bits = noise(cells, words[0])
+    def one_job(carry: tuple[Any, ...], job: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+        one_distributed, two_distributed, free, left, occupied = carry
+        index, (row, mode), current, pinned, real, fewest, most, words = job
+        bits, choice = noise(cells, words[0]), problem.first_mode[index]
+        if equipped is not None:
+            mode = jnp.where(pinned, equipped.current[index], mode)
+            choice = choice + mode
+            fits = fitting_nodes(equipped, choice)
+            row = land(row, fits, thresholds[0] > 0, problem.gpus, noise(cells, words[1]))
+            real = real & fits
         struck = bits < jnp.where(row > 0, thresholds[1], thresholds[0])
         # multiplied once more, what lies below a threshold is uniform again: one draw serves both
         room = (problem.gpus - row + 1).astype(jnp.uint32)
@@ -178,21 +182,31 @@ def grow_and_repair(
         row = jnp.where(two_distributed & problem.exclusive, 0, row)
         row = _limit_row(row, most, problem.max_nodes, cells, words[1])
         row = jnp.minimum(row, free)
+        if equipped is not None:
+            row, left = within(equipped, choice, row, left, pinned)
         free = free - row
         row = jnp.where((_count(row)[0] < fewest)[:, None], 0, row)
         held, spanned = _count(row)
         unchanged = ~jnp.any(row != current, axis=1)
         digest = (row.astype(jnp.uint32) * problem.node_factor).sum(1, dtype=jnp.uint32)
+        if equipped is not None:
+            mode = jnp.where(held > 0, mode, 0)
+            unchanged &= (mode == equipped.current[index]) | (held == 0)
+            digest += mode.astype(jnp.uint32) * jnp.uint32(MODE_FACTOR)
         occupied = occupied | (row > 0)
-        flags = (one_distributed, two_distributed, free, occupied)
-        return flags, (row, held, spanned > 1, unchanged, digest)
+        state = (one_distributed, two_distributed, free, left, occupied)
+        return state, (Genes(row, mode), held, spanned > 1, unchanged, digest)
 
     nowhere = jnp.zeros((members, nodes), bool)
     everything = jnp.broadcast_to(problem.gpus, (members, nodes))
-    carry, found = lax.scan(one_job, (nowhere, nowhere, everything, nowhere), per_job)
-    occupied, (rows, held, several, unchanged, digests) = carry[-1], found
+    resources = None
+    if equipped is not None:
+        resources = jnp.repeat(equipped.capacity[:, None], members, axis=1)
+    start = (nowhere, nowhere, everything, resources, nowhere)
+    carry, found = lax.scan(one_job, start, per_job)
+    occupied, (repaired, held, several, unchanged, digests) = carry[-1], found
     digest = (digests.astype(jnp.uint64) * problem.job_factor[:, None]).sum(0)
-    return Repaired(rows, held, several, unchanged, occupied, digest)
+    return Repaired(repaired, held, several, unchanged, occupied, digest)
 
 
 def _count(row: Array) -> tuple[Array, Array]:

@@ -22,6 +22,9 @@ class GeneticOptions:
         Probability that entries of a child's row may be set to 0.
     drop_rate
         Probability that an entry of such a row is set to 0.
+    mode_rate
+        Probability that the mode of a child's row is drawn anew, where jobs have modes. Not of the
+        artifact, whose jobs have none.
     mating_rounds
         Bounds the children made in a generation, in populations. Duplicates are not let in;
         further children replace them, made in batches of a quarter of the population (32 at most)
@@ -39,12 +42,14 @@ class GeneticOptions:
     reset_rate: float = 0.1
     drop_row_rate: float = 0.1
     drop_rate: float = 0.1
+    mode_rate: float = 0.02
     mating_rounds: int = 4
 
     def __post_init__(self) -> None:
         require_count("GeneticOptions: population", self.population, minimum=2)
         require_count("GeneticOptions: mating_rounds", self.mating_rounds, minimum=1)
-        for name in ("crossover_probability", "reset_rate", "drop_row_rate", "drop_rate"):
+        rates = ("crossover_probability", "reset_rate", "drop_row_rate", "drop_rate", "mode_rate")
+        for name in rates:
             value = getattr(self, name)
             require_number(f"GeneticOptions: {name}", value, minimum=0.0)
             if value > 1.0:

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from goodalloc.solvers.genetic_noise import noise, uniform
 from goodalloc.solvers.genetic_operators import (
+    Genes,
     Problem,
     grow_and_repair,
     growth_thresholds,
-    noise,
     recombine,
-    uniform,
 )
 from goodalloc.solvers.genetic_options import GeneticOptions
 from goodalloc.solvers.genetic_selection import evaluate, fill_places, survivors, tournament
@@ -28,11 +28,11 @@ LARGEST_BATCH = 32
 class Population(NamedTuple):
     """Members, in places some of which may be vacant.
 
-    `replicas` (jobs, places, nodes); `objectives` (places, 2): fitness and cluster utility, both
-    maximised; `crowding`, `digest`, `valid` (places,).
+    `genes`; `objectives` (places, 2): fitness and cluster utility, both maximised; `crowding`,
+    `digest`, `valid` (places,).
     """
 
-    replicas: Array
+    genes: Genes
     objectives: Array
     crowding: Array
     digest: Array
@@ -68,9 +68,11 @@ def _place(onto: Population, vacant: Array, offered: Population, fit: Array) -> 
         taken = new[source]
         return jnp.where(filled.reshape(-1, *[1] * (old.ndim - 1)), taken, old)
 
-    replicas = jnp.where(filled[:, None], offered.replicas[:, source], onto.replicas)
+    def choose_genes(new: Array, old: Array) -> Array:
+        return jnp.where(filled.reshape(-1, *[1] * (old.ndim - 2)), new[:, source], old)
+
     return Population(
-        replicas,
+        jax.tree.map(choose_genes, offered.genes, onto.genes),
         choose(offered.objectives, onto.objectives),
         choose(offered.crowding, onto.crowding),
         choose(offered.digest, onto.digest),
@@ -119,14 +121,14 @@ def _mate(
     # one draw of words for everything: each call of the generator takes its time to compile
     words = jax.random.bits(key, (problem.pinned.size, 5, 2), jnp.uint32)
     children, used, jobs_on = recombine(
-        problem, population.replicas, *parents, ~seeding, words[:, :3], options
+        problem, population.genes, *parents, ~seeding, words[:, :3], options
     )
     never, sometimes = jnp.uint32(0), growth_thresholds(problem, used, jobs_on)
     empty, taken = (jnp.where(seeding, never, threshold) for threshold in sometimes)
     repaired = grow_and_repair(problem, children, (empty, taken), words[:, 3:])
     objectives = jnp.stack(evaluate(problem, repaired, power), axis=-1)
     return Population(
-        repaired.replicas, objectives, jnp.zeros(size, jnp.float64), repaired.digest,
+        repaired.genes, objectives, jnp.zeros(size, jnp.float64), repaired.digest,
         population.valid[parents.own] | ~seeding,
     )  # fmt: skip
 
@@ -135,8 +137,12 @@ def _append(children: Population, count: Array, offered: Population, fit: Array)
     """Put the fit ones of a batch behind the first `count` children; what follows is of no use."""
     order = jnp.argsort(~fit, stable=True)
     update = lax.dynamic_update_slice_in_dim
+
+    def put(old: Array, new: Array) -> Array:
+        return update(old, new[:, order], count, 1)
+
     return Population(
-        update(children.replicas, offered.replicas[:, order], count, 1),
+        jax.tree.map(put, children.genes, offered.genes),
         *(
             update(old, new[order], count, 0)
             for old, new in zip(children[1:], offered[1:], strict=True)
@@ -179,10 +185,14 @@ def _breed(
         fit = _first_of_its_kind(offered.digest, offered.valid) & ~repeated
         return turn + 1, count + fit.sum(dtype=jnp.int32), _append(children, count, offered, fit)
 
-    jobs, _, nodes = population.replicas.shape
-    nobody = _vacant(jnp.zeros((jobs, places + size, nodes), population.replicas.dtype))
+    def room(genes: Array) -> Array:
+        jobs, _, *more = genes.shape
+        return jnp.zeros((jobs, places + size, *more), genes.dtype)
+
+    nobody = _vacant(jax.tree.map(room, population.genes))
     count, children = lax.while_loop(wanting, mate, (jnp.int32(0), jnp.int32(0), nobody))[1:]
-    children = Population(children.replicas[:, :places], *(a[:places] for a in children[1:]))
+    genes = jax.tree.map(lambda array: array[:, :places], children.genes)
+    children = Population(genes, *(array[:places] for array in children[1:]))
     return children._replace(valid=jnp.arange(places) < count)
 
 
@@ -197,19 +207,19 @@ def _select(population: Population, children: Population, words: Array) -> Popul
     return _place(parents, ~parents.valid, offered, lives[places:])
 
 
-def _vacant(replicas: Array) -> Population:
+def _vacant(genes: Genes) -> Population:
     """Members without objectives, none of them valid."""
-    places = replicas.shape[1]
+    places = genes.replicas.shape[1]
     zero = jnp.zeros(places, jnp.float64)
     return Population(
-        replicas, jnp.zeros((places, 2), jnp.float64), zero, jnp.zeros(places, jnp.uint64),
+        genes, jnp.zeros((places, 2), jnp.float64), zero, jnp.zeros(places, jnp.uint64),
         jnp.zeros(places, bool),
     )  # fmt: skip
 
 
-def unborn(replicas: Array, valid: Array) -> Progress:
+def unborn(genes: Genes, valid: Array) -> Progress:
     """The state before generation 1: the given members, neither repaired nor evaluated."""
-    population = _vacant(replicas)._replace(valid=valid)
+    population = _vacant(genes)._replace(valid=valid)
     never, curve = jnp.int32(0), jnp.zeros(BLOCK, jnp.float64)
     return Progress(population, never, jnp.float64(-1.0), jnp.int32(0), curve)
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from goodalloc.solvers.genetic_operators import Problem, Repaired, uniform
+from goodalloc.solvers.genetic_noise import uniform
+from goodalloc.solvers.genetic_operators import Problem, Repaired
 
 
 def evaluate(problem: Problem, repaired: Repaired, power: float) -> tuple[Array, Array]:
@@ -20,8 +21,11 @@ def evaluate(problem: Problem, repaired: Repaired, power: float) -> tuple[Array,
     Cluster utility is the sum of the speedups over the GPUs on nodes that hold anything (the
     second objective of Pollux's artifact).
     """
-    num_jobs, _, width = problem.log_moved.shape
-    place = jnp.arange(num_jobs)[:, None] * 2 + repaired.several
+    width = problem.log_moved.shape[-1]
+    place = problem.first_mode[:, None]
+    if repaired.genes.modes is not None:
+        place = place + repaired.genes.modes
+    place = place * 2 + repaired.several
     place = place * width + jnp.minimum(repaired.held, width - 1)
     moved = problem.log_moved.reshape(-1)[place]
     logarithms = jnp.where(repaired.unchanged, problem.log_kept[:, None], moved)

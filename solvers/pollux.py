@@ -18,8 +18,6 @@ from goodalloc.solvers.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.allocation import Allocation
     from goodalloc.models.instance import Instance
     from goodalloc.solvers.policy import ActiveJob, Round
@@ -102,34 +100,23 @@ class PolluxGenetic:
     generations: int = 100
     seed: int = 0
     batch_sizes: BatchSizes = field(default="goodput", init=False)
-    _members: NDArray[np.int64] | None = field(default=None, init=False, repr=False)
-    _names: tuple[str, ...] = field(default=(), init=False, repr=False)
+    _members: tuple[Allocation, ...] = field(default=(), init=False, repr=False)
+    _modes: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
 
     def decide(self, round_: Round) -> Decision:
         """Evolve the population of the last round; the fittest member decides."""
         from goodalloc.solvers.genetic import evolve
+        from goodalloc.solvers.genetic_problem import carried_over
 
         instance = round_.instance(self.rules)
         evolution = evolve(
             instance, seed=round_seed(self.seed, round_.time), generations=self.generations,
-            warm_population=self._adapted(round_), options=GeneticOptions(self.population),
+            warm_population=carried_over(self._members, self._modes, instance),
+            options=GeneticOptions(self.population),
         )  # fmt: skip
         self._members = evolution.non_dominated()
-        self._names = tuple(job.name for job in round_.jobs)
+        self._modes = {job.name: [mode.name for mode in job.all_modes] for job in instance.jobs}
         return decision_of(instance, evolution.best)
-
-    def _adapted(self, round_: Round) -> NDArray[np.int64] | None:
-        """The members of the last round for the jobs and nodes of this one."""
-        if self._members is None:
-            return None
-        row = {name: index for index, name in enumerate(self._names)}
-        nodes = min(round_.cluster.num_nodes, self._members.shape[2])
-        shape = (len(self._members), len(round_.jobs), round_.cluster.num_nodes)
-        members = np.zeros(shape, dtype=np.int64)
-        for index, job in enumerate(round_.jobs):
-            if job.name in row:
-                members[:, index, :nodes] = self._members[:, row[job.name], :nodes]
-        return members
 
 
 def shortest_remaining_time(job: ActiveJob) -> float:

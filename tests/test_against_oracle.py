@@ -96,6 +96,17 @@ def test_the_exact_solver_agrees_with_enumeration_on_thousands_with_modes(first:
         check_exact(seed, ("highs",), draw=random_mode_instance)
 
 
+@pytest.mark.parametrize("name", [GENETIC, "greedy"])
+def test_heuristics_that_know_modes_are_feasible_and_never_better(name: str) -> None:
+    """The same where jobs have modes."""
+    for seed in range(6_000, 6_012):
+        instance = random_mode_instance(seed)
+        optimum = solve_brute_force(instance).bound
+        result = solve(instance, name, stop=Stop(iterations=30))
+        assert result.allocation is not None, result.message
+        assert result.fitness <= optimum * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("name", HEURISTIC)
 def test_heuristics_are_feasible_and_never_better_than_the_optimum(name: str) -> None:
     """Whatever a heuristic returns obeys the rules and lies between nothing and the optimum."""

@@ -286,7 +286,7 @@ def test_a_solver_that_knows_gpus_only_refuses_modes(
     for solver in ("highs", "pyomo"):
         assert main(["solve", str(path), "--solver", solver]) == 0
         assert "optimal" in capsys.readouterr().out
-    for solver in ("genetic", "local_search", "convex"):
+    for solver in ("local_search", "convex"):
         refused(["solve", str(path), "--solver", solver], "Job 'd' has 2 modes", capsys)
 
 
