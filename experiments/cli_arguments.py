@@ -79,7 +79,7 @@ def _add_solve(parser: argparse.ArgumentParser) -> None:
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help=FILE_HELP)
-    _add_grid(parser, None)
+    _add_grid(parser)
     _add_limits(parser, seconds=60.0)
     parser.add_argument("--out", metavar="FOLDER", help="write table, results and picture there")
 
@@ -89,7 +89,7 @@ def _add_gap(parser: argparse.ArgumentParser) -> None:
         "--instances", type=names, nargs="+", metavar="NAMES",
         help="files or names of shipped instances (default: all that ship)",
     )  # fmt: skip
-    _add_grid(parser, "highs,local_search,greedy,genetic")
+    _add_grid(parser)
     _add_limits(parser, seconds=60.0)
     parser.add_argument(
         "--out", metavar="FOLDER", default="results/gap",
@@ -165,11 +165,10 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FOLDER", default="results/demo", help="(results/demo)")
 
 
-def _add_grid(parser: argparse.ArgumentParser, solvers: str | None) -> None:
+def _add_grid(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--solvers", type=names, nargs="+", metavar="NAMES",
-        default=None if solvers is None else [names(solvers)],
-        help=f"separated by commas (default: {solvers or 'by what counts in it'})",
+        help="separated by commas (default: by what counts in the instance)",
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=seeds, nargs="+", default=[(0,)], metavar="SEEDS",

@@ -83,9 +83,8 @@ def _draw_comparison(results: Sequence[Result], path: Path) -> None:
 def gap_command(arguments: argparse.Namespace) -> Output:
     """Run the gap benchmark, or what is left of it, and sum it up."""
     instances = benchmark_names() if arguments.instances is None else flat(arguments.instances)
-    plan = GapPlan(
-        instances, flat(arguments.solvers), flat(arguments.seeds), arguments.seconds, arguments.gap
-    )
+    solvers = None if arguments.solvers is None else flat(arguments.solvers)
+    plan = GapPlan(instances, solvers, flat(arguments.seeds), arguments.seconds, arguments.gap)
     for source in plan.instances:
         find_instance(source)
     folder = make_folder(arguments.out)

@@ -17,10 +17,10 @@ from goodalloc.solvers.stop import Stop
 def usual_solvers(instance: Instance) -> tuple[str, ...]:
     """Solvers worth comparing on an instance: those that know what counts in it."""
     if instance.plain:
-        return ("highs", "local_search", "greedy")
+        return ("highs", "local_search", "greedy", "genetic")
     if instance.shares_gpus:
         return ("pods", "best_fit", "fgd")
-    kinds = ("highs", "greedy")
+    kinds = ("highs", "greedy", "genetic")
     typed = len(set(instance.cluster.node_types)) > 1
     return (*kinds, "sia") if typed else (*kinds, "synergy_tune", "synergy_greedy")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goodalloc.data.benchmark_set import best_known_values, find_instance
 from goodalloc.data.instance_file import instance_text
-from goodalloc.experiments.compare import check_solvers
+from goodalloc.experiments.compare import check_solvers, usual_solvers
 from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.version import library_version
 from goodalloc.experiments.worker import Failure, Task, Worker
@@ -44,7 +44,8 @@ class GapPlan:
     instances
         Paths, or names of instances that ship.
     solvers, seeds
-        Each instance is decided by each solver with each seed.
+        Each instance is decided by each solver with each seed; by its `usual_solvers` where the
+        solvers are None.
     seconds, gap
         Limits of every run.
 
@@ -55,7 +56,7 @@ class GapPlan:
     """
 
     instances: tuple[str, ...]
-    solvers: tuple[str, ...]
+    solvers: tuple[str, ...] | None = None
     seeds: tuple[int, ...] = (0,)
     seconds: float = 60.0
     gap: float = 1e-9
@@ -66,7 +67,12 @@ class GapPlan:
         check_seeds(self.seeds)
         require_number("Seconds", self.seconds, minimum=0.0, strict=True)
         Stop(gap=self.gap)
-        check_solvers(self.solvers)
+        if self.solvers is not None:
+            check_solvers(self.solvers)
+
+    def solvers_of(self, name: str) -> tuple[str, ...]:
+        """Which solvers decide an instance."""
+        return usual_solvers(find_instance(name)) if self.solvers is None else self.solvers
 
     def tasks(self) -> list[Task]:
         """All runs, instance by instance."""
@@ -75,7 +81,7 @@ class GapPlan:
         return [
             Task(instance, solver, seed, stop, known[instance].bound if instance in known else None)
             for instance in dict.fromkeys(self.instances)
-            for solver in self.solvers
+            for solver in self.solvers_of(instance)
             for seed in self.seeds
         ]
 

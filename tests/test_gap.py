@@ -15,6 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import goodalloc.models
+from goodalloc.data.equipped_rounds import equip
+from goodalloc.data.generator import generate
+from goodalloc.data.instance_file import write_instance
 from goodalloc.experiments import cli_experiments, gap
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.gap import (
@@ -77,6 +80,18 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "gap_solvers.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(tmp_path))
     return "gap_solvers"
+
+
+def test_without_solvers_each_instance_is_decided_by_its_usual_ones(tmp_path: Path) -> None:
+    """Those of an instance with modes know modes."""
+    equipped = tmp_path / "equipped.json"
+    write_instance(equip(generate(1, 4, 2, 8), 1), equipped)
+    plan = GapPlan((INSTANCES[0], str(equipped)))
+    found = [(task.instance, task.solver) for task in plan.tasks()]
+    assert (INSTANCES[0], "local_search") in found
+    assert [name for at, name in found if at == str(equipped)] == [
+        "highs", "greedy", "genetic", "synergy_tune", "synergy_greedy",
+    ]  # fmt: skip
 
 
 def test_rows_that_exist_are_not_repeated(plugin: str, tmp_path: Path) -> None:
