@@ -6,7 +6,8 @@ too long). `runs.csv` has one run a row at the published budget (population 100,
 from three starts: the current placements (``none``), the greedy allocation beside them
 (``greedy``), and the non-dominated members that such a run leaves behind on the same round
 (``population``, as Pollux starts its next round). `budget.csv` has longer runs, and the
-generations that they needed to come near enough; `curves.csv` all their improvements.
+generations that they needed to come near enough; `curves.csv` all their improvements. With
+``--cores C`` nodes have so many cores, and the jobs choose how many of them each replica has.
 """
 
 import argparse
@@ -18,19 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from goodalloc.data.equipped_rounds import equip
 from goodalloc.data.generator import State, generate
 from goodalloc.experiments.genetic_plot import plot_genetic
 from goodalloc.experiments.measurements import Table
 from goodalloc.experiments.plots import save
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
-from goodalloc.models.objective import utility_table
+from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.genetic import Evolution, evolve
 from goodalloc.solvers.greedy import solve_greedy
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
-#: Jobs and nodes of the instances, four GPUs a node.
+#: Jobs and nodes of the instances.
 SIZES = "40x16,160x16,160x64,500x128"
 
 STATES = "cold,disturbed"
@@ -99,11 +101,15 @@ class Point(NamedTuple):
     gap: float
 
 
-def prepare(size: str, state: State, seed: int, proof_limit: float) -> Round:
+def prepare(
+    size: str, state: State, seed: int, proof_limit: float, gpus: int, cores: float | None
+) -> Round:
     """Generate a round, prove its optimum, and compile the genetic algorithm for it."""
     jobs, nodes = (int(part) for part in size.split("x"))
-    instance = generate(seed, jobs, nodes, 4, state=state)
-    utility_table(instance)
+    instance = generate(seed, jobs, nodes, gpus, state=state)
+    if cores is not None:
+        instance = equip(instance, seed, cores=cores)
+    mode_utilities(instance)
     begin = time.perf_counter()
     optimum = solve(instance, "highs", stop=Stop(seconds=proof_limit))
     proof_seconds = time.perf_counter() - begin
@@ -191,6 +197,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench_genetic", description=__doc__)
     parser.add_argument("--sizes", default=SIZES, help="jobs x nodes, by commas")
     parser.add_argument("--states", default=STATES, help="states of the generator, by commas")
+    parser.add_argument("--gpus-per-node", type=int, default=4)
+    parser.add_argument("--cores", type=float, help="of every node; without it they do not count")
     parser.add_argument("--instance-seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=20, help="runs at the published budget")
     parser.add_argument("--budget-seeds", type=int, default=3, help="longer runs")
@@ -216,7 +224,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     stop = Stop(seconds=given.seconds, iterations=given.generations)
     for size in given.sizes.split(","):
         for state in states:
-            round_ = prepare(size, state, given.instance_seed, given.proof_seconds)
+            round_ = prepare(
+                size, state, given.instance_seed, given.proof_seconds, given.gpus_per_node,
+                given.cores,
+            )  # fmt: skip
             for run in published_runs(round_, range(given.seeds)):
                 runs.add(run)
             for budget, points in longer_runs(round_, range(given.budget_seeds), stop):

@@ -3,7 +3,8 @@
 NSGA-II with the operators and the repair of the artifact. It differs from the original in what a
 compiled program of fixed shapes asks for: children that replace duplicates are made in batches
 and bounded in number (`GeneticOptions.mating_rounds`), duplicates are found by a 64-bit hash, and
-the random numbers are others.
+the random numbers are others. Beyond the original it decides jobs with modes (types of GPU, cores,
+memory): every row of a member has its mode beside it (`genetic_modes.py`).
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Modes in the genetic algorithm: a gene beside every row, and what a row then may hold.
+"""Modes in the genetic algorithm: a gene beside every row, and what the row may hold.
 
 Every operation works on one job of all members at once, as the scans of `genetic_operators.py` do.
 """
@@ -35,7 +35,7 @@ def redraw(
 
     A row that went back to the current allocation goes back to its mode, too; of the others, those
     that hold nothing and a share `rate` of the rest have theirs drawn anew, evenly from all modes
-    of the job. `words` (2, 2) are random; of the first, counters up to (members,) are taken.
+    of the job. `words` (2, 2) are random; counters below the number of members are taken.
     """
     counters = lax.iota(jnp.uint32, mode.size) + jnp.uint32(mode.size)
     struck = (noise(counters, words[0]) < below(rate)) & ~reset
@@ -50,16 +50,16 @@ def fitting_nodes(modes: Modes, rows: Array) -> Array:
     return (wanted < 0) | (wanted == modes.node_type)
 
 
-def land(row: Array, fits: Array, free: Array, gpus: Array, bits: Array) -> Array:
+def land(row: Array, fits: Array, free: Array, gpus: Array, lots: Array) -> Array:
     """Move rows of which all nodes have the wrong GPUs, and clear the wrong nodes of the others.
 
     Such a row goes, with as many replicas as the node has GPUs for, to one node that fits and has a
-    free GPU (`free`), the one with the most `bits`; nowhere if there is none.
+    free GPU (`free`), the one with the highest of `lots`; nowhere if there is none.
     """
     stays = jnp.where(fits, row, 0)
     stranded = jnp.any(row > 0, axis=1) & ~jnp.any(stays > 0, axis=1)
     held = row.astype(jnp.int32).sum(1)[:, None]
-    lots = jnp.where(fits & free, bits | 1, 0)
+    lots = jnp.where(fits & free, lots | 1, 0)
     chosen = (lots == lots.max(1)[:, None]) & (lots > 0)
     landed = jnp.where(chosen, jnp.minimum(held, gpus), 0).astype(row.dtype)
     return jnp.where(stranded[:, None], landed, stays)

@@ -168,7 +168,8 @@ def grow_and_repair(
             mode = jnp.where(pinned, equipped.current[index], mode)
             choice = choice + mode
             fits = fitting_nodes(equipped, choice)
-            row = land(row, fits, thresholds[0] > 0, problem.gpus, noise(cells, words[1]))
+            lots = noise(cells + jnp.uint32(cells.size), words[1])
+            row = land(row, fits, thresholds[0] > 0, problem.gpus, lots)
             real = real & fits
         struck = bits < jnp.where(row > 0, thresholds[1], thresholds[0])
         # multiplied once more, what lies below a threshold is uniform again: one draw serves both

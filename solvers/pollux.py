@@ -82,8 +82,9 @@ class Pollux:
 class PolluxGenetic:
     """Pollux as published: its genetic algorithm, started from what the last round left behind.
 
-    The first population is the last round's non-dominated members, without the rows of jobs that
-    are gone and with empty rows for new ones; in the first round the current placements alone.
+    The first population is the last round's non-dominated members in their modes, without the rows
+    of jobs that are gone and with empty rows for new ones; in the first round the current
+    placements alone.
 
     Parameters
     ----------
