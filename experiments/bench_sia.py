@@ -179,18 +179,18 @@ def _summarise(rows: list[Row]) -> None:
     """Print the median and the worst of every size."""
     sys.stdout.write(
         f"{'program':>9} {'jobs':>6} {'GPUs':>6} {'columns':>8} {'rounded':>7} {'median s':>9} "
-        f"{'worst s':>8} {'processor':>9} {'proven':>7} {'unplaced':>8} {'GiB':>5}\n"
+        f"{'worst s':>8} {'processor':>9} {'worst':>7} {'proven':>7} {'unplaced':>8} {'GiB':>5}\n"
     )
     for key in dict.fromkeys((row.kind, row.jobs, row.gpus, row.rounded) for row in rows):
         group = [row for row in rows if (row.kind, row.jobs, row.gpus, row.rounded) == key]
         seconds = [row.seconds for row in group]
-        processor = statistics.median(row.processor_seconds for row in group)
+        processor = [row.processor_seconds for row in group]
         proven = f"{sum(row.proven for row in group)}/{len(group)}"
         sys.stdout.write(
             f"{key[0]:>9} {key[1]:>6} {key[2]:>6} {max(row.columns for row in group):>8} "
             f"{key[3]!s:>7} {statistics.median(seconds):>9.3f} {max(seconds):>8.3f} "
-            f"{processor:>9.3f} {proven:>7} {sum(row.unplaced for row in group):>8} "
-            f"{max(row.peak_gib for row in group):>5.2f}\n"
+            f"{statistics.median(processor):>9.3f} {max(processor):>7.3f} {proven:>7} "
+            f"{sum(row.unplaced for row in group):>8} {max(row.peak_gib for row in group):>5.2f}\n"
         )
 
 

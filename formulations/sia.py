@@ -201,12 +201,15 @@ def build_sia_program(
     capacity
         What there is, shape (types,).
     counted
-        Also count the jobs of every demand, by integer columns that the capacity rows are made of.
-        That says nothing new, but lets a solver cut and branch where it matters: on how many jobs
-        take eight GPUs, not on which.
+        Count the jobs of every demand, by integer columns that the capacity rows are made of, and
+        let the configurations be continuous. A solver then cuts and branches where it matters: on
+        how many jobs take eight GPUs, not on which. The optimum is the same: with whole counts the
+        rest is a transportation problem, and each of its vertices is whole.
     """
     builder = ProgramBuilder()
-    columns = builder.add_columns("configuration", job.size, cost=cost, upper=1.0)
+    columns = builder.add_columns(
+        "configuration", job.size, cost=cost, upper=1.0, integer=not counted
+    )
     one_each = builder.add_rows("one_each", int(job[-1]) + 1, lower=1.0, upper=1.0)
     gpus = builder.add_rows("gpus", capacity.size, upper=capacity)
     builder.add_entries(one_each[job], columns, 1.0)

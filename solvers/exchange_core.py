@@ -17,6 +17,10 @@ exchanges and the priced resources that it leaves.
    .. math:: r_a + \sum_{b \text{ before } a} r_{k(b)} \le \delta.                          (1)
 
    What fails (1) is dropped; the rest is solved, and that proves the optimum.
+3. *Counting.* Where many jobs have few demands to choose from, ties abound and branching on single
+   configurations does not end. How many jobs take each demand is then the whole problem: with these
+   counts given, who takes what is a transportation problem, whose vertices are whole. So only the
+   counts are integer, and the jobs follow by one linear program.
 """
 
 import math
@@ -25,16 +29,20 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.program import Program
 from goodalloc.formulations.sia import build_sia_program, encode_rows
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import GRACE, Outcome, Watch, run_mixed_integer, run_relaxation
 from goodalloc.solvers.price_and_core import INTEGRAL, Decision
+from goodalloc.solvers.stop import Stop
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-#: Cheapest exchanges of every change of demand that are tried first; more if these are too few.
-FIRST_WIDTH = 4
+#: Cheapest exchanges of every change of demand that are tried first, …
+FIRST_WIDTH = 2
+#: … and how many times more if these are too few.
+WIDENING = 4
 #: At most so many times more exchanges are tried in all.
 CHANGES = 100
 #: Programs with more configurations begin with a sample of the jobs, of about this many, …
@@ -43,6 +51,8 @@ SAMPLE = 20_000
 PER_JOB = 4
 #: Share of the gap that is kept as a margin for rounding in the reduced costs.
 MARGIN = 0.1
+#: Demands are counted where, on average, so many configurations share one.
+SHARED = 50
 
 
 class Exchanges:
@@ -99,8 +109,7 @@ class Exchanges:
 
 
 def decide_configurations(
-    job: Indices, cost: Floats, demand: Indices, capacity: Indices, watch: Watch, *, gap: float,
-    counted: bool = True,
+    job: Indices, cost: Floats, demand: Indices, capacity: Indices, watch: Watch, *, gap: float
 ) -> Decision:  # fmt: skip
     """Minimise the cost of one configuration for every job.
 
@@ -112,9 +121,6 @@ def decide_configurations(
         The clock of the solve; the best so far is returned when it runs out.
     gap
         Absolute gap at which to stop.
-    counted
-        Whether the program that proves the optimum also counts the jobs of every demand: it is then
-        mostly proved without branching. Not where costs are rounded, since ties abound there.
     """
     program = build_sia_program(job, cost, demand, capacity)
     priced = _start_with(job, cost, demand, capacity, watch)
@@ -132,16 +138,14 @@ def decide_configurations(
     core, width = exchanges.cheapest(FIRST_WIDTH), FIRST_WIDTH
     best = _improve(best, core, job, cost, demand, capacity, watch, gap)
     while best.values is None and watch.limit is None and width < job.size:
-        width *= FIRST_WIDTH
+        width *= WIDENING
         core = exchanges.cheapest(width)
         best = _improve(best, core, job, cost, demand, capacity, watch, gap)
     missing = best.objective - bound
     if missing <= gap or best.values is None or watch.limit is not None:
         return best
     core = exchanges.useful(missing - (1.0 - MARGIN) * gap)
-    return _improve(
-        best, core, job, cost, demand, capacity, watch, gap, proves=True, counted=counted
-    )
+    return _improve(best, core, job, cost, demand, capacity, watch, gap, proves=True)
 
 
 def _start_with(
@@ -167,7 +171,7 @@ def _start_with(
 
 def _improve(
     best: Decision, core: Flags, job: Indices, cost: Floats, demand: Indices, capacity: Indices,
-    watch: Watch, gap: float, *, proves: bool = False, counted: bool = False,
+    watch: Watch, gap: float, *, proves: bool = False,
 ) -> Decision:  # fmt: skip
     """The better of what is known and what a core holds; jobs with one configuration are set.
 
@@ -179,8 +183,11 @@ def _improve(
     if not free.any() or (left < 0).any():
         return best
     renumbered = np.unique(job[free], return_inverse=True)[1]
+    counted = renumbered.size >= SHARED * np.unique(encode_rows(demand[free])).size
     program = build_sia_program(renumbered, cost[free], demand[free], left, counted=counted)
     outcome = run_mixed_integer(program, watch, gap=gap)
+    if counted and outcome.values is not None:
+        outcome = _with_counts(program, outcome, outcome.values)
     fixed, nodes = float(cost[settled].sum()), best.nodes + outcome.nodes
     bound = best.bound
     found = replace(best, nodes=nodes, core=program.num_columns)
@@ -191,3 +198,18 @@ def _improve(
     if proves:
         bound = max(bound, min(outcome.bound + fixed, best.objective - gap))
     return replace(found, bound=bound)
+
+
+def _with_counts(program: Program, outcome: Outcome, values: Floats) -> Outcome:
+    """The outcome with the best whole configurations for its counts: a vertex with these fixed.
+
+    It takes milliseconds, so that no time limit is worth losing what was found.
+    """
+    lower, upper = (
+        np.where(program.integer, np.rint(values), bounds)
+        for bounds in (program.lower, program.upper)
+    )
+    fixed = replace(program, lower=lower, upper=upper)
+    everything = np.ones(program.num_columns, dtype=bool)
+    vertex = run_relaxation(fixed, everything, Watch(Stop(seconds=GRACE)))
+    return replace(outcome, values=vertex.values, objective=vertex.objective)

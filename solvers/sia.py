@@ -106,18 +106,16 @@ def solve_sia(
 
 
 def _decide(
-    instance: Instance, found: Configurations, cost: Floats, gap: float, watch: Watch, *,
-    counted: bool,
-) -> Decision:  # fmt: skip
+    instance: Instance, found: Configurations, cost: Floats, gap: float, watch: Watch
+) -> Decision:
     """Minimise the cost; exact to an absolute gap unless time runs out or Ctrl-C is pressed."""
     scale = max(GAP_IN_PROGRAM / gap, 1.0)
     scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
     capacity = type_capacity(instance)
     try:
         decision = decide_configurations(
-            found.job, cost * scale, found.demand, capacity, watch, gap=gap * scale,
-            counted=counted,
-        )  # fmt: skip
+            found.job, cost * scale, found.demand, capacity, watch, gap=gap * scale
+        )
     except KeyboardInterrupt:
         watch.interrupted = True
         return Decision(None, math.inf, -math.inf)
@@ -138,7 +136,7 @@ def decide_published(
     power = _finite(instance.rules.power)
     cost = published_cost(found.utility, power, decimals)
     gap = OF_STEP * 10.0**-decimals / (abs(power) or 1.0)
-    return _decide(instance, found, cost, gap, watch, counted=False), gap, math.inf
+    return _decide(instance, found, cost, gap, watch), gap, math.inf
 
 
 def decide_unrounded(
@@ -163,7 +161,7 @@ def decide_unrounded(
         utility = np.maximum(utility, least)
     cost = power_cost(utility, power, reference)
     gap = OF_GAP * cost_gap(max(watch.stop.gap, 1e-12), instance.num_jobs, power)
-    decision = _decide(instance, found, cost, gap, watch, counted=True)
+    decision = _decide(instance, found, cost, gap, watch)
     if power != instance.rules.power:
         return decision, gap, math.inf
     lowest = decision.bound - SLACK * gap
