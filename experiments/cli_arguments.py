@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "solve": "goodalloc.experiments.cli_solve:solve_command",
     "check": "goodalloc.experiments.cli_solve:check_command",
-    "export": "goodalloc.experiments.cli_solve:export_command",
+    "export": "goodalloc.experiments.cli_export:export_command",
     "generate": "goodalloc.experiments.cli_solve:generate_command",
     "compare": "goodalloc.experiments.cli_experiments:compare_command",
     "gap": "goodalloc.experiments.cli_experiments:gap_command",
@@ -149,8 +149,9 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help=FILE_HELP)
     parser.add_argument("--to", required=True, metavar="FILE", help="model.mps or model.lp")
     parser.add_argument(
-        "--formulation", choices=("pattern", "node"), default="pattern", help="(default: pattern)"
-    )
+        "--formulation", choices=("pattern", "aggregate", "node"),
+        help="(default: pattern, or aggregate where more than GPUs counts)",
+    )  # fmt: skip
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:

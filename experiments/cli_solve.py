@@ -1,12 +1,7 @@
-"""The commands about one instance: solve, check, export, generate."""
+"""The commands about one instance: solve, check, generate."""
 
 import argparse
-import os
-import secrets
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
@@ -24,9 +19,6 @@ from goodalloc.solvers.result_file import result_to_dict, write_result
 
 #: Jobs up to which the allocation is printed.
 MOST_PRINTED_JOBS = 40
-
-#: Largest cost that is written to a program; beyond it floating-point solvers give up.
-LARGEST_EXPORTED = 1e12
 
 
 def solve_command(arguments: argparse.Namespace) -> Output:
@@ -124,59 +116,6 @@ def check_command(arguments: argparse.Namespace) -> Output:
     served = int((allocation.job_replicas > 0).sum())
     text = f"feasible: fitness {value:.12g}, {served} of {instance.num_jobs} jobs served"
     return Output(text, {"feasible": True, "violations": [], "fitness": pack_number(value)})
-
-
-def export_command(arguments: argparse.Namespace) -> Output:
-    """Write an instance as a mathematical program."""
-    from goodalloc.formulations.choices import enumerate_choices
-    from goodalloc.formulations.node_program import build_node_program
-    from goodalloc.formulations.patterns import build_patterns
-    from goodalloc.formulations.power_cost import power_cost, require_finite_power
-
-    target = Path(arguments.to)
-    if target.suffix not in {".mps", ".lp"}:
-        raise ValueError(f"File '{target}': expected a name that ends in .mps or .lp.")
-    check_target(arguments.to)
-    instance = find_instance(arguments.file)
-    require_finite_power(instance.rules.power)
-    choices = enumerate_choices(instance)
-    reference = float(np.median(choices.utility))
-    cost = power_cost(choices.utility, instance.rules.power, reference)
-    if np.abs(cost).max() > LARGEST_EXPORTED:
-        raise ValueError(
-            f"Instance '{instance.name}': costs at power {instance.rules.power:g} reach "
-            f"{np.abs(cost).max():.1g}; expected at most {LARGEST_EXPORTED:g}, which a solver can "
-            "tell apart; choose a power nearer 0."
-        )
-    if arguments.formulation == "node":
-        program = build_node_program(instance, choices, cost).program
-    else:
-        program = build_patterns(instance, choices, cost).program
-    temporary = target.with_name(f".{secrets.token_hex(4)}{target.suffix}")
-    try:
-        program.write(temporary)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise ValueError(f"File '{target}' cannot be written ({error.strerror}).") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    columns, rows = program.num_columns, program.num_rows
-    worth = "r exp(-z / n)" if instance.rules.power == 0 else "r (1 - p z / n)^(1 / p)"
-    claim = (
-        "exact"
-        if arguments.formulation == "node"
-        else "a relaxation: its optimum bounds the fitness, and equals the best but on rare rounds"
-    )
-    text = (
-        f"{target}: {columns} columns, {rows} rows, {program.value.size} entries\n"
-        f"an objective z, minimised, is worth the fitness {worth}; "
-        f"r = {reference!r}, p = {instance.rules.power:g}, n = {instance.num_jobs} jobs ({claim})"
-    )
-    data = {
-        "file": str(target), "columns": columns, "rows": rows, "entries": int(program.value.size),
-        "reference": reference,
-    }  # fmt: skip
-    return Output(text, data)
 
 
 def generate_command(arguments: argparse.Namespace) -> Output:

@@ -1,0 +1,66 @@
+"""Exporting a round as a program: what its optimum says, whatever counts in the round."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from goodalloc.data.equipped_rounds import equip
+from goodalloc.data.generator import generate
+from goodalloc.data.instance_file import write_instance
+from goodalloc.experiments.cli import main
+from goodalloc.experiments.cli_export import CLAIMS, build_program
+from goodalloc.formulations.power_cost import fitness_from_cost
+from goodalloc.models.instance import Instance
+from goodalloc.models.mode import Mode
+from goodalloc.solvers.brute_force import solve_brute_force
+from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.stop import Stop
+from tests.random_instances import random_instance, random_mode_instance
+
+
+def exported_fitness(instance: Instance, formulation: str) -> float:
+    """What the optimum of a formulation is worth."""
+    program, reference = build_program(instance, formulation)
+    outcome = run_mixed_integer(program, Watch(Stop()), gap=1e-9)
+    power = instance.rules.power
+    return fitness_from_cost(outcome.objective, instance.num_jobs, power, reference)
+
+
+@pytest.mark.parametrize("power", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_node_indexed_program_is_exact_and_the_others_are_relaxations(
+    seed: int, power: float
+) -> None:
+    """Of plain rounds and of rounds with modes, against the enumeration."""
+    for instance in (random_instance(seed, power), random_mode_instance(seed, power)):
+        if instance.shares_gpus:
+            continue
+        optimum = solve_brute_force(instance, break_ties=False).bound
+        for formulation in CLAIMS if instance.plain else ("aggregate", "node"):
+            worth = exported_fitness(instance, formulation)
+            assert worth >= optimum * (1 - 1e-6), formulation
+            if formulation == "node":
+                assert worth == pytest.approx(optimum, rel=1e-6)
+
+
+def test_a_round_with_cores_is_exported_as_the_aggregate_by_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the result says so; the pattern program is refused in one sentence."""
+    file, out = str(tmp_path / "round.json"), str(tmp_path / "round.lp")
+    write_instance(equip(generate(1, 6, 2, 4), 1, cores=24), file)
+    assert main(["export", file, "--to", out, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["formulation"] == "aggregate"
+    assert "capacity" in Path(out).read_text(encoding="utf-8")
+    assert main(["export", file, "--to", out, "--formulation", "pattern"]) != 0
+    assert "formulation 'pattern' knows only GPUs" in capsys.readouterr().err
+
+
+def test_parts_of_gpus_are_refused() -> None:
+    """No exported program knows them."""
+    plain = generate(1, 4, 2, 4)
+    half = plain.jobs[0].replace(model=None, modes=(Mode("half", None, gpu_share=0.5),))
+    instance = plain.replace(jobs=(half, *plain.jobs[1:]))
+    with pytest.raises(ValueError, match="take a part of a GPU; expected whole GPUs"):
+        build_program(instance, "node")
