@@ -215,4 +215,4 @@ def _modes(pod: Pod, models: set[str]) -> tuple[Mode, ...]:
 
 def gpus_allocated(instance: Instance, fitness: float) -> float:
     """The GPUs that a fitness of a round of pods stands for, pods without GPU at their worth."""
-    return (fitness - instance.rules.floor) * instance.num_jobs
+    return (fitness - instance.rules.idle) * instance.num_jobs

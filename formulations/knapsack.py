@@ -125,7 +125,7 @@ def _shared_utilities(instance: Instance) -> Floats:
     best = np.full((instance.num_jobs, int(parts.max()) + 1), -np.inf)
     np.maximum.at(best, (np.broadcast_to(job[:, None], parts.shape), parts), value)
     free = ~instance.pinned
-    best[free, 0] = np.maximum(best[free, 0], rules.floor)
+    best[free, 0] = np.maximum(best[free, 0], rules.idle)
     current = instance.current
     held = np.minimum(current.job_replicas, replicas.size - 1)
     may_keep = (current.job_replicas >= instance.min_replicas) & (

@@ -3,7 +3,7 @@ r"""Which pods to run on which nodes: a batch of one-node jobs packed for the mo
 Equal jobs are a kind *t* of :math:`N_t`, equal nodes a class *c* of :math:`M_c` with :math:`G_c`
 GPUs each and :math:`R_{cr}` of resource *r*. A kind has options *o*: how many replicas
 :math:`k_o`, each with the part :math:`s_o` of a GPU, all with :math:`d_{or}` of the resources, and
-:math:`g_o`, by how much the utility is above the floor then. A *filling* *f* is a largest set of
+:math:`g_o`, by how much the utility is above that of idling. A *filling* *f* is a largest set of
 parts that one GPU carries, :math:`n_{fs}` of size *s*. What one node can hold, :math:`x_o` pods by
 option, is
 

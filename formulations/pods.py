@@ -82,7 +82,7 @@ def pod_options(instance: Instance) -> list[tuple[tuple[Demand, float], ...]]:
     Returns
     -------
     list
-        For every job pairs of a demand and a gain over the floor, for every number of replicas that
+        For every job pairs of a demand and a gain over idling, for every number of replicas that
         it may have and every mode, those put together that differ in the type of GPU only; without
         those that add nothing.
     """
@@ -95,7 +95,7 @@ def pod_options(instance: Instance) -> list[tuple[tuple[Demand, float], ...]]:
             amounts = dict(mode.resources)
             last = min(int(instance.max_replicas[index]), int(most[row]))
             for replicas in range(int(instance.min_replicas[index]), last + 1):
-                gain = float(table.moved[row, 0, replicas]) - instance.rules.floor
+                gain = float(table.moved[row, 0, replicas]) - instance.rules.idle
                 takes = tuple(replicas * amounts.get(name, 0.0) for name in names)
                 if gain > 0:
                     key = (mode.gpu_share, replicas, takes, gain)

@@ -117,7 +117,7 @@ def every_choice(instance: Instance) -> ModeChoices:
 def best_utilities(instance: Instance) -> Floats:
     """Best utility of every mode on *K* GPUs placed anew, shape (modes, most GPUs + 1).
 
-    Minus infinity where no nodes of its type have so many; the floor at 0.
+    Minus infinity where no nodes of its type have so many; what idling is worth at 0.
     """
     moved = mode_utilities(instance).moved
     gpus = np.arange(moved.shape[-1])
@@ -185,8 +185,8 @@ def build_choice_program(instance: Instance, choices: ModeChoices, reference: fl
 
 def _idle(instance: Instance, jobs: Indices) -> ModeChoices:
     """To stand idle, of these jobs."""
-    floor = np.full(jobs.size, instance.rules.floor)
-    return ModeChoices(jobs, instance.first_mode[jobs], np.zeros_like(jobs), floor)
+    idle = np.full(jobs.size, instance.rules.idle)
+    return ModeChoices(jobs, instance.first_mode[jobs], np.zeros_like(jobs), idle)
 
 
 def _kept(instance: Instance, keeps: Flags) -> ModeChoices:

@@ -75,7 +75,7 @@ class Exchanges:
         # by change, the cheapest first; of one job's that are equal in change only the cheapest
         order = np.lexsort((job, reduced, change))
         order = order[~self.is_base[order]]
-        pair = change[order] * (int(job[-1]) + 1) + job[order]
+        pair = encode_rows(np.column_stack([change, job])[order])
         self.order = order[np.sort(np.unique(pair, return_index=True)[1])]
         self.reduced = reduced[self.order]
         self.begins = np.diff(change[self.order], prepend=change.min() - 1) != 0
@@ -129,8 +129,9 @@ def decide_configurations(
         return Decision(None, math.inf, math.inf if relaxation.finished else -math.inf)
     relaxed, bound = relaxation.values, relaxation.objective
     best = Decision(None, math.inf, bound, relaxation.nodes)
-    if np.abs(relaxed - np.rint(relaxed)).max() <= INTEGRAL:
-        return replace(best, values=np.rint(relaxed), objective=bound)
+    whole = np.rint(relaxed)
+    if np.abs(relaxed - whole).max() <= INTEGRAL:
+        return replace(best, values=whole, objective=float(cost @ whole))
     reduced = np.maximum(program.reduced_costs(relaxation.duals), 0.0)
     ranked = np.lexsort((reduced, -np.round(relaxed, 6), job))
     base = ranked[np.diff(job[ranked], prepend=-1) > 0]
@@ -165,8 +166,8 @@ def _start_with(
     priced = cost - demand @ duals[-capacity.size :]
     first = np.flatnonzero(np.diff(job, prepend=-1))
     priced -= np.minimum.reduceat(priced, first)[job]
-    threshold = np.partition(priced, min(PER_JOB * jobs, job.size - 1))[PER_JOB * jobs]
-    return np.asarray((priced <= threshold) | ~demand.any(axis=1))
+    last = min(PER_JOB * jobs, job.size - 1)
+    return np.asarray((priced <= np.partition(priced, last)[last]) | ~demand.any(axis=1))
 
 
 def _improve(
@@ -180,8 +181,8 @@ def _improve(
     choices = np.bincount(job[core], minlength=int(job[-1]) + 1)
     settled, free = core & (choices[job] == 1), core & (choices[job] > 1)
     left = capacity - demand[settled].sum(axis=0)
-    if not free.any() or (left < 0).any():
-        return best
+    if not free.any() or (left < 0).any():  # nothing new fits
+        return replace(best, bound=max(best.bound, best.objective - gap)) if proves else best
     renumbered = np.unique(job[free], return_inverse=True)[1]
     counted = renumbered.size >= SHARED * np.unique(encode_rows(demand[free])).size
     program = build_sia_program(renumbered, cost[free], demand[free], left, counted=counted)

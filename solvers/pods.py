@@ -126,7 +126,7 @@ def _left(watch: Watch) -> Stop:
 class PodSearch:
     """The state of a search: the best allocation, the bound, the patterns.
 
-    Values and bounds are sums of gains over the floor.
+    Values and bounds are sums of gains over idling.
 
     Parameters
     ----------
@@ -159,12 +159,12 @@ class PodSearch:
         """The bound on the fitness."""
         if math.isinf(self.bound):
             return math.inf
-        return self.bound * (1 + ROUNDING) / self.instance.num_jobs + self.instance.rules.floor
+        return self.bound * (1 + ROUNDING) / self.instance.num_jobs + self.instance.rules.idle
 
     @property
     def closed(self) -> bool:
         """Whether nothing is left to do: the gap will do, or the time is up."""
-        value = self.value / self.instance.num_jobs + self.instance.rules.floor
+        value = self.value / self.instance.num_jobs + self.instance.rules.idle
         return self.watch.limit is not None or proves(self.fitness_bound, value, self.gap)
 
     def offer(self, allocation: Allocation | None) -> None:
@@ -172,7 +172,7 @@ class PodSearch:
         if allocation is None:
             return
         reached = fitness(self.instance, allocation)
-        value = (reached - self.instance.rules.floor) * self.instance.num_jobs
+        value = (reached - self.instance.rules.idle) * self.instance.num_jobs
         if value > self.value:
             self.best, self.value = allocation, value
             seconds = self.watch.seconds

@@ -142,6 +142,24 @@ def test_a_large_program_starts_from_the_prices_of_a_sample() -> None:
     assert 0 <= found.objective - bound <= 1e-2
 
 
+def test_a_sample_prices_jobs_of_few_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer configurations than the relaxation may start with: it starts with all."""
+    monkeypatch.setattr(exchange_core, "SAMPLE", 20)
+    program = draw(np.random.default_rng(3), 60, 3, digits=3)
+    found = decide_configurations(*program, Watch(Stop()), gap=1e-6)
+    whole = run_mixed_integer(build_sia_program(*program), Watch(Stop()), gap=1e-6)
+    assert found.objective == pytest.approx(whole.objective, abs=3e-6)
+
+
+def test_changes_are_told_apart_however_large() -> None:
+    """Codes of changes times eight jobs would wrap around: still both exchanges of the first."""
+    job = np.concatenate([[0], np.repeat(np.arange(8), 2)])
+    demand = np.concatenate([[2**60, 0, 2**61], np.zeros(14, dtype=np.int64)])[:, None]
+    base = np.concatenate([[0], np.arange(3, 17, 2)])
+    exchanges = Exchanges(job, demand, np.ones(17), base)
+    assert exchanges.useful(100.0).all()
+
+
 @pytest.mark.slow
 def test_a_round_full_of_ties_is_proved_in_time() -> None:
     """Published costs of 2,000 jobs, four gaps above the relaxation: 12 s by configurations."""

@@ -1,12 +1,14 @@
 """What a job that holds nothing is worth when the rules say so: every road, and Sia's preset."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from goodalloc.data.gpu_types import load_type_profile
 from goodalloc.data.instance_file import instance_from_dict, instance_to_dict
+from goodalloc.data.synergy_rounds import synergy_round
 from goodalloc.formulations.concave_relaxation import solve_concave_relaxation
 from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.models.allocation import Allocation
@@ -27,7 +29,12 @@ from goodalloc.solvers.brute_force import solve_brute_force
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
-from tests.random_instances import random_instance, random_mode_instance
+from tests.random_instances import (
+    random_instance,
+    random_mode_instance,
+    random_pod_instance,
+    random_share_instance,
+)
 
 
 def with_idle_utility(
@@ -172,3 +179,38 @@ def test_the_rules_survive_a_file() -> None:
     assert instance_from_dict(document | {"rules": "sia"}) == instance
     plain = instance_to_dict(instance.replace(rules=Rules()))
     assert not {"idle_utility", "restart_penalty"} & plain["rules"].keys()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_packing_pods_knows_what_idling_is_worth(seed: int) -> None:
+    """Idling may be worth more than some ways of running; the bound says so and is reached."""
+    drawn = random_pod_instance(seed)
+    for idle in (1e-3, 0.8, 2.0):
+        instance = drawn.replace(rules=drawn.rules.replace(idle_utility=idle))
+        optimum = solve_brute_force(instance, break_ties=False).bound
+        result = solve(instance, "pods")
+        assert not result.message
+        assert result.status is Status.OPTIMAL
+        assert result.fitness == pytest.approx(optimum, rel=1e-8)
+        assert result.bound >= optimum * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_bounds_hold_where_gpus_are_shared(first: int) -> None:
+    """The knapsack over parts of GPUs counts what stays idle."""
+    for seed in range(first, first + 10):
+        instance = with_idle_utility(seed, random_share_instance)
+        optimum = solve_brute_force(instance, break_ties=False).bound
+        assert knapsack_bound(instance) >= optimum * (1 - 1e-12), instance.name
+
+
+def test_synergy_opt_counts_what_stays_idle() -> None:
+    """Three jobs and two GPUs: the bound is that of two at work and one idle."""
+    drawn = synergy_round(1, 1, 3)
+    cluster = Cluster((replace(drawn.cluster.groups[0], gpus=2),))
+    instance = drawn.replace(
+        cluster=cluster, rules=drawn.rules.replace(idle_utility=0.9, power=1.0)
+    )
+    result = solve(instance, "synergy_opt")
+    assert not result.message
+    assert result.bound >= solve_brute_force(instance).bound * (1 - 1e-12)
