@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.typed_rounds import generate_typed, sia_cluster
-from goodalloc.experiments.plots import COLOURS, MARKERS
+from goodalloc.experiments.range_plot import plot_ranges
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.models.objective import mode_utilities
@@ -112,24 +112,15 @@ def plot_restrictions(rows: Rows) -> Figure:
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     ax = figure.subplots()
     gpus = list(dict.fromkeys(row["gpus"] for row in rows))
-    for index, (road, label) in enumerate(LINES.items()):
-        losses = [[loss(row, road) for row in rows if row["gpus"] == size] for size in gpus]
-        middle = np.array([np.mean(values) for values in losses])
-        reach = [middle - [min(v) for v in losses], [max(v) for v in losses] - middle]
-        shift = 1.0 + 0.05 * (index - 1.5)  # so that no whisker hides another
-        ax.errorbar(
-            np.array(gpus) * shift, middle, np.array(reach), color=COLOURS[index],
-            marker=MARKERS[index], markersize=5, capsize=2, linewidth=1.4, label=label,
-        )  # fmt: skip
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(gpus, [str(size) for size in gpus])
-    ax.minorticks_off()
+    losses = {
+        label: {size: [loss(row, road) for row in rows if row["gpus"] == size] for size in gpus}
+        for road, label in LINES.items()
+    }
+    plot_ranges(ax, losses)
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("GPUs of three types")
     ax.set_ylabel("fitness below the proven bound (%)")
-    ax.grid(color="0.9")
-    ax.set_axisbelow(True)
-    ax.legend(frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.synergy_rounds import FLOOR, ONE_GPU, PUBLISHED_GPUS, synergy_round
-from goodalloc.experiments.plots import COLOURS, MARKERS
+from goodalloc.experiments.range_plot import plot_ranges
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.formulations.synergy import required_choices
@@ -191,24 +191,15 @@ def plot_synergy(rows: Rows) -> Figure:
 def _plot_mixture(rows: Rows, ax: Axes) -> None:
     """Means over the seeds, with whiskers from the least to the greatest."""
     servers = list(dict.fromkeys(row["servers"] for row in rows))
-    for index, (policy, label) in enumerate(LINES.items()):
-        gaps = [[gap(row, policy) for row in rows if row["servers"] == n] for n in servers]
-        middle = np.array([np.mean(values) for values in gaps])
-        reach = [middle - [min(v) for v in gaps], [max(v) for v in gaps] - middle]
-        shift = 1.0 + 0.06 * (index - 2)  # so that no whisker hides another
-        ax.errorbar(
-            np.array(servers) * shift, middle, np.array(reach), color=COLOURS[index],
-            marker=MARKERS[index], markersize=5, capsize=2, linewidth=1.4, label=label,
-        )  # fmt: skip
+    gaps = {
+        label: {n: [gap(row, policy) for row in rows if row["servers"] == n] for n in servers}
+        for policy, label in LINES.items()
+    }
+    plot_ranges(ax, gaps)
     ax.axhline(
         PUBLISHED_GAP, color="0.4", linestyle="--", linewidth=1.0, label="TUNE at most, published"
     )
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(servers, [str(n) for n in servers])
-    ax.minorticks_off()
     ax.set_xlabel("servers of 8 GPUs")
-    ax.grid(color="0.9")
-    ax.set_axisbelow(True)
 
 
 SYNERGY = Reproduction(
