@@ -7,8 +7,6 @@ are those of Pollux's artifact, which `fit_profiles` derives; here are the other
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,16 +16,16 @@ from goodalloc.data.fit_profiles import (
     OPTIONS,
     fit_errors,
     read_observations,
-    write_document,
 )
-from goodalloc.data.gpu_types import FORMAT, VERSION
+from goodalloc.data.gpu_types import FORMAT, SHIPPED, VERSION
+from goodalloc.data.shipped import run_fit
 from goodalloc.models.fitting import fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-SHIPPED = Path(__file__).with_name("profiles") / "gpu_types.json"
 
 SOURCE = {
     "artifact": "github.com/siasosp23/artifacts, commit aaf7a0d",
@@ -87,19 +85,8 @@ def derive_gpu_types(reference: Path) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Derive the parameters and write them.
-
-    Parameters
-    ----------
-    arguments
-        Of the command line; those of the process if None.
-    """
-    parser = argparse.ArgumentParser(description="Derive the throughput on other types of GPU.")
-    parser.add_argument("--reference", type=Path, required=True, help="folder that holds sia/")
-    parser.add_argument("--out", type=Path, default=SHIPPED, help="file to write")
-    options = parser.parse_args(arguments)
-    document = derive_gpu_types(options.reference)
-    options.out.write_text(write_document(document) + "\n", encoding="utf-8", newline="\n")
+    """Derive the parameters and write them; the command line is that of the process if None."""
+    run_fit(derive_gpu_types, SHIPPED, "sia/", arguments)
 
 
 if __name__ == "__main__":

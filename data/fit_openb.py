@@ -6,20 +6,18 @@ their published names. What is kept is how often which node and which request co
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.json_file import dump, write_atomically
+from goodalloc.data.json_file import dump
 from goodalloc.data.openb import read_machines, read_pods
+from goodalloc.data.openb_generator import FORMAT, SHIPPED, VERSION
+from goodalloc.data.shipped import run_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-FORMAT, VERSION = "goodalloc-openb-statistics", 1
-
-SHIPPED = Path(__file__).with_name("openb_statistics.json")
 
 #: Requests that come less often are left out.
 FEWEST = 3
@@ -51,13 +49,9 @@ def statistics(folder: Path) -> dict[str, Any]:
     }
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Derive and write the statistics."""
-    parser = argparse.ArgumentParser(prog="fit_openb")
-    parser.add_argument("--reference", type=Path, required=True, help="folder with the lists")
-    parser.add_argument("--out", type=Path, default=SHIPPED)
-    given = parser.parse_args(argv)
-    write_atomically(given.out, dump(statistics(given.reference)) + "\n")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Derive the statistics and write them; the command line is that of the process if None."""
+    run_fit(statistics, SHIPPED, "the lists", arguments, text=dump)
 
 
 if __name__ == "__main__":

@@ -6,35 +6,31 @@ Run as `python -m goodalloc.data.fit_profiles --reference DIR [--out FILE]`; DIR
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.profiles import FORMAT, VERSION
+from goodalloc.data.profiles import FORMAT, SHIPPED, VERSION
+from goodalloc.data.shipped import run_fit
 from goodalloc.models.fitting import FitOptions, fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-DIGITS = 12
-"""Significant digits of what is shipped."""
 
 CATEGORIES = ("small", "medium", "large", "extra large")
 
 OPTIONS = FitOptions(smoothing=1e-10, tolerance=1e-13, iterations=2000)
 """Fitted once and shipped, hence further than a scheduler would."""
 
-SHIPPED = Path(__file__).with_name("profiles") / "applications.json"
 
 SOURCE = {
     "artifact": "github.com/petuum/adaptdl, branch osdi21-artifact, commit c793c70",
@@ -227,49 +223,9 @@ def fit_errors(parameters: ThroughputParameters, table: Floats) -> dict[str, Any
     }
 
 
-def write_document(value: object, indent: str = "") -> str:
-    """Return JSON with sorted keys, a line per list of numbers and numbers of 12 digits.
-
-    Parameters
-    ----------
-    value
-        Nested dictionaries, lists and scalars.
-    indent
-        White space in front of the closing bracket.
-    """
-    inner = indent + "  "
-    if isinstance(value, dict):
-        items = [f"{json.dumps(key)}: {write_document(value[key], inner)}" for key in sorted(value)]
-        return _block("{", items, "}", indent)
-    if isinstance(value, list) and value and isinstance(value[0], list):
-        return _block("[", [write_document(item, inner) for item in value], "]", indent)
-    if isinstance(value, list):
-        return "[" + ", ".join(write_document(item) for item in value) + "]"
-    if isinstance(value, float):
-        value = float(f"{value:.{DIGITS}g}")
-    return json.dumps(value)
-
-
-def _block(opening: str, items: Sequence[str], closing: str, indent: str) -> str:
-    """Put each item on a line of its own."""
-    lines = ",\n".join(f"{indent}  {item}" for item in items)
-    return f"{opening}\n{lines}\n{indent}{closing}"
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Derive the profiles and write them.
-
-    Parameters
-    ----------
-    arguments
-        Of the command line; those of the process if None.
-    """
-    parser = argparse.ArgumentParser(description="Derive the shipped application profiles.")
-    parser.add_argument("--reference", type=Path, required=True, help="folder that holds pollux/")
-    parser.add_argument("--out", type=Path, default=SHIPPED, help="file to write")
-    options = parser.parse_args(arguments)
-    document: Mapping[str, Any] = derive_profiles(options.reference)
-    options.out.write_text(write_document(document) + "\n", encoding="utf-8", newline="\n")
+    """Derive the profiles and write them; the command line is that of the process if None."""
+    run_fit(derive_profiles, SHIPPED, "pollux/", arguments)
 
 
 if __name__ == "__main__":

@@ -12,18 +12,17 @@ refused, so that nothing is lost.
 
 from __future__ import annotations
 
-import argparse
 import csv
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.fit_profiles import write_document
 from goodalloc.data.sensitivity import FORMAT, SHIPPED, VERSION
+from goodalloc.data.shipped import run_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 SOURCE = {
     "artifact": "github.com/msr-fiddle/synergy, commit 1bb2bed, simulator/models",
@@ -95,22 +94,8 @@ def _stages(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Derive the stages and write them.
-
-    Parameters
-    ----------
-    arguments
-        Of the command line; those of the process if None.
-    """
-    parser = argparse.ArgumentParser(description="Derive the shipped CPU and memory sensitivity.")
-    parser.add_argument(
-        "--reference", type=Path, required=True, help="folder that holds synergy-profiles/"
-    )
-    parser.add_argument("--out", type=Path, default=None, help="file to write")
-    options = parser.parse_args(arguments)
-    out = options.out or Path(__file__).with_name("profiles") / SHIPPED
-    document = derive_sensitivity(options.reference)
-    out.write_text(write_document(document) + "\n", encoding="utf-8", newline="\n")
+    """Derive the stages and write them; the command line is that of the process if None."""
+    run_fit(derive_sensitivity, SHIPPED, "synergy-profiles/", arguments)
 
 
 if __name__ == "__main__":

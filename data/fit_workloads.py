@@ -7,25 +7,23 @@ submissions by hour, jobs by application, and how often which GPUs and batch siz
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.json_file import dump, write_atomically
+from goodalloc.data.json_file import dump
+from goodalloc.data.shipped import run_fit
 from goodalloc.data.workload import read_workload
+from goodalloc.data.workload_generator import FORMAT, SHIPPED, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from goodalloc.data.workload import Submission
-
-FORMAT, VERSION = "goodalloc-workload-statistics", 1
 
 #: Folder of the artifact for either kind of request.
 FOLDERS = {"tuned": "workloads", "realistic": "workloads-realistic"}
 
-SHIPPED = Path(__file__).with_name("workload_statistics.json")
 
 SOURCE = {
     "artifact": "github.com/petuum/adaptdl, branch osdi21-artifact, commit c793c70",
@@ -72,13 +70,9 @@ def _requests(jobs: Sequence[Submission], application: str) -> list[list[int]]:
     return [[*request, count] for request, count in sorted(asked.items())]
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Derive and write the statistics."""
-    parser = argparse.ArgumentParser(prog="fit_workloads")
-    parser.add_argument("--reference", type=Path, required=True, help="folder with pollux/")
-    parser.add_argument("--out", type=Path, default=SHIPPED)
-    given = parser.parse_args(argv)
-    write_atomically(given.out, dump(statistics(given.reference)) + "\n")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Derive the statistics and write them; the command line is that of the process if None."""
+    run_fit(statistics, SHIPPED, "pollux/", arguments, text=dump)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import lru_cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.profiles import load_profile, parse_fit_errors
+from goodalloc.data.shipped import parse_document, read_shipped
 from goodalloc.models.throughput import ThroughputParameters
 
 if TYPE_CHECKING:
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
 
 FORMAT = "goodalloc-gpu-types"
 VERSION = 1
+
+#: Where it ships.
+SHIPPED = "profiles/gpu_types.json"
 
 #: The type of GPU that the profiles of `applications.json` were measured on.
 FIRST_TYPE = "t4"
@@ -72,13 +74,7 @@ def parse_gpu_types(text: str) -> dict[str, dict[str, Any]]:
     ValueError
         If it is another format or version.
     """
-    document = json.loads(text)
-    label = (document.get("format"), document.get("version"))
-    if label != (FORMAT, VERSION):
-        raise ValueError(
-            f"types of GPU are of format {label[0]!r}, version {label[1]!r}; "
-            f"expected {FORMAT!r}, version {VERSION}."
-        )
+    document = parse_document(text, FORMAT, VERSION)
     table: dict[str, dict[str, Any]] = document["gpu_types"]
     return table
 
@@ -86,5 +82,4 @@ def parse_gpu_types(text: str) -> dict[str, dict[str, Any]]:
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, dict[str, Any]]:
     """The table shipped with the package, read once."""
-    source = resources.files("goodalloc.data").joinpath("profiles", "gpu_types.json")
-    return parse_gpu_types(source.read_text(encoding="utf-8"))
+    return parse_gpu_types(read_shipped(SHIPPED))

@@ -4,16 +4,20 @@ Also how a list of pods is made longer than it is: as in the paper (Weng et al.,
 the pods come in random order and further ones are drawn among them.
 """
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from goodalloc.data.openb import Machine, Pod
+from goodalloc.data.shipped import parse_document, read_shipped
 from goodalloc.models.validation import require_count, require_number
+
+FORMAT, VERSION = "goodalloc-openb-statistics", 1
+
+#: Where the statistics ship.
+SHIPPED = "openb_statistics.json"
 
 #: Nodes of the published cluster.
 PUBLISHED_NODES = 1523
@@ -25,8 +29,7 @@ PUBLISHED_PODS = 8152
 @lru_cache(maxsize=1)
 def statistics() -> Any:
     """How often which nodes and pods are in the published lists (`data/fit_openb.py`)."""
-    file = resources.files("goodalloc.data") / "openb_statistics.json"
-    return json.loads(file.read_text(encoding="utf-8"))
+    return parse_document(read_shipped(SHIPPED), FORMAT, VERSION)
 
 
 def draw_machines(nodes: int = PUBLISHED_NODES) -> list[Machine]:

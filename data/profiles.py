@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from goodalloc.data.shipped import parse_document, read_shipped
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel, validate
 from goodalloc.models.throughput import ThroughputParameters
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
 FORMAT = "goodalloc-profiles"
 VERSION = 1
+
+#: Where it ships.
+SHIPPED = "profiles/applications.json"
 
 
 class Restriction(NamedTuple):
@@ -204,13 +206,7 @@ def parse_profiles(text: str) -> dict[str, Profile]:
     ValueError
         If it is another format or version, lacks a field, or holds numbers that make no sense.
     """
-    document = json.loads(text)
-    label = (document.get("format"), document.get("version"))
-    if label != (FORMAT, VERSION):
-        raise ValueError(
-            f"profiles are of format {label[0]!r}, version {label[1]!r}; "
-            f"expected {FORMAT!r}, version {VERSION}."
-        )
+    document = parse_document(text, FORMAT, VERSION)
     return {name: _profile(name, entry) for name, entry in document["applications"].items()}
 
 
@@ -251,8 +247,7 @@ def parse_fit_errors(errors: dict[str, Any]) -> FitErrors:
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, Profile]:
     """Return the profiles shipped with the package, read once."""
-    source = resources.files("goodalloc.data").joinpath("profiles", "applications.json")
-    return parse_profiles(source.read_text(encoding="utf-8"))
+    return parse_profiles(read_shipped(SHIPPED))
 
 
 def application_names() -> tuple[str, ...]:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.json_file import as_float, check_format, check_keys, check_list, parse, shown
+from goodalloc.data.json_file import as_float, check_keys, check_list, shown
+from goodalloc.data.shipped import parse_document, read_shipped
 from goodalloc.models.validation import require_choice, require_name, require_number
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 FORMAT = "goodalloc-sensitivity"
 VERSION = 1
 
-#: Name of the shipped file, beside the profiles.
-SHIPPED = "sensitivity.json"
+#: Where they ship.
+SHIPPED = "profiles/sensitivity.json"
 
 #: What a model may train on, in the order of Synergy's splits.
 CLASSES = ("image", "language", "speech")
@@ -111,7 +111,7 @@ def parse_sensitivities(text: str) -> dict[str, Sensitivity]:
     ValueError
         If it is another format or version, lacks a field, or holds numbers that make no sense.
     """
-    document = check_format(parse(text), (FORMAT,), VERSION)
+    document = parse_document(text, FORMAT, VERSION)
     check_keys("Sensitivities", document, (*_HEAD, "cpus", "memory", "models"))
     grid = {axis: _numbers(f"Sensitivities: {axis}", document[axis]) for axis in ("cpus", "memory")}
     models = document["models"]
@@ -142,8 +142,7 @@ def _numbers(item: str, value: object) -> Floats:
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, Sensitivity]:
     """The sensitivities that ship, read once."""
-    source = resources.files("goodalloc.data").joinpath("profiles", SHIPPED)
-    return parse_sensitivities(source.read_text(encoding="utf-8"))
+    return parse_sensitivities(read_shipped(SHIPPED))
 
 
 def sensitivity_names() -> tuple[str, ...]:

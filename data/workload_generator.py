@@ -7,15 +7,19 @@ applications the published mix, and the requests those that were *tuned* by expe
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
-from importlib import resources
 from typing import Any, Literal, get_args
 
 import numpy as np
 
+from goodalloc.data.shipped import parse_document, read_shipped
 from goodalloc.data.workload import Submission
 from goodalloc.models.validation import require_choice, require_count, require_number
+
+FORMAT, VERSION = "goodalloc-workload-statistics", 1
+
+#: Where the statistics ship.
+SHIPPED = "workload_statistics.json"
 
 Requests = Literal["tuned", "realistic"]
 
@@ -28,8 +32,7 @@ HOUR = 3600
 @lru_cache(maxsize=1)
 def statistics() -> Any:
     """Counts over the published workloads (`data/fit_workloads.py`)."""
-    file = resources.files("goodalloc.data") / "workload_statistics.json"
-    return json.loads(file.read_text(encoding="utf-8"))
+    return parse_document(read_shipped(SHIPPED), FORMAT, VERSION)
 
 
 def jobs_at(load: float) -> int:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import FrozenInstanceError
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,15 @@ from goodalloc.data.fit_profiles import (
     derive_profiles,
     main,
     read_observations,
-    write_document,
 )
 from goodalloc.data.profiles import (
     FORMAT,
+    SHIPPED,
     application_names,
     load_profile,
     parse_profiles,
 )
+from goodalloc.data.shipped import read_shipped, write_document
 from goodalloc.models.goodput import goodput
 from goodalloc.models.throughput import gradient_time, step_time
 
@@ -41,8 +41,7 @@ PUBLISHED = {
 @pytest.fixture(scope="module")
 def shipped() -> str:
     """The shipped file."""
-    source = resources.files("goodalloc.data").joinpath("profiles", "applications.json")
-    return source.read_text(encoding="utf-8")
+    return read_shipped(SHIPPED)
 
 
 def test_the_six_applications_are_shipped() -> None:
@@ -149,8 +148,8 @@ def change(text: str, path: str, value: Any) -> str:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("version", 2, "profiles are of format 'goodalloc-profiles', version 2; expected"),
-        ("format", "other", "profiles are of format 'other', version 1; expected"),
+        ("version", 2, "version is 2; expected 1"),
+        ("format", "other", "format is 'other'; expected 'goodalloc-profiles'"),
         ("applications.bert.batch", None, "profile 'bert' lacks the field 'batch'"),
         ("applications.bert.gradient.progress", [0.5, 0.9], "profile 'bert': progress ends at 0.9"),
         (

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from goodalloc.data import fit_workloads
+from goodalloc.data.shipped import read_shipped
 from goodalloc.data.workload import Submission, read_workload, write_workload
-from goodalloc.data.workload_generator import draw_workload
+from goodalloc.data.workload_generator import SHIPPED, draw_workload
 
 HEADER = "name,time,application,num_replicas,batch_size\n"
 
@@ -55,7 +56,7 @@ def test_the_shipped_statistics_are_those_of_the_published_workloads(
     """The script writes the shipped file again, to the byte."""
     out = tmp_path / "statistics.json"
     fit_workloads.main(["--reference", str(reference), "--out", str(out)])
-    assert out.read_bytes() == fit_workloads.SHIPPED.read_bytes()
+    assert out.read_text(encoding="utf-8") == read_shipped(SHIPPED)
 
 
 @pytest.mark.parametrize(
