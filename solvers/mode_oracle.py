@@ -195,7 +195,7 @@ class ModeOracle(ProgramOracle):
         decision = decide(
             program, priced, self.watch, gap=task.scaled_gap,
             guide=task.guide, known=known * task.scale,
-            exact=spare == 0.0,
+            exact=spare == 0.0, alike=True,
         )  # fmt: skip
         self.nodes += decision.nodes
         return decision

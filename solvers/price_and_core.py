@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.program import Program
+from goodalloc.solvers.counted_program import run_choices
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
 
 Floats = NDArray[np.float64]
@@ -64,6 +65,7 @@ def decide(
     guide: Floats | None = None,
     known: float = math.inf,
     exact: bool = True,
+    alike: bool = False,
 ) -> Decision:
     """Minimise a program, exactly unless told otherwise.
 
@@ -85,6 +87,8 @@ def decide(
     exact
         Widen the core until the optimum is proved; otherwise the first core with a solution is
         enough.
+    alike
+        Whether many jobs have the same choices, so that cores are run by counts (`run_choices`).
     """
     relaxation = run_relaxation(program, priced, watch)
     if relaxation.values is None or relaxation.duals is None:
@@ -104,25 +108,28 @@ def decide(
     if best.objective - bound <= gap:
         return best
     if guide is not None and np.count_nonzero(reduced <= delta) > program.num_columns / 2:
-        best = _guided(program, priced, watch, best, gap, guide)
+        best = _guided(program, priced, watch, best, gap, guide, alike)
         if best.objective - bound <= gap:
             return best
         if best.values is not None:
             delta = max(delta, best.objective - bound + gap)
     if not exact and best.values is not None:
         return best
-    return _widening_core(program, reduced, delta, watch, replace(best, nodes=nodes), gap, exact)
+    return _widening_core(
+        program, reduced, delta, watch, replace(best, nodes=nodes), gap, exact, alike
+    )
 
 
 def _widening_core(
     program: Program, reduced: Floats, delta: float, watch: Watch, best: Decision, gap: float,
-    exact: bool,
+    exact: bool, alike: bool,
 ) -> Decision:  # fmt: skip
     """Solve the core, and wider ones until what is left out is proved to be worse."""
     bound = best.bound
     while watch.limit is None:
         core = reduced <= delta
-        outcome = run_mixed_integer(program.columns(core), watch, gap=gap)
+        run = run_choices if alike else run_mixed_integer
+        outcome = run(program.columns(core), watch, gap=gap)
         if outcome.values is not None and outcome.objective < best.objective:
             values = program.widen(outcome.values, core)
             best = replace(best, values=values, objective=outcome.objective)
@@ -157,7 +164,7 @@ def _keep_ones(
 
 def _guided(
     program: Program, priced: NDArray[np.bool_], watch: Watch, best: Decision, gap: float,
-    guide: Floats,
+    guide: Floats, alike: bool,
 ) -> Decision:  # fmt: skip
     """Candidates for a program whose cost hardly tells one choice from another.
 
@@ -167,7 +174,7 @@ def _guided(
     """
     for weight in GUIDE_WEIGHTS:
         blended = replace(program, cost=program.cost + weight * guide)
-        found = decide(blended, priced, watch, gap=min(gap, GUIDED_GAP * weight))
+        found = decide(blended, priced, watch, gap=min(gap, GUIDED_GAP * weight), alike=alike)
         if found.values is None:
             break
         objective = float(program.cost @ found.values)
