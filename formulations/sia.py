@@ -185,9 +185,7 @@ def published_cost(utility: Floats, power: float, decimals: int) -> Floats:
     return (1.0 - np.round(1.0 - power * cost, decimals)) / power
 
 
-def build_sia_program(
-    job: Indices, cost: Floats, demand: Indices, capacity: Indices, *, counted: bool = False
-) -> Program:
+def build_sia_program(job: Indices, cost: Floats, demand: Indices, capacity: Indices) -> Program:
     """The program (1).
 
     Parameters
@@ -200,27 +198,12 @@ def build_sia_program(
         What it takes of everything, shape (configurations, types).
     capacity
         What there is, shape (types,).
-    counted
-        Count the jobs of every demand, by integer columns that the capacity rows are made of, and
-        let the configurations be continuous. A solver then cuts and branches where it matters: on
-        how many jobs take eight GPUs, not on which. The optimum is the same: with whole counts the
-        rest is a transportation problem, and each of its vertices is whole.
     """
     builder = ProgramBuilder()
-    columns = builder.add_columns(
-        "configuration", job.size, cost=cost, upper=1.0, integer=not counted
-    )
+    columns = builder.add_columns("configuration", job.size, cost=cost, upper=1.0)
     one_each = builder.add_rows("one_each", int(job[-1]) + 1, lower=1.0, upper=1.0)
     gpus = builder.add_rows("gpus", capacity.size, upper=capacity)
     builder.add_entries(one_each[job], columns, 1.0)
-    if counted:
-        code = encode_rows(demand)
-        _, first, kind = np.unique(code, return_index=True, return_inverse=True)
-        members, demand = columns, demand[first]
-        columns = builder.add_columns("count", first.size)
-        counts = builder.add_rows("counted", first.size, lower=0.0, upper=0.0)
-        builder.add_entries(counts[kind], members, 1.0)
-        builder.add_entries(counts, columns, -1.0)
     column, resource = np.nonzero(demand)
     builder.add_entries(gpus[resource], columns[column], demand[column, resource])
     return builder.build()

@@ -18,9 +18,8 @@ exchanges and the priced resources that it leaves.
 
    What fails (1) is dropped; the rest is solved, and that proves the optimum.
 3. *Counting.* Where many jobs have few demands to choose from, ties abound and branching on single
-   configurations does not end. How many jobs take each demand is then the whole problem: with these
-   counts given, who takes what is a transportation problem, whose vertices are whole. So only the
-   counts are integer, and the jobs follow by one linear program.
+   configurations does not end; how many jobs take each demand is then branched on
+   (`formulations/counted.py`).
 """
 
 import math
@@ -29,11 +28,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.program import Program
 from goodalloc.formulations.sia import build_sia_program, encode_rows
-from goodalloc.solvers.highs_program import GRACE, Outcome, Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.counted_program import run_choices
+from goodalloc.solvers.highs_program import Watch, run_relaxation
 from goodalloc.solvers.price_and_core import INTEGRAL, Decision
-from goodalloc.solvers.stop import Stop
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -51,8 +49,6 @@ SAMPLE = 20_000
 PER_JOB = 4
 #: Share of the gap that is kept as a margin for rounding in the reduced costs.
 MARGIN = 0.1
-#: Demands are counted where, on average, so many configurations share one.
-SHARED = 50
 
 
 class Exchanges:
@@ -184,33 +180,15 @@ def _improve(
     if not free.any() or (left < 0).any():  # nothing new fits
         return replace(best, bound=max(best.bound, best.objective - gap)) if proves else best
     renumbered = np.unique(job[free], return_inverse=True)[1]
-    counted = renumbered.size >= SHARED * np.unique(encode_rows(demand[free])).size
-    program = build_sia_program(renumbered, cost[free], demand[free], left, counted=counted)
-    outcome = run_mixed_integer(program, watch, gap=gap)
-    if counted and outcome.values is not None:
-        outcome = _with_counts(program, outcome, outcome.values)
+    program = build_sia_program(renumbered, cost[free], demand[free], left)
+    outcome = run_choices(program, watch, gap=gap)
     fixed, nodes = float(cost[settled].sum()), best.nodes + outcome.nodes
     bound = best.bound
     found = replace(best, nodes=nodes, core=program.num_columns)
     if outcome.values is not None and outcome.objective + fixed < best.objective:
         values = settled.astype(float)
-        values[free] = np.rint(outcome.values[: renumbered.size])
+        values[free] = np.rint(outcome.values)
         found = replace(found, values=values, objective=float(cost @ values))
     if proves:
         bound = max(bound, min(outcome.bound + fixed, best.objective - gap))
     return replace(found, bound=bound)
-
-
-def _with_counts(program: Program, outcome: Outcome, values: Floats) -> Outcome:
-    """The outcome with the best whole configurations for its counts: a vertex with these fixed.
-
-    It takes milliseconds, so that no time limit is worth losing what was found.
-    """
-    lower, upper = (
-        np.where(program.integer, np.rint(values), bounds)
-        for bounds in (program.lower, program.upper)
-    )
-    fixed = replace(program, lower=lower, upper=upper)
-    everything = np.ones(program.num_columns, dtype=bool)
-    vertex = run_relaxation(fixed, everything, Watch(Stop(seconds=GRACE)))
-    return replace(outcome, values=vertex.values, objective=vertex.objective)

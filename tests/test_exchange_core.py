@@ -9,8 +9,9 @@ import pytest
 
 from goodalloc.data.typed_rounds import generate_typed, sia_cluster
 from goodalloc.experiments.bench_sia import draw_knapsack, main
+from goodalloc.formulations.counted import count_columns
 from goodalloc.formulations.sia import build_sia_program, encode_rows, enumerate_configurations
-from goodalloc.solvers import exchange_core
+from goodalloc.solvers import counted_program, exchange_core
 from goodalloc.solvers.exchange_core import Exchanges, decide_configurations
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
 from goodalloc.solvers.sia import decide_published
@@ -49,7 +50,7 @@ def test_it_is_the_best_of_all_combinations(
     first: int, counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """800 tiny programs, half of them with hardly anything but ties, by counts and without."""
-    monkeypatch.setattr(exchange_core, "SHARED", 0 if counted else 10**9)
+    monkeypatch.setattr(counted_program, "SHARED", 0 if counted else 10**9)
     for seed in range(first, first + 100):
         generator = np.random.default_rng(seed)
         program = draw(generator, int(generator.integers(1, 6)), 5, digits=1 if seed % 2 else 6)
@@ -70,7 +71,7 @@ def test_it_is_as_good_as_the_whole_program(
     seed: int, counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """60 jobs of up to 30 configurations: HiGHS on everything finds nothing better."""
-    monkeypatch.setattr(exchange_core, "SHARED", 0 if counted else 10**9)
+    monkeypatch.setattr(counted_program, "SHARED", 0 if counted else 10**9)
     program = draw(np.random.default_rng(seed), 60, 30, digits=2 if seed % 2 else 6)
     found = decide_configurations(*program, Watch(Stop()), gap=1e-6)
     whole = run_mixed_integer(build_sia_program(*program), Watch(Stop()), gap=1e-6)
@@ -100,7 +101,8 @@ def test_of_a_jobs_equal_changes_the_dearer_go() -> None:
 def test_counting_changes_nothing(seed: int) -> None:
     """With counted demands, the only whole columns, the relaxation and the optimum are the same."""
     program = draw(np.random.default_rng(seed), 6, 8, digits=3)
-    plain, counted = build_sia_program(*program), build_sia_program(*program, counted=True)
+    plain = build_sia_program(*program)
+    counted = count_columns(plain)
     assert not counted.integer[: plain.num_columns].any()
     values = []
     for built in (plain, counted):
