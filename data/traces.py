@@ -4,7 +4,8 @@ Read from the artifact's folders ``traces/APPLICATION``; nothing of it is shippe
 for several types of GPU, of which the T4 are those of Pollux. Interpolated as the published
 simulators do it:
 
-- measured placements (sequences of GPUs a node, up to rotation): linear in the atomic batch size;
+- measured placements (sequences of GPUs a node, up to rotation): linear in the atomic batch size,
+  as far as it was measured there;
 - others: linear over (nodes, GPUs, atomic batch size) in a Delaunay triangulation of the measured
   placements, averaged by these three, and the scalability measurements; nodes beyond the most
   measured count as that many;
@@ -136,11 +137,9 @@ class MeasuredApplication:
 
     def _interpolate(self, spread: Spread, atomic: int) -> StepTimes:
         line = self._lines.get(min(spread[i:] + spread[:i] for i in range(len(spread))))
-        if line is not None:
-            if line[0, 0] <= atomic <= line[-1, 0]:
-                step, sync = (float(np.interp(atomic, line[:, 0], line[:, c])) for c in (1, 2))
-                return StepTimes(step, sync)
-            raise self._unmeasured(spread, f"{atomic} examples a GPU", line[:, 0])
+        if line is not None and line[0, 0] <= atomic <= line[-1, 0]:
+            step, sync = (float(np.interp(atomic, line[:, 0], line[:, c])) for c in (1, 2))
+            return StepTimes(step, sync)
         nodes = min(len(spread), int(self._points.num_nodes.max()))
         step, sync = self._triangulation()([nodes, sum(spread), atomic])[0]
         if not np.isfinite(step):
