@@ -8,6 +8,7 @@ from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
+from goodalloc.experiments.mixed_cluster import MIXED_CLUSTER
 from goodalloc.experiments.openb import OPENB
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
@@ -60,6 +61,7 @@ STUDIES: Mapping[str, Reproduction] = {
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
+    "mixed": MIXED_CLUSTER,
     "restrictions": RESTRICTIONS,
     "openb": OPENB,
 }
