@@ -63,10 +63,13 @@ def sia_workload(plan: Plan, number: int) -> tuple[Submission, ...]:
     return jobs[::2] if plan.quick else jobs
 
 
+def sia_setting() -> Setting:
+    """The cluster and the rules of Sia's simulator."""
+    return Setting(sia_cluster(), free_moves=True)
+
+
 def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
-    setting = Setting(sia_cluster(), free_moves=True)
-    workload = sia_workload(plan, number)
-    return plan.replay(policy, workload, setting=setting, seconds=SECONDS)
+    return plan.replay(policy, sia_workload(plan, number), setting=sia_setting(), seconds=SECONDS)
 
 
 def _tasks(plan: Plan) -> list[ReplayTask]:

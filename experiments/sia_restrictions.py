@@ -1,32 +1,48 @@
 """What Sia's restrictions cost a round: shapes, rounded coefficients, placement after the decision.
 
 Sia (SOSP'23) decides types and numbers of GPUs exactly, but only among a few shapes, with
-coefficients rounded to two decimals, and finds nodes afterwards. Here each is lifted in turn, on
-rounds drawn on its cluster of three types, scaled: coefficients as they are; then every number of
-GPUs; at last nodes inside the program (`highs`), whose proven bound all are measured by.
+coefficients rounded to two decimals, and finds nodes afterwards. Here each is lifted in turn:
+coefficients as they are; then every number of GPUs; at last nodes inside the program (`highs`),
+whose proven bound all are measured by. The rounds are drawn on its cluster of three types, scaled,
+or come up in replays of its policy there (`experiments/sia_replay.py`).
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from goodalloc.data.json_file import dump, write_atomically
+from goodalloc.data.traces_digest import traces_digest
 from goodalloc.data.typed_rounds import generate_typed, sia_cluster
+from goodalloc.experiments.plots import COLOURS
 from goodalloc.experiments.range_plot import plot_ranges
+from goodalloc.experiments.replay import DESCRIPTION, check_description
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.replay_task import applications_of
+from goodalloc.experiments.replayed_rounds import replayed_rounds
+from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.sia_replay import sia_setting, sia_workload
+from goodalloc.experiments.version import library_version
 from goodalloc.models.objective import mode_utilities
+from goodalloc.solvers.sia_policy import sia
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from matplotlib.figure import Figure
 
     from goodalloc.data.typed_rounds import TypedState
+    from goodalloc.data.workload import Submission
+    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.models.instance import Instance
 
 #: Jobs, and how many times Sia's cluster of 64 GPUs.
 SIZES = ((40, 1), (160, 8), (500, 16), (1000, 32))
@@ -44,8 +60,15 @@ ROADS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def round_row(jobs: int, scale: int, state: TypedState, seed: int) -> dict[str, Any]:
-    """Fitness of every road on one round, and the proven bound.
+#: Of a replay one round in so many is measured, of those with at least so many jobs.
+EVERY, LEAST_JOBS = 5, 5
+
+#: The file of a replay's rows.
+ROUNDS = "losses.json"
+
+
+def drawn_row(jobs: int, scale: int, state: TypedState, seed: int) -> dict[str, Any]:
+    """As `round_row`, of a drawn round.
 
     Parameters
     ----------
@@ -53,23 +76,94 @@ def round_row(jobs: int, scale: int, state: TypedState, seed: int) -> dict[str, 
         Jobs, times Sia's cluster, and the arguments of `generate_typed`.
     """
     instance = generate_typed(seed, jobs, cluster=sia_cluster(scale), state=state)
+    return round_row(instance, state, seed)
+
+
+def round_row(instance: Instance, state: str, seed: int) -> dict[str, Any]:
+    """Fitness of every road on one round, and the proven bound.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    state, seed
+        What is said of it.
+    """
     mode_utilities(instance)
     placed = solve(instance, "highs", stop=Stop(seconds=SECONDS, gap=GAP))
     roads = {name: solve(instance, "sia", **options) for name, options in ROADS.items()}
     return {
-        "jobs": jobs, "gpus": instance.cluster.num_gpus, "state": state, "seed": seed,
+        "jobs": instance.num_jobs, "gpus": instance.cluster.num_gpus, "state": state, "seed": seed,
         **{name: rounded(result.fitness, 8) for name, result in roads.items()},
         "placed": rounded(placed.fitness, 8), "bound": rounded(placed.bound, 8),
         "status": str(placed.status), "placed_seconds": rounded(placed.solve_seconds, 4),
     }  # fmt: skip
 
 
-def _rows(_: Plan) -> Rows:
+@dataclass(frozen=True)
+class ReplayedLosses:
+    """A replay of Sia whose rounds are measured; done at once or not at all.
+
+    Parameters
+    ----------
+    folder
+        Where the rows go.
+    workload
+        Which jobs are submitted when.
+    traces
+        Folder of the measurements that are the truth, None for the shipped profiles.
+    number
+        Of the workload.
+    """
+
+    folder: Path
+    workload: tuple[Submission, ...]
+    traces: str | None
+    number: int
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the rows depend on."""
+        return {
+            "format": "goodalloc-sia-losses", "version": 1, "library": library_version(),
+            "traces": traces_digest(self.traces), "every": EVERY, "least_jobs": LEAST_JOBS,
+            "workload": [[job.name, job.time, job.application] for job in self.workload],
+        }  # fmt: skip
+
+    def run(self, report: Report = lambda _: None) -> None:
+        """Replay and measure, unless that is done."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        check_description(self.folder / DESCRIPTION, self.description())
+        if (self.folder / ROUNDS).exists():
+            return
+        rows: Rows = []
+        for done, instance in replayed_rounds(
+            self.workload, applications_of(self.traces), sia(Stop()), sia_setting(),
+            every=EVERY, least_jobs=LEAST_JOBS,
+        ):  # fmt: skip
+            rows.append(round_row(instance, "replayed", self.number))
+            report(done)
+        write_atomically(self.folder / ROUNDS, dump(rows) + "\n")
+
+
+def _tasks(plan: Plan) -> list[ReplayedLosses]:
+    """A replay for every workload."""
+    tasks = []
+    for number in plan.workloads:
+        task = ReplayedLosses(plan.folder, sia_workload(plan, number), plan.traces, number)
+        name = f"losses-{digest(task.description())}"
+        tasks.append(replace(task, folder=plan.folder / "replays" / name))
+    return tasks
+
+
+def _rows(plan: Plan) -> Rows:
     """A row for every round."""
-    return [
-        round_row(jobs, scale, state, seed)
+    drawn = [
+        drawn_row(jobs, scale, state, seed)
         for jobs, scale in SIZES for state in STATES for seed in SEEDS
     ]  # fmt: skip
+    for task in _tasks(plan):
+        drawn += json.loads((task.folder / ROUNDS).read_text(encoding="utf-8"))
+    return drawn
 
 
 def loss(row: Mapping[str, Any], road: str) -> float:
@@ -78,12 +172,12 @@ def loss(row: Mapping[str, Any], road: str) -> float:
 
 
 def summarise_rounds(rows: Rows) -> Rows:
-    """A row for every size: mean and worst losses against the proven bound."""
+    """A row for every size, and for the replays: mean and worst losses against the bound."""
     shown = []
-    for jobs, gpus in dict.fromkeys((row["jobs"], row["gpus"]) for row in rows):
-        group = [row for row in rows if (row["jobs"], row["gpus"]) == (jobs, gpus)]
+    for size in dict.fromkeys(map(_size, rows)):
+        group = [row for row in rows if _size(row) == size]
         shown.append({
-            "jobs": jobs, "gpus": gpus,
+            "jobs": size[0], "gpus": size[1],
             **{
                 f"{road}_below_%": rounded(float(np.mean([loss(row, road) for row in group])), 3)
                 for road in (*ROADS, "placed")
@@ -96,6 +190,11 @@ def summarise_rounds(rows: Rows) -> Rows:
     return shown
 
 
+def _size(row: Mapping[str, Any]) -> tuple[object, int]:
+    """Jobs and GPUs; rounds of replays are of one size."""
+    return "replayed" if row["state"] == "replayed" else row["jobs"], row["gpus"]
+
+
 #: Lines of the picture: column, label.
 LINES = {
     "published": "Sia as published",
@@ -106,26 +205,41 @@ LINES = {
 
 
 def plot_restrictions(rows: Rows) -> Figure:
-    """Losses against the GPUs: means, with whiskers from the least to the greatest."""
+    """Losses against the GPUs, with whiskers from the least to the greatest; those of replays."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-    ax = figure.subplots()
-    gpus = list(dict.fromkeys(row["gpus"] for row in rows))
+    figure = Figure(figsize=(10.0, 4.4), layout="constrained")
+    ax, replayed = figure.subplots(1, 2)
+    drawn = [row for row in rows if row["state"] != "replayed"]
+    gpus = list(dict.fromkeys(row["gpus"] for row in drawn))
     losses = {
-        label: {size: [loss(row, road) for row in rows if row["gpus"] == size] for size in gpus}
+        label: {size: [loss(row, road) for row in drawn if row["gpus"] == size] for size in gpus}
         for road, label in LINES.items()
     }
     plot_ranges(ax, losses)
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("GPUs of three types")
     ax.set_ylabel("fitness below the proven bound (%)")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    ax.set_title("drawn rounds", fontsize="medium")
+    rounds = [row for row in rows if row["state"] == "replayed"]
+    for index, road in enumerate(LINES):
+        values = np.sort([loss(row, road) for row in rounds])
+        share = 100.0 * np.arange(1, values.size + 1) / max(values.size, 1)
+        replayed.plot(values, share, color=COLOURS[index], drawstyle="steps-post")
+    replayed.set_xscale("symlog", linthresh=0.01)
+    replayed.set_xlim(left=-0.001)
+    replayed.xaxis.set_major_formatter("{x:g}")
+    replayed.set_xlabel("fitness below the proven bound (%)")
+    replayed.set_ylabel("rounds with at most that loss (%)")
+    replayed.set_title("rounds of replays", fontsize="medium")
+    replayed.grid(color="0.9")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4,
+                  frameon=False)  # fmt: skip
     return figure
 
 
 RESTRICTIONS = Reproduction(
     "What Sia's shapes, rounding and later placement cost a round",
-    lambda _: (), _rows, lambda _, rows: plot_restrictions(rows), shown=summarise_rounds,
-    ignores=("workloads", "pollux", "seeds", "artifact", "quick"),
+    _tasks, _rows, lambda _, rows: plot_restrictions(rows), shown=summarise_rounds,
+    ignores=("pollux", "seeds", "gaps"),
 )  # fmt: skip

@@ -4,16 +4,16 @@ from pathlib import Path
 
 from goodalloc.experiments.sia_restrictions import (
     ROADS,
+    drawn_row,
     loss,
     plot_restrictions,
-    round_row,
     summarise_rounds,
 )
 
 
 def test_every_road_lies_below_the_bound_and_the_placed_one_meets_it(tmp_path: Path) -> None:
     """A small round in both states: losses are not negative, the exact road's is within its gap."""
-    rows = [round_row(20, 1, state, 1) for state in ("cold", "running")]
+    rows = [drawn_row(20, 1, state, 1) for state in ("cold", "running")]
     for row in rows:
         assert row["status"] == "optimal"
         assert 0.0 <= loss(row, "placed") <= 0.01
