@@ -43,9 +43,12 @@ def build_problem(instance: Instance, order: NDArray[np.int64]) -> Problem:
         )
     dtype = np.int8 if most_gpus <= 60 else np.int16
     speedups = speedup_table(instance)
-    jobs, width = _round_up(order.size), _round_up(speedups.shape[-1])
-    pad = jobs - order.size
-    more = ((0, _round_up(len(speedups)) - len(speedups)), (0, 0), (0, width - speedups.shape[-1]))
+    jobs, pad = _round_up(order.size), _round_up(order.size) - order.size
+    padded = _round_up if instance.plain else _next_power
+    more = (
+        (0, padded(len(speedups)) - len(speedups)), (0, 0),
+        (0, padded(speedups.shape[-1]) - speedups.shape[-1]),
+    )  # fmt: skip
     randomness = np.random.default_rng(0)  # equal matrices must hash equally in every run
     pinned, real = (np.pad(flags[order], (0, pad)) for flags in (instance.pinned, order >= 0))
     arrays: dict[str, Any] = dict(
@@ -88,6 +91,11 @@ def _round_up(count: int) -> int:
     """The next number with at most four leading binary digits: few shapes, few compilations."""
     step = 1 << max(count.bit_length() - 4, 3)
     return -(-count // step) * step
+
+
+def _next_power(count: int) -> int:
+    """The next power of two: where jobs have modes, how many there are changes every round."""
+    return 1 << max((count - 1).bit_length(), 5)
 
 
 def initial_members(
