@@ -39,6 +39,7 @@ from goodalloc.models.rules import OSDI21
 from goodalloc.solvers.check_decision import check_decision
 from goodalloc.solvers.decided_modes import decided_modes, with_shares
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.pollux import PolluxGenetic
 
 CIFAR10 = profiled_applications()["cifar10"]
 JOBS = tuple(
@@ -100,6 +101,18 @@ def test_no_job_is_on_two_types_and_no_core_is_given_twice(
         assert (gpus <= 4).all()
         assert (used <= (cores or 0.0)).all()
     assert ran
+
+
+def test_the_genetic_algorithm_carries_modes_from_round_to_round() -> None:
+    """With a small budget: jobs run on both types of GPU, with other cores than a GPU's share."""
+    policy = PolluxGenetic(population=20, generations=10)
+    simulator = Simulator(JOBS, profiled_applications(), policy, Setting(cluster(16.0)))
+    modes = set()
+    while not simulator.finished:
+        simulator.step()
+        modes |= {job.mode for job in simulator.active if job.placement}
+    assert {mode.split("-")[0] for mode in modes} == {"t4", "a100"}
+    assert modes - {"t4-4", "a100-4"}
 
 
 def test_a_job_is_faster_on_the_faster_type() -> None:
