@@ -114,8 +114,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         help="table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or "
-        "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, "
-        "restrictions, openb",
+        "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, sia, "
+        "restrictions, mixed, openb",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",
@@ -132,8 +132,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--artifact", metavar="FOLDER",
-        help="folder simulator of the Pollux artifact, for openb that of its lists "
-        "(default: shipped profiles, drawn workloads)",
+        help="folder simulator of the Pollux artifact, for sia and restrictions that of Sia's, for "
+        "openb that of its lists (default: shipped profiles, drawn workloads)",
     )  # fmt: skip
     parser.add_argument(
         "--gaps", action=argparse.BooleanOptionalAction, default=False,

@@ -1,7 +1,7 @@
 """Policies on a cluster of two types of GPU whose nodes also run short of cores.
 
 Every job needs some number of cores beside each GPU to keep the fastest type busy, drawn from 1 to
-12 (`experiments/job_modes.py`); a GPU's share is 6. Pollux decides on types, nodes, GPUs and cores,
+12 (`experiments/job_modes.py`); a GPU's share is 3. Pollux decides on types, nodes, GPUs and cores,
 exactly or by its genetic algorithm, and with every GPU's share of the cores alone; so does Sia, by
 its own objective. Synergy-TUNE takes GPUs and batch sizes as its users ask and divides the cores.
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay_task import ReplayTask
     from goodalloc.experiments.reproduction import Plan, Rows
 
-#: 64 GPUs and 384 cores.
+#: 32 GPUs, and as many cores for each as Synergy's servers have.
 MIXED = Cluster((
-    NodeGroup("t4", 8, 4, "t4", resources({"cpu": 24.0})),
-    NodeGroup("a100", 4, 8, "a100", resources({"cpu": 48.0})),
+    NodeGroup("t4", 4, 4, "t4", resources({"cpu": 12.0})),
+    NodeGroup("a100", 2, 8, "a100", resources({"cpu": 24.0})),
 ))  # fmt: skip
 
 POLICIES = {

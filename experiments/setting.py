@@ -49,7 +49,7 @@ class Setting:
     free_moves
         Whether a job that moves to other nodes of the same type, with as many GPUs on each, goes on
         without a restart (as in Sia's simulator).
-    seed
+    input_seed
         Seed of what the input of the jobs costs, where nodes have cores.
 
     Raises
@@ -65,14 +65,14 @@ class Setting:
     outages: tuple[Outage, ...] = ()
     knowledge: Knowledge = "explored"
     free_moves: bool = False
-    seed: int = 0
+    input_seed: int = 0
 
     def __post_init__(self) -> None:
         for name in self.cluster.resource_names:
             if name != "cpu":
                 raise ValueError(f"Setting: nodes have '{name}'; expected no resource but 'cpu'.")
         require_flag("Setting: free_moves", self.free_moves)
-        require_count("Setting: seed", self.seed, minimum=0)
+        require_count("Setting: input_seed", self.input_seed, minimum=0)
         require_count("Setting: interval", self.interval, minimum=1)
         require_number("Setting: restart_delay", self.restart_delay, minimum=0.0)
         require_number("Setting: interference", self.interference, minimum=0.0)

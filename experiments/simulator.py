@@ -143,7 +143,7 @@ class Simulator:
             raise ValueError(f"{item} is submitted twice; expected unique names.")
         equipment, pipeline = self._equipment, None
         if equipment.counts_cores:
-            random = np.random.default_rng([self.setting.seed, 2, len(self.jobs)])
+            random = np.random.default_rng([self.setting.input_seed, 2, len(self.jobs)])
             pipeline = draw_pipeline(application, equipment.gpu_types, random)
         job = SimulatedJob(submission, application, self.policy.batch_sizes, equipment, pipeline)
         self.jobs.append(job)

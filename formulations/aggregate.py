@@ -116,6 +116,8 @@ def _add_interference(builder: ProgramBuilder, instance: Instance, choices: Choi
         of_kind = (node_code == kind) | (kind == ANY_TYPE)
         here = several[(instance.mode_type[choices.mode[several]] == kind) | (kind == ANY_TYPE)]
         stays = kept[of_kind[kept_node]]
-        row = builder.add_rows(f"touched_{kind}", 1, upper=float(of_kind.sum()))
+        row = builder.add_rows(
+            "touched" if kind == ANY_TYPE else f"touched_{kind}", 1, upper=float(of_kind.sum())
+        )
         builder.add_entries(row, here, least[here].astype(float))
         builder.add_entries(row, stays, 1.0)
