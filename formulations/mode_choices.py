@@ -52,6 +52,19 @@ def most_replicas(capacity: Floats, demand: Floats) -> Indices:
     return np.asarray(np.floor(room.min(axis=1)), dtype=np.int64)
 
 
+def within_share(instance: Instance) -> Flags:
+    """Whether a mode takes no more than a GPU's share of any node it may run on, shape (modes,)."""
+    cluster = instance.cluster
+    has = np.maximum(cluster.node_gpus, 1)[:, None]
+    shares = np.where(cluster.node_gpus[:, None] > 0, cluster.node_resources / has, np.inf)
+    least = np.array([
+        np.min(shares, axis=0, where=fits[:, None], initial=np.inf) for fits in instance.mode_nodes
+    ])  # fmt: skip
+    least = least.reshape(instance.mode_resources.shape)
+    within: Flags = np.all(instance.mode_resources <= least * (1 + RESOURCE_TOLERANCE), axis=1)
+    return within
+
+
 def least_nodes(instance: Instance, choices: Choices) -> Indices:
     """On how many nodes every choice is at least, shape (choices,): 0 where nothing is held.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.mode_choices import within_share
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
 
@@ -58,7 +59,7 @@ def synergy_modes(instance: Instance) -> SynergyModes:
     utility = table[rows, (nodes > 1).astype(np.int64), gpus[instance.mode_job]]
     price = _price(instance)
     possible = nodes > 0
-    within = possible & _within_share(instance)
+    within = possible & within_share(instance)
     gpus[~np.logical_or.reduceat(possible, instance.first_mode)] = 0
     return SynergyModes(
         gpus, utility,
@@ -108,21 +109,6 @@ def replicas_within(gpus: Indices, amounts: Floats, taken: Floats) -> Indices:
     room = np.floor((amounts[:, wanted] / taken[wanted]).min(axis=1) * (1 + ROUNDING))
     fitting: Indices = np.clip(room, 0, gpus).astype(np.int64)
     return fitting
-
-
-def _within_share(instance: Instance) -> NDArray[np.bool_]:
-    """Whether a mode takes no more than a GPU's share of any node it may run on, shape (modes,)."""
-    cluster = instance.cluster
-    shares = cluster.node_resources / cluster.node_gpus[:, None]
-    types = np.array(cluster.node_types)
-    least = {
-        kind: shares[(types == kind) | (kind == "")].min(axis=0)
-        for kind in {mode.gpu_type for mode in instance.modes}
-    }
-    share = np.array([least[mode.gpu_type] for mode in instance.modes])
-    share = share.reshape(instance.mode_resources.shape)
-    within: NDArray[np.bool_] = np.all(instance.mode_resources <= share * (1 + ROUNDING), axis=1)
-    return within
 
 
 def _price(instance: Instance) -> Floats:

@@ -7,6 +7,7 @@ import numpy as np
 
 from goodalloc.formulations.choices import Kind
 from goodalloc.formulations.knapsack import knapsack_bound
+from goodalloc.formulations.mode_choices import within_share
 from goodalloc.formulations.power_cost import (
     LARGEST_TERM,
     cost_gap,
@@ -56,7 +57,9 @@ def solve_sia(
     """Decide a round as Sia (SOSP'23) does: its program exactly, then its placement.
 
     The objective is that of the instance's rules (``Rules`` preset ``sia`` for Sia's); at infinite
-    powers as for p = -1 or 1. What fits nowhere after the decision stays idle.
+    powers as for p = -1 or 1. Sia knows GPUs only: in its shapes a replica gets no more than its
+    GPU's share of cores and other resources, so that these never keep it from a node. What fits
+    nowhere after the decision stays idle.
 
     Parameters
     ----------
@@ -66,7 +69,8 @@ def solve_sia(
     stop
         Limits; when time runs out what runs goes on.
     shapes
-        ``"sia"``: powers of two on one node and whole nodes; ``"any"``: every number of GPUs.
+        ``"sia"``: powers of two on one node and whole nodes; ``"any"``: every number of GPUs, with
+        whatever cores and other resources.
     decimals
         Digits to which the powers in the objective are rounded, no larger than 3000: the artifact
         has 2. None leaves them as they are; with shapes ``"any"`` the program then proves a bound
@@ -83,6 +87,9 @@ def solve_sia(
     stop = stop or Stop()
     watch = Watch(stop)
     found = enumerate_configurations(instance, whole_nodes=shapes == "sia")
+    if shapes == "sia":
+        placed = (found.kind == Kind.ONE_NODE) | (found.kind == Kind.SEVERAL_NODES)
+        found = found.where(~placed | within_share(instance)[found.mode])
     build_seconds = watch.seconds
     if decimals is None:
         decision, _, bound = decide_unrounded(instance, found, watch)

@@ -295,3 +295,23 @@ def test_options_that_make_no_sense_are_refused() -> None:
         solve(instance, "sia", shapes="square")
     with pytest.raises(ValueError, match="decimals is -1; expected an integer of at least 0"):
         solve(instance, "sia", decimals=-1)
+
+
+def test_in_its_own_shapes_no_replica_takes_more_than_its_gpus_share() -> None:
+    """Cores then never keep a job from a node; with any shapes jobs may take what they want."""
+    plain = generate_typed(1, 30, cluster=sia_cluster())
+    instance = equip(plain, 1, cores=24.0)
+    share = {"t4": 6.0, "a100": 3.0, "rtx2080ti": 3.0}
+    most = {}
+    for shapes in ("sia", "any"):
+        allocation = solve(instance, "sia", shapes=shapes).allocation
+        assert allocation is not None
+        modes = [
+            job.modes[index] for job, index in zip(instance.jobs, allocation.mode, strict=True)
+        ]
+        runs = allocation.job_replicas > 0
+        most[shapes] = max(
+            dict(mode.resources)["cpu"] / share[mode.gpu_type]
+            for mode, there in zip(modes, runs, strict=True) if there
+        )  # fmt: skip
+    assert most["sia"] <= 1 < most["any"]
