@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from goodalloc.data.equipped_rounds import equip
+from goodalloc.data.typed_rounds import generate_typed, sia_cluster
 from goodalloc.formulations.choices import Kind
 from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.formulations.sia import (
