@@ -4,7 +4,15 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from goodalloc.experiments.cli_replay_arguments import add_reproduce, add_simulate
-from goodalloc.experiments.cli_types import any_number, group, names, number, seeds, split, whole
+from goodalloc.experiments.cli_types import (
+    add_groups,
+    any_number,
+    names,
+    number,
+    seeds,
+    split,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,15 +127,7 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--load", type=number(0.0), help="GPUs asked for over GPUs (default: 1)")
     parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
     parser.add_argument("--gpus-per-node", type=whole(1), help="(default: 4)")
-    parser.add_argument(
-        "--group", type=group, action="append", metavar="NAME:NODES:GPUS[:TYPE]",
-        help="a group of nodes, in place of the two; may be given again; with types of GPU (t4, "
-        "a100, rtx2080ti) every job may run on any of them",
-    )  # fmt: skip
-    parser.add_argument(
-        "--cores", type=number(0.0), metavar="C",
-        help="cores of every node: jobs then choose how many of them each replica has",
-    )  # fmt: skip
+    add_groups(parser)
     parser.add_argument(
         "--memory", type=number(0.0), metavar="GB", help="with --cores: memory of every node, too"
     )

@@ -3,8 +3,8 @@
 import argparse
 
 from goodalloc.experiments.cli_types import (
+    add_groups,
     any_number,
-    group,
     names,
     number,
     outages,
@@ -77,15 +77,7 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
     """The cluster and its conditions."""
     parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
     parser.add_argument("--gpus-per-node", type=whole(1), default=4, help="(default: 4)")
-    parser.add_argument(
-        "--group", type=group, action="append", metavar="NAME:NODES:GPUS[:TYPE]",
-        help="a group of nodes, in place of the two; may be given again; types: t4, a100, "
-        "rtx2080ti",
-    )  # fmt: skip
-    parser.add_argument(
-        "--cores", type=number(0.0), metavar="C",
-        help="cores of every node, of which jobs need some beside each GPU (default: no matter)",
-    )  # fmt: skip
+    add_groups(parser)
     parser.add_argument(
         "--free-moves", action="store_true",
         help="no restart where a job only changes nodes, as in Sia's simulator",

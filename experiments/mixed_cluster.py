@@ -87,11 +87,13 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     ax = new_axes(7.0, 3.6)
     for index, policy in enumerate(POLICIES):
         values = [row["average_jct_hours"] for row in rows if row["policy"] == policy]
-        ax.barh(index, float(np.mean(values)), color=COLOURS[index], height=0.6)
+        bar = ax.barh(index, float(np.mean(values)), color=COLOURS[index], height=0.6)
+        ax.bar_label(bar, fmt="%.2f", padding=12)
         ax.plot(values, [index] * len(values), "o", color="black", markersize=4)
     ax.set_yticks(range(len(POLICIES)), list(POLICIES.values()))
     ax.invert_yaxis()
-    ax.set_xlabel("average job completion time (h)")
+    ax.margins(x=0.1)
+    ax.set_xlabel("average job completion time (h); dots: every workload")
     return figure_of(ax)
 
 
