@@ -32,6 +32,9 @@ MIXED = Cluster((
     NodeGroup("a100", 2, 8, "a100", resources({"cpu": 24.0})),
 ))  # fmt: skip
 
+#: Half the published GPUs, and half the jobs.
+LOAD = 0.5
+
 POLICIES = {
     "pollux": "Pollux, exactly", "pollux-genetic": "Pollux, genetic algorithm",
     "pollux-proportional": "Pollux, shares of the cores", "sia": "Sia",
@@ -49,7 +52,7 @@ QUANTITIES = (
 
 
 def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
-    workload = draw_workload(number, load=0.5 if plan.quick else 1.0)
+    workload = draw_workload(number, load=LOAD / 2 if plan.quick else LOAD)
     return plan.replay(policy, workload, setting=Setting(MIXED), seconds=SECONDS)
 
 

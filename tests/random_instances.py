@@ -11,7 +11,7 @@ from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, JobModel, SpeedupTable
-from goodalloc.models.mode import Mode, resources
+from goodalloc.models.mode import Mode, Resources, resources
 from goodalloc.models.objective import mode_utilities, utility_table
 from goodalloc.models.rules import Rules
 from goodalloc.models.throughput import ThroughputParameters
@@ -131,6 +131,28 @@ def random_pod_instance(seed: int) -> Instance:
         if count_matrices(instance) <= MOST_MATRICES:
             mode_utilities(instance, "numpy")
             return instance
+
+
+def renamed(instance: Instance, types: dict[str, str], names: dict[str, str]) -> Instance:
+    """The same round with other names for types of GPU and resources."""
+
+    def named(amounts: Resources) -> Resources:
+        return resources({names[name]: amount for name, amount in amounts})
+
+    groups = tuple(
+        replace(g, gpu_type=types[g.gpu_type], resources=named(g.resources))
+        for g in instance.cluster.groups
+    )
+    jobs = tuple(
+        job.replace(
+            modes=tuple(
+                replace(m, gpu_type=types[m.gpu_type], resources=named(m.resources))
+                for m in job.modes
+            )
+        )
+        for job in instance.jobs
+    )
+    return Instance(Cluster(groups), jobs, instance.rules)
 
 
 def _with_bare_nodes(generator: np.random.Generator, cluster: Cluster) -> Cluster:

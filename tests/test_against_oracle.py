@@ -16,7 +16,7 @@ from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_for
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
-from tests.random_instances import random_instance, random_mode_instance
+from tests.random_instances import random_instance, random_mode_instance, renamed
 
 EXACT = ("highs", "pyomo")
 EXACT_WITH_MODES = ("highs", "pyomo")
@@ -144,6 +144,17 @@ def test_the_order_of_jobs_and_nodes_does_not_matter(name: str) -> None:
         instance = random_instance(seed)
         one, other = solver(instance), solver(reordered(instance))
         assert one.bound == pytest.approx(other.bound, rel=2 * AGREE)
+
+
+def test_names_and_order_do_not_matter_where_jobs_have_modes() -> None:
+    """Types of GPU and resources called otherwise, jobs and nodes in the opposite order."""
+    for seed in range(7_000, 7_040):
+        instance = random_mode_instance(seed)
+        types = {name: name and name[::-1] for name in ("", *instance.cluster.gpu_types)}
+        names = dict(zip(instance.cluster.resource_names, ("z", "y", "x"), strict=False))
+        other = renamed(reordered(instance), types, names)
+        one, two = solve(instance, "highs"), solve(other, "highs")
+        assert one.bound == pytest.approx(two.bound, rel=2 * AGREE), instance.name
 
 
 @pytest.mark.parametrize("name", EXACT)

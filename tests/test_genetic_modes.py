@@ -1,6 +1,5 @@
 """Pollux's genetic algorithm where jobs have modes: types of GPU, cores, memory."""
 
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -30,6 +29,7 @@ from goodalloc.solvers.genetic_problem import (
 )
 from goodalloc.solvers.result import Limit
 from goodalloc.solvers.stop import Stop
+from tests.random_instances import renamed
 
 jitted_repair = jax.jit(grow_and_repair)
 jitted_recombine = jax.jit(recombine, static_argnums=7)
@@ -204,28 +204,6 @@ def test_equal_seeds_give_equal_populations(instance: Instance, evolution: Evolu
     assert again.modes.tobytes() == evolution.modes.tobytes()
     other = evolve(instance, seed=4, generations=20)
     assert other.population.tobytes() != evolution.population.tobytes()
-
-
-def renamed(instance: Instance, types: dict[str, str], names: dict[str, str]) -> Instance:
-    """The same round with other names for types of GPU and resources."""
-
-    def named(amounts: Any) -> Any:
-        return resources({names[name]: amount for name, amount in amounts})
-
-    groups = tuple(
-        replace(g, gpu_type=types[g.gpu_type], resources=named(g.resources))
-        for g in instance.cluster.groups
-    )
-    jobs = tuple(
-        job.replace(
-            modes=tuple(
-                replace(m, gpu_type=types[m.gpu_type], resources=named(m.resources))
-                for m in job.modes
-            )
-        )
-        for job in instance.jobs
-    )
-    return Instance(Cluster(groups), jobs, instance.rules)
 
 
 def test_names_of_types_and_resources_change_nothing(
