@@ -37,6 +37,30 @@ def examples_per_second(application: Application) -> float:
     return atomic / application.step_times((1,), atomic).step
 
 
+class PassTime(NamedTuple):
+    """Seconds of a pass on one GPU: what it takes however few its examples, and each of them."""
+
+    fixed: float
+    per_example: float
+
+
+def pass_time(application: Application) -> PassTime:
+    """The line through a pass with the least and one with the greatest batch that fits on a GPU.
+
+    The input of the next pass is prepared while examples are trained on, not during the fixed part
+    (`models/input_pipeline.py` has it so for the jobs' predictions).
+    """
+    limits = application.batch
+    least, most = int(limits.atomic_minimum), int(limits.atomic_maximum)
+    short, long = (
+        times.step - times.synchronisation
+        for times in (application.step_times((1,), size) for size in (least, most))
+    )
+    slope = (long - short) / (most - least) if most > least else long / most
+    slope = min(slope, short / least)
+    return PassTime(short - least * slope, slope)
+
+
 class StepTimes(NamedTuple):
     """Seconds of one pass with synchronisation, and of the part that is synchronisation."""
 

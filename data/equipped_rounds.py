@@ -109,18 +109,22 @@ def _equipped(
     busy, storage = int(random.integers(1, 13)), float(random.uniform(1.0, SLOWEST_STORAGE))
     data = float(random.choice(DATA_SHARES)) * (memory_share or 1.0)
     amounts = [0.0] if memory_share is None else [part * memory_share for part in MEMORY_SHARES]
-    modes = []
-    for mode in job.all_modes:
-        base = mode.model if job.modes else job.model
+    bases = [mode.model for mode in job.modes] or [job.model]
+    models: list[GoodputModel | None] = []
+    for base in bases:
         if base is not None and not isinstance(base, GoodputModel):
             raise ValueError(
                 f"Job '{job.name}': its model is of type {type(base).__name__}; "
                 "expected a goodput model, which knows of an input pipeline."
             )
-        slow = 1.0 if base is None else float(base.throughput.beta_grad)
-        pipeline = InputPipeline(
-            busy * slow, storage * slow if memory_share is not None else 0.0, data
-        )
+        models.append(base)
+    # what an example costs before it reaches a GPU does not depend on the GPU
+    fastest = min((float(m.throughput.beta_grad) for m in models if m is not None), default=1.0)
+    pipeline = InputPipeline(
+        busy * fastest, storage * fastest if memory_share is not None else 0.0, data
+    )
+    modes = []
+    for mode, base in zip(job.all_modes, models, strict=True):
         for cores in CORES:
             for memory in amounts:
                 key = (base, pipeline, cores, memory)

@@ -220,7 +220,11 @@ def _modes(item: str, value: object, models: dict[str, Any]) -> tuple[Mode, ...]
             given["resources"] = _resources(here, given["resources"])
         if "gpu_share" in given:
             given["gpu_share"] = as_float(given["gpu_share"])
-        modes.append(Mode(name, **{**given, "model": _model(here, given["model"], models)}))
+        given["model"] = _model(here, given["model"], models)
+        try:
+            modes.append(Mode(name, **given))
+        except ValueError as error:
+            raise ValueError(f"{item}: {error}") from error
     return tuple(modes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from goodalloc.data.application import examples_per_second
+from goodalloc.data.application import examples_per_second, pass_time
 from goodalloc.data.equipped_rounds import CORES, mode_name
 from goodalloc.models.bootstrap import bootstrap
 from goodalloc.models.goodput import GoodputModel
@@ -103,8 +103,8 @@ def draw_pipeline(
     random
         Draws one number.
     """
-    fastest = max(examples_per_second(application.on(name)) for name in gpu_types)
-    return InputPipeline(float(random.integers(CORES[0], CORES[-1] + 1)) / fastest)
+    fastest = min(pass_time(application.on(name)).per_example for name in gpu_types)
+    return InputPipeline(float(random.integers(CORES[0], CORES[-1] + 1)) * fastest)
 
 
 def predict(

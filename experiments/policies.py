@@ -26,6 +26,7 @@ from goodalloc.solvers.tiresias import Tiresias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from goodalloc.models.cluster import Cluster
     from goodalloc.models.rules import Rules
     from goodalloc.solvers.policy import BatchSizes, Policy
 
@@ -165,6 +166,29 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
             "`batch_sizes`."
         )
     return policy
+
+
+#: Those that take GPUs for equal.
+ONE_TYPE = (
+    "autoscaling-goodput", "autoscaling-throughput", "optimus", "tiresias", "tiresias-gittins",
+    "fifo", "srtf", "equal",
+)  # fmt: skip
+
+
+def require_types_known(name: str, cluster: Cluster) -> None:
+    """Refuse a policy that takes GPUs for equal on a cluster of several types.
+
+    Raises
+    ------
+    ValueError
+        With the policies that tell them apart.
+    """
+    if name in ONE_TYPE and len(cluster.gpu_types) > 1:
+        known = ", ".join(other for other in POLICIES if other not in ONE_TYPE)
+        raise ValueError(
+            f"Policy '{name}' knows one type of GPU and the cluster has "
+            f"{', '.join(kind or 'unnamed' for kind in cluster.gpu_types)}; expected {known}."
+        )
 
 
 def source_digest(name: str) -> str:

@@ -23,6 +23,7 @@ HOUR = 3600.0
 #: Policies in the order of the colours, so that a policy looks the same in every picture.
 LOOKS = (
     "pollux", "optimus", "tiresias", "pollux-genetic", "fifo", "srtf", "equal", "pollux-greedy",
+    "sia", "synergy-tune", "sia-exact", "pollux-proportional",
 )  # fmt: skip
 
 #: What a finished replay leaves, of which the table is made.

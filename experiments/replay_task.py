@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from goodalloc.data.application import profiled_applications
 from goodalloc.data.traces_digest import traces_digest
 from goodalloc.experiments.judge import Judge
-from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy, source_digest
+from goodalloc.experiments.policies import (
+    POLICIES,
+    PolicyOptions,
+    make_policy,
+    require_types_known,
+    source_digest,
+)
 from goodalloc.experiments.replay import Replay
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
@@ -118,6 +124,7 @@ class ReplayTask:
         ValueError
             If something in the task makes no sense or its folder holds another replay.
         """
+        require_types_known(self.policy, self.setting.cluster)
         options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility)
         policy = make_policy(self.policy, options)
         simulator = Simulator(self.workload, self.applications, policy, self.setting)

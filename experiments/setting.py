@@ -71,6 +71,13 @@ class Setting:
         for name in self.cluster.resource_names:
             if name != "cpu":
                 raise ValueError(f"Setting: nodes have '{name}'; expected no resource but 'cpu'.")
+        for group in self.cluster.groups:
+            cores = dict(group.resources).get("cpu")
+            if cores is not None and cores < group.gpus:
+                raise ValueError(
+                    f"Setting: node group '{group.name}' has {cores:g} cores for {group.gpus} "
+                    "GPUs; expected at least one for each."
+                )
         require_flag("Setting: free_moves", self.free_moves)
         require_count("Setting: input_seed", self.input_seed, minimum=0)
         require_count("Setting: interval", self.interval, minimum=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.data.application import packed
+from goodalloc.data.application import packed, pass_time
 from goodalloc.experiments.job_modes import Equipment, Measured, bounded, equip, predict
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import adascale_gain
@@ -264,7 +264,7 @@ class SimulatedJob:
         wait = 0.0
         if self.pipeline is not None:
             input_time = self.atomic_batch_size * self.pipeline.core_seconds / self.cores
-            wait = max(input_time - forward_backward, 0.0)
+            wait = max(input_time - (forward_backward - pass_time(self.application).fixed), 0.0)
         initial = self.application.batch.initial
         gain = float(adascale_gain(gradient, initial, batch))
         self.efficiency = gain * initial / batch
@@ -284,7 +284,7 @@ class JobOracle:
 
     def __init__(self, job: SimulatedJob) -> None:
         self._job = job
-        self._seconds: dict[tuple[int, int], float] = {}
+        self._seconds: dict[tuple[str, int, int], float] = {}
 
     def remaining_steps(self) -> float:
         """Steps at the requested batch size from the end of this epoch to that of the last."""
@@ -296,7 +296,7 @@ class JobOracle:
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int) -> float:
         """True seconds of a step on packed nodes; one GPU always accumulates (as published)."""
-        key = (replicas, gpus_per_node)
+        key = (self._job.gpu_type, replicas, gpus_per_node)
         if key not in self._seconds:
             self._seconds[key] = self._step(replicas, gpus_per_node)
         return self._seconds[key]

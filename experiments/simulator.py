@@ -274,7 +274,8 @@ class Simulator:
 
         def modes_of(job: SimulatedJob) -> tuple[Mode, ...]:
             fit_models(active)
-            return job.modes()
+            there = set(self.cluster.gpu_types)
+            return tuple(mode for mode in job.modes() if {mode.gpu_type} <= there | {""})
 
         return Round(
             self.time,

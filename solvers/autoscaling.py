@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.allocation import Allocation
-from goodalloc.models.cluster import Cluster
 from goodalloc.models.objective import speedup_table
 from goodalloc.models.validation import require_choice, require_count, require_number
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
@@ -108,7 +107,7 @@ class Autoscaling:
 
     def settled_utility(self, round_: Round, nodes: int) -> float:
         """The utility of so many nodes once the jobs have settled on them; NaN if not found."""
-        cluster = Cluster.uniform(nodes, int(round_.cluster.node_gpus.max()))
+        cluster = round_.cluster.resized(nodes)
         jobs = tuple(replace(job, placement=()) for job in round_.jobs)
         settled = replace(self.pollux, rules=self.pollux.rules.replace(restart_delay=0.0))
         decision = settled.decide(Round(round_.time, cluster, jobs))

@@ -56,4 +56,14 @@ def check_decision(round_: Round, decision: Decision) -> None:
             raise ValueError(
                 f"{at}: node {node} is to hold {gpus} GPUs; it has {int(capacity[node])}."
             )
+    if not isinstance(decision.modes, Mapping):
+        raise ValueError(
+            f"{at}: modes are a {type(decision.modes).__name__}; expected a mapping from names of "
+            "jobs to names of modes."
+        )
+    for name, mode in decision.modes.items():
+        if name not in names:
+            raise ValueError(f"{at}: job '{name}' has a mode and is not active.")
+        if not isinstance(mode, str):
+            raise ValueError(f"{at}: mode of job '{name}' is {mode!r}; expected its name.")
     check_modes(at, round_, decision)

@@ -62,7 +62,7 @@ def decided_modes(round_: Round, decision: Decision) -> dict[str, Mode]:
             continue
         by_name = {mode.name: mode for mode in modes}
         wanted, nodes = decision.modes.get(job.name), [node for node, _ in placement]
-        mode = by_name.get(wanted) if wanted else share_of(round_.cluster, nodes, modes)
+        mode = by_name.get(wanted) if wanted is not None else share_of(round_.cluster, nodes, modes)
         if mode is None:
             given = "none on all of its nodes" if wanted is None else f"'{wanted}'"
             raise ValueError(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.aggregate import build_aggregate
+from goodalloc.formulations.choices import Kind
 from goodalloc.formulations.program import Program
 from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
 from goodalloc.formulations.value_cut import Cut
@@ -30,6 +31,11 @@ from goodalloc.solvers.program_oracle import ProgramOracle, Task
 
 #: Times the aggregate is solved again with more cuts, for one request, …
 MOST_ROUNDS = 50
+#: … or so many where the node-indexed program over a core of the choices is small, …
+FEW_ROUNDS = 2
+#: … in columns at most so many; elsewhere a few branches of it look for a good allocation first, …
+FEW_NODE_COLUMNS = 2_000
+QUICK, QUICK_CORE = 20, 3
 #: … and its relaxation before each.
 MOST_TIGHTENINGS = 20
 #: Shares of everything that are left unused, one after the other, until what is chosen packs.
@@ -63,15 +69,19 @@ class ModeOracle(ProgramOracle):
         return CutFinder(self.instance, self.choices, self._grid, self.watch)
 
     @property
-    def _small(self) -> bool:
-        """Whether the first core of the node-indexed program is far smaller than what is tried."""
-        nodes = self.instance.cluster.num_nodes
-        return FIRST_CORE * self.instance.num_jobs * nodes <= MOST_NODE_COLUMNS // 10
+    def _node_columns(self) -> int:
+        """Columns of the node-indexed program over the first core of the choices."""
+        return FIRST_CORE * self.instance.num_jobs * self.instance.cluster.num_nodes
 
     def answer(self, task: Task) -> Reply:
         """Decide a task: aggregate, packing, cut, until the choices pack."""
         bound, best, best_cost = -math.inf, task.request.start, task.known
-        for _ in range(MOST_ROUNDS):
+        for number in range(MOST_ROUNDS):
+            if number == FEW_ROUNDS and self._node_columns <= MOST_NODE_COLUMNS:
+                if self._node_columns <= FEW_NODE_COLUMNS:
+                    break
+                best = self._by_node(task, best, best_cost, bound, most_branches=QUICK).allocation
+                best_cost = self._cost_of(task.request, best)
             decision = self._decide(task, best_cost)
             bound = max(bound, decision.bound / task.scale)
             if best_cost - bound <= task.gap:
@@ -87,41 +97,46 @@ class ModeOracle(ProgramOracle):
                 break
             self._cuts.append(cut)
             self._tighten(task)
-        if self.watch.limit is None and not self._small:
+        if self.watch.limit is None and self._node_columns > MOST_NODE_COLUMNS:
             found, cost = self._with_room(task, best_cost)
             best, best_cost = (found, cost) if cost < best_cost else (best, best_cost)
         return self._by_node(task, best, best_cost, bound)
 
     def _by_node(
-        self, task: Task, best: Allocation | None, best_cost: float, bound: float
-    ) -> Reply:
+        self, task: Task, best: Allocation | None, best_cost: float, bound: float, *,
+        most_branches: int | None = None,
+    ) -> Reply:  # fmt: skip
         """The node-indexed program over a core of the choices, and wider ones until it is proved.
 
         As `price_and_core` does with other programs: the reduced costs are those of the aggregate
-        with all cuts.
+        with all cuts. With a limit on its branches, the first core alone.
         """
         program = self._program(task)
         relaxation = run_relaxation(program, np.ones(program.num_columns, dtype=bool), self.watch)
         if relaxation.duals is None:
             return Reply(best, bound)
         least, reduced = relaxation.objective, program.reduced_costs(relaxation.duals)
-        first = min(FIRST_CORE * self.instance.num_jobs, reduced.size) - 1
+        width = FIRST_CORE if most_branches is None else QUICK_CORE
+        first = min(width * self.instance.num_jobs, reduced.size) - 1
         delta = max(float(np.partition(reduced, first)[first]), task.scaled_gap)
         while self.watch.limit is None and best_cost - bound > task.gap:
             missing = best_cost * task.scale - least + task.scaled_gap
             core = reduced <= min(delta, missing)
+            if most_branches is not None:  # idling and staying make sure that something packs
+                core |= task.choices.replicas == 0
+                core |= task.choices.kind == Kind.KEEP
             if np.count_nonzero(core) * self.instance.cluster.num_nodes > MOST_NODE_COLUMNS:
                 break
             limit = math.inf
             if np.bincount(task.choices.job[core], minlength=self.instance.num_jobs).min() > 0:
-                allocation, limit = self.solve_by_node(self._narrowed(task, core))
+                allocation, limit = self.solve_by_node(self._narrowed(task, core), most_branches)
                 cost = self._cost_of(task.request, allocation)
                 if cost < best_cost:
                     best, best_cost = allocation, cost
             # what is not in the core costs more than the relaxation by delta at least
             dropped = math.inf if core.all() or missing <= delta else least + delta
             bound = max(bound, min(limit / task.scale, dropped / task.scale, best_cost))
-            if math.isinf(dropped):
+            if math.isinf(dropped) or most_branches is not None:
                 break
             missing = best_cost * task.scale - least + task.scaled_gap
             delta = missing if math.isfinite(missing) else WIDER * delta

@@ -109,12 +109,16 @@ class ProgramOracle:
         """Decide a task."""
         raise NotImplementedError
 
-    def solve_by_node(self, task: Task) -> tuple[Allocation | None, float]:
+    def solve_by_node(
+        self, task: Task, most_branches: int | None = None
+    ) -> tuple[Allocation | None, float]:
         """The last resort on few nodes, every node indexed: an allocation and a scaled bound."""
         program = build_node_program(
             self.instance, task.choices, task.scaled_cost, limits=task.limits
         )
-        outcome = run_mixed_integer(program.program, self.watch, gap=task.scaled_gap)
+        outcome = run_mixed_integer(
+            program.program, self.watch, gap=task.scaled_gap, most_branches=most_branches
+        )
         self.nodes += outcome.nodes
         if outcome.values is None:
             return None, outcome.bound

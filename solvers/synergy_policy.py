@@ -17,7 +17,7 @@ from goodalloc.solvers.tiresias import Tiresias
 if TYPE_CHECKING:
     from goodalloc.models.instance import Instance
     from goodalloc.models.job import Job
-    from goodalloc.solvers.policy import Round
+    from goodalloc.solvers.policy import ActiveJob, Round
 
 
 @dataclass
@@ -31,23 +31,29 @@ class SynergyTune(Tiresias):
     does not leave it while it runs.
     """
 
+    def gpus(self, round_: Round, job: ActiveJob) -> int:
+        """As many as its user asked for, but no more than there are of any type."""
+        of_types = np.bincount(round_.cluster.node_type, round_.cluster.node_gpus)
+        return min(job.replicas, int(of_types.max()))
+
     def place(self, round_: Round) -> Decision:
         """Types for the jobs that are to run, then TUNE."""
         names = [name for name in self._ordered() if name in self._running]
         whole = round_.by_throughput().instance(synergy_rules(round_.cluster.num_nodes))
         jobs = {job.name: job for job in round_.jobs}
         rows = {job.name: index for index, job in enumerate(whole.jobs)}
-        most = int(np.bincount(round_.cluster.node_type, round_.cluster.node_gpus).max())
         rigid = []
         for name in names:
-            gpus = min(jobs[name].replicas, most)
+            gpus = self.gpus(round_, jobs[name])
             rigid.append(whole.jobs[rows[name]].replace(min_replicas=gpus, max_replicas=gpus))
         chosen = self._with_types(whole.replace(jobs=tuple(rigid))) if rigid else ()
-        self._running = {job.name for job in chosen}
         if not chosen:
+            self._running = set()
             return Decision({})
         instance = whole.replace(jobs=chosen)
-        return decision_of(instance, solve_synergy_tune(instance, order="queue", keep=True))
+        decision = decision_of(instance, solve_synergy_tune(instance, order="queue", keep=True))
+        self._running = {name for name, placement in decision.placements.items() if placement}
+        return decision
 
     @staticmethod
     def _with_types(instance: Instance) -> tuple[Job, ...]:

@@ -14,7 +14,7 @@ from goodalloc.solvers.spread import FreeGpus
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from goodalloc.solvers.policy import Round
+    from goodalloc.solvers.policy import ActiveJob, Round
 
 
 @dataclass
@@ -61,14 +61,14 @@ class Tiresias:
         known = {*self._first, *self._second}
         if self.gittins_delta is not None:
             self._learn(known - jobs.keys(), elapsed)
-        self._replicas = {name: job.replicas for name, job in jobs.items()}
+        self._replicas = {name: self.gpus(round_, job) for name, job in jobs.items()}
         self._first = [name for name in self._first if name in jobs]
         self._second = [name for name in self._second if name in jobs]
         self._first += [name for name in jobs if name not in known]
-        for name, job in jobs.items():
+        for name in jobs:
             if name in self._running:
                 self._executed[name] += elapsed
-                served = self._executed[name] * job.replicas
+                served = self._executed[name] * self._replicas[name]
                 if name in self._first and served >= self.threshold:
                     self._first.remove(name)
                     self._second.append(name)
@@ -77,10 +77,14 @@ class Tiresias:
         left = round_.cluster.num_gpus
         self._running = set()
         for name in self._ordered():
-            if jobs[name].replicas <= left:
+            if self._replicas[name] <= left:
                 self._running.add(name)
-                left -= jobs[name].replicas
+                left -= self._replicas[name]
         return self.place(round_)
+
+    def gpus(self, round_: Round, job: ActiveJob) -> int:
+        """GPUs that a job gets when it runs: as many as its user asked for."""
+        return job.replicas
 
     def _learn(self, ended: set[str], elapsed: int) -> None:
         """Keep the total service of jobs that ended since the last round."""
