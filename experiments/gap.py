@@ -125,7 +125,8 @@ def run_gap(
 def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
     """The rows of the table that bear comparison with the plan's, earlier plans' included.
 
-    They ran under the plan's limits, with this version, on instances as they are now.
+    They ran under the plan's limits, with this version, on instances as they are now. Gaps are to
+    the least bound that any of them proved of the instance.
     """
     rows = {_key(row): row for row in read_rows(table)}.values()
     digests = {row["instance"]: row["digest"] for row in rows}
@@ -134,11 +135,28 @@ def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
         "version": library_version(), "seconds_limit": str(plan.seconds),
         "gap_limit": str(plan.gap),
     }  # fmt: skip
-    return [
+    return with_least_bounds([
         row
         for row in rows
         if digests[row["instance"]] == row["digest"] and same.items() <= row.items()
-    ]
+    ])  # fmt: skip
+
+
+def with_least_bounds(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows, each with the least bound of its instance, and what follows from that."""
+    least: dict[str, float] = {}
+    for row in rows:
+        bound = float(row["bound"] or math.inf)
+        least[row["instance"]] = min(bound, least.get(row["instance"], math.inf))
+    found = []
+    for row in rows:
+        bound = least[row["instance"]]
+        if row["fitness"] and 0 < bound < float(row["bound"] or math.inf):
+            gap = max(bound - float(row["fitness"]), 0.0) / bound
+            status = "optimal" if gap <= float(row["gap_limit"]) else row["status"]
+            row = row | {"bound": repr(bound), "gap": repr(gap), "status": status}
+        found.append(row)
+    return found
 
 
 def _digest(name: str) -> str:

@@ -30,6 +30,7 @@ from goodalloc.experiments.gap import (
     run_gap,
     typed_rows,
     unpack_history,
+    with_least_bounds,
 )
 from goodalloc.experiments.report import solver_averages
 from goodalloc.experiments.statistics import (
@@ -293,3 +294,24 @@ def test_failed_runs_count_against_a_profile() -> None:
     profile = share_within([0.1, math.nan, 0.1, math.inf])
     assert profile.value.tolist() == [0.1]
     assert profile.share.tolist() == [0.5]
+
+
+def test_gaps_are_to_the_least_bound_that_any_run_proved() -> None:
+    """What one solver proved counts for all runs of the instance, and for no other instance."""
+
+    def row(instance: str, solver: str, fitness: str, bound: str, status: str) -> dict[str, str]:
+        return {
+            "instance": instance, "solver": solver, "fitness": fitness, "bound": bound,
+            "gap": "", "gap_limit": "1e-06", "status": status,
+        }  # fmt: skip
+
+    found = with_least_bounds([
+        row("a", "exact", "2.0", "2.0", "optimal"), row("a", "greedy", "1.5", "3.0", "feasible"),
+        row("a", "lucky", "2.0", "3.0", "feasible"), row("a", "broken", "", "", "failed"),
+        row("b", "greedy", "1.5", "3.0", "feasible"),
+    ])  # fmt: skip
+    assert [entry["bound"] for entry in found] == ["2.0", "2.0", "2.0", "", "3.0"]
+    assert [entry["gap"] for entry in found] == ["", "0.25", "0.0", "", ""]
+    assert [entry["status"] for entry in found] == [
+        "optimal", "feasible", "optimal", "failed", "feasible",
+    ]  # fmt: skip
