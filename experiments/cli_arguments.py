@@ -125,7 +125,7 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument("--jobs", type=whole(1), help="number of jobs")
     parser.add_argument("--load", type=number(0.0), help="GPUs asked for over GPUs (default: 1)")
-    parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
+    parser.add_argument("--nodes", type=whole(1), help="(default: 16)")
     parser.add_argument("--gpus-per-node", type=whole(1), help="(default: 4)")
     add_groups(parser)
     parser.add_argument(

@@ -11,6 +11,7 @@ from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload, jobs_at
 from goodalloc.experiments.cli_experiments import drawing
 from goodalloc.experiments.cli_output import BAD_INPUT, Output, flat, make_folder
+from goodalloc.experiments.cli_types import uniform_size
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.progress import progress_bar
@@ -153,9 +154,8 @@ def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 def _cluster(arguments: argparse.Namespace) -> Cluster:
     """The nodes, in groups where these are given."""
-    groups = arguments.group
-    if groups is None:
-        groups = [("node", arguments.nodes, arguments.gpus_per_node, "")]
+    size = uniform_size(arguments)
+    groups = arguments.group or [("node", *size, "")]
     amounts = resources({} if arguments.cores is None else {"cpu": arguments.cores})
     return Cluster(
         tuple(NodeGroup(name, nodes, gpus, kind, amounts) for name, nodes, gpus, kind in groups)

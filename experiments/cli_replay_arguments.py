@@ -75,8 +75,8 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
 
 def _add_setting(parser: argparse.ArgumentParser) -> None:
     """The cluster and its conditions."""
-    parser.add_argument("--nodes", type=whole(1), default=16, help="(default: 16)")
-    parser.add_argument("--gpus-per-node", type=whole(1), default=4, help="(default: 4)")
+    parser.add_argument("--nodes", type=whole(1), help="(default: 16)")
+    parser.add_argument("--gpus-per-node", type=whole(1), help="(default: 4)")
     add_groups(parser)
     parser.add_argument(
         "--free-moves", action="store_true",

@@ -7,6 +7,7 @@ from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
 from goodalloc.data.json_file import pack_number
 from goodalloc.experiments.cli_output import FAILED, INTERRUPTED, Output, check_target
+from goodalloc.experiments.cli_types import uniform_size
 from goodalloc.experiments.compare import check_solvers
 from goodalloc.experiments.report import percent
 from goodalloc.models.allocation import Allocation
@@ -149,7 +150,7 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     cluster = None
     if arguments.group is not None:
         cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
-    gpus = 4 if arguments.gpus_per_node is None else arguments.gpus_per_node
+    nodes, gpus = uniform_size(arguments)
     given: dict[str, Any] = {
         "load": arguments.load, "state": "cold" if arguments.state is None else arguments.state,
         "rules": _changed(PRESETS[preset], arguments), "name": arguments.name,
@@ -157,9 +158,7 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     if cluster is not None and any(cluster.gpu_types):
         instance = generate_typed(arguments.seed, arguments.jobs, cluster=cluster, **given)
     else:
-        instance = generate(
-            arguments.seed, arguments.jobs, arguments.nodes, gpus, cluster=cluster, **given
-        )
+        instance = generate(arguments.seed, arguments.jobs, nodes, gpus, cluster=cluster, **given)
     if arguments.cores is None:
         if arguments.memory is not None:
             raise ValueError("argument --memory: expected --cores with it.")
@@ -174,7 +173,7 @@ def _draw_synergy(arguments: argparse.Namespace) -> Instance:
 
     _refuse(arguments, "gpus_per_node", "group", "state", "rules", "cores", "memory")
     instance = synergy_round(
-        arguments.seed, arguments.nodes, arguments.jobs, load=arguments.load,
+        arguments.seed, arguments.nodes or 16, arguments.jobs, load=arguments.load,
         split=arguments.split, gpus=PUBLISHED_GPUS if arguments.several_gpus else ONE_GPU,
         name=arguments.name,
     )  # fmt: skip

@@ -119,6 +119,23 @@ def add_groups(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def uniform_size(arguments: argparse.Namespace) -> tuple[int, int]:
+    """Nodes and GPUs of each where nodes are all alike.
+
+    Raises
+    ------
+    ValueError
+        If they are given beside groups.
+    """
+    for name in ("nodes", "gpus_per_node"):
+        if arguments.group is not None and getattr(arguments, name) is not None:
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: the nodes are those of --group; "
+                "expected one of the two."
+            )
+    return arguments.nodes or 16, arguments.gpus_per_node or 4
+
+
 def outages(text: str) -> tuple[tuple[int, int, int], ...]:
     """A type of argument: outages separated by commas, as 3600-7200:4.
 

@@ -47,7 +47,7 @@ MOST_NODE_COLUMNS = 20_000
 #: Choices a job in the first core of that program, and how much wider the next ones are where no
 #: solution says how wide they have to be.
 FIRST_CORE = 10
-WIDER = 4.0
+WIDER = 4
 
 
 @dataclass
@@ -139,7 +139,11 @@ class ModeOracle(ProgramOracle):
             if math.isinf(dropped) or most_branches is not None:
                 break
             missing = best_cost * task.scale - least + task.scaled_gap
-            delta = missing if math.isfinite(missing) else WIDER * delta
+            if math.isfinite(missing):
+                delta = missing
+            else:
+                wider = min(WIDER * int(np.count_nonzero(core)), reduced.size) - 1
+                delta = float(np.partition(reduced, wider)[wider])
         return Reply(best, bound)
 
     def _narrowed(self, task: Task, reach: NDArray[np.bool_]) -> Task:

@@ -18,6 +18,7 @@ from goodalloc.data.profiles import load_profile
 from goodalloc.data.traces import measured_applications
 from goodalloc.data.typed_rounds import sia_cluster
 from goodalloc.data.workload import Submission, read_workload
+from goodalloc.experiments.cli import main
 from goodalloc.experiments.job_modes import (
     Equipment,
     Measured,
@@ -448,3 +449,12 @@ def test_policies_that_know_one_type_and_nodes_short_of_cores_are_refused_at_onc
     require_types_known("sia", cluster())
     with pytest.raises(ValueError, match="'t4' has 3 cores for 4 GPUs; expected at least one"):
         Setting(cluster(3.0))
+
+
+def test_nodes_beside_groups_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """They would make no difference."""
+    groups = ["--group", "t4:2:4:t4"]
+    for command in (["generate", *groups, "--nodes", "4"], ["simulate", *groups, "--nodes", "4"],
+                    ["simulate", *groups, "--gpus-per-node", "4"]):  # fmt: skip
+        assert main(command) == 2
+        assert "the nodes are those of --group; expected one" in capsys.readouterr().err
