@@ -45,10 +45,12 @@ def chosen_modes(instance: Instance, taken: Choices) -> Indices | None:
     return modes
 
 
-def most_replicas(capacity: Floats, demand: Floats) -> Indices:
+def most_replicas(
+    capacity: Floats, demand: Floats, *, tolerance: float = RESOURCE_TOLERANCE
+) -> Indices:
     """How many replicas fit where nothing else is, shape (nodes,)."""
     takes = demand > 0
-    room = capacity[:, takes] * (1 + RESOURCE_TOLERANCE) / demand[takes]
+    room = capacity[:, takes] * (1 + tolerance) / demand[takes]
     return np.asarray(np.floor(room.min(axis=1)), dtype=np.int64)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.mode_choices import within_share
+from goodalloc.formulations.mode_choices import most_replicas, within_share
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
 
@@ -89,26 +89,9 @@ def _fewest(instance: Instance, row: int, gpus: int, most: int) -> int:
     if gpus == 0 or not enough.size:
         return 0
     count = int(enough[0]) + 1
-    room = replicas_within(has, instance.cluster.node_resources, instance.mode_resources[row])
+    amounts = np.column_stack([has, instance.cluster.node_resources])
+    room = most_replicas(amounts, np.insert(instance.mode_resources[row], 0, 1.0))
     return count if int(np.sort(room)[::-1][:count].sum()) >= gpus else 0
-
-
-def replicas_within(gpus: Indices, amounts: Floats, taken: Floats) -> Indices:
-    """Replicas that fit beside each other, shape (nodes,).
-
-    Parameters
-    ----------
-    gpus, amounts
-        GPUs, shape (nodes,), and other resources, shape (nodes, resources), that are free.
-    taken
-        What a replica takes of them, shape (resources,).
-    """
-    wanted = np.flatnonzero(taken > 0)
-    if not wanted.size:
-        return gpus
-    room = np.floor((amounts[:, wanted] / taken[wanted]).min(axis=1) * (1 + ROUNDING))
-    fitting: Indices = np.clip(room, 0, gpus).astype(np.int64)
-    return fitting
 
 
 def _price(instance: Instance) -> Floats:

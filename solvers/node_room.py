@@ -19,6 +19,8 @@ SLACK = RESOURCE_TOLERANCE / 2
 class NodeRoom:
     """Free GPUs and resources of every node, and where the jobs are so far.
 
+    Unlike `ModeOccupancy` it knows what is free of every single GPU, of which pods take parts.
+
     Jobs that are pinned, or run on one node within their limits, stay where they are; all others
     start without anything.
 

@@ -31,6 +31,8 @@ def merits(tables: tuple[Floats, ...], power: float) -> tuple[Floats, ...]:
 class Occupancy:
     """A feasible allocation under construction, with the merit of all that may happen to a job.
 
+    For jobs without modes; `ModeOccupancy` knows modes and resources, too slowly for local search.
+
     Parameters
     ----------
     instance

@@ -17,7 +17,7 @@ from goodalloc.formulations.synergy_modes import NO_MODE, SynergyModes, synergy_
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.instance import Instance
 from goodalloc.models.validation import require_choice, require_flag
-from goodalloc.solvers.synergy_servers import Servers
+from goodalloc.solvers.mode_occupancy import ModeOccupancy
 
 Indices = NDArray[np.int64]
 Order = Literal["demand", "gpus", "queue"]
@@ -54,11 +54,11 @@ def solve_synergy_tune(
     require_choice("synergy_tune: order", order, get_args(Order))
     require_flag("synergy_tune: keep", keep)
     modes = synergy_modes(instance)
-    servers = tune(instance, modes, modes.ideal, order, keep=keep)
+    nodes = tune(instance, modes, modes.ideal, order, keep=keep)
     if keep:
         for job in in_order(instance, modes, modes.ideal, order):
-            servers.improve(job, int(modes.ideal[job]))
-    return servers.allocation()
+            improve(nodes, job, int(modes.ideal[job]))
+    return nodes.allocation()
 
 
 def solve_synergy_proportional(instance: Instance) -> Allocation:
@@ -69,10 +69,10 @@ def solve_synergy_proportional(instance: Instance) -> Allocation:
     instance
         The round.
     """
-    modes, servers = synergy_modes(instance), Servers(instance)
+    modes, nodes = synergy_modes(instance), ModeOccupancy(instance)
     for job in in_order(instance, modes, modes.proportional):
-        place(servers, modes, job, int(modes.proportional[job]))
-    return servers.allocation()
+        place(nodes, modes, job, int(modes.proportional[job]))
+    return nodes.allocation()
 
 
 def solve_synergy_greedy(instance: Instance) -> Allocation:
@@ -85,21 +85,21 @@ def solve_synergy_greedy(instance: Instance) -> Allocation:
     instance
         The round.
     """
-    modes, servers = synergy_modes(instance), Servers(instance)
+    modes, nodes = synergy_modes(instance), ModeOccupancy(instance)
     first = np.arange(instance.cluster.num_nodes)
     for job in np.flatnonzero(~instance.pinned & (modes.ideal != NO_MODE)).tolist():
         mode, gpus = int(modes.ideal[job]), int(modes.gpus[job])
-        room = servers.room(mode)
-        placement = servers.spread(room, gpus, first) or servers.best_fit(room, gpus)
+        room = nodes.room(mode)
+        placement = nodes.spread(room, gpus, first) or nodes.best_fit(room, gpus, nodes.free_gpus)
         if placement:
-            servers.put(job, mode, placement)
-    return servers.allocation()
+            nodes.put(job, mode, placement)
+    return nodes.allocation()
 
 
 def tune(
     instance: Instance, modes: SynergyModes, wanted: Indices, order: Order = "demand", *,
     keep: bool = False,
-) -> Servers:  # fmt: skip
+) -> ModeOccupancy:  # fmt: skip
     """TUNE with these modes in place of the ideal ones.
 
     Parameters
@@ -111,22 +111,22 @@ def tune(
     order, keep
         As of `solve_synergy_tune`.
     """
-    servers = Servers(instance, keep=keep)
+    nodes = ModeOccupancy(instance, instance.current.job_replicas > 0 if keep else None)
     for job in in_order(instance, modes, wanted, order):
-        if servers.placements[job]:
+        if nodes.placements[job]:
             continue
         mode = int(wanted[job])
-        if place(servers, modes, job, mode):
+        if place(nodes, modes, job, mode):
             continue
         if exceeds(instance, mode, int(modes.proportional[job])):
             mode = int(modes.proportional[job])
-            if place(servers, modes, job, mode):
+            if place(nodes, modes, job, mode):
                 continue
-        switched = reclaim(servers, modes, job, mode)
-        if not place(servers, modes, job, mode):
+        switched = reclaim(nodes, modes, job, mode)
+        if not place(nodes, modes, job, mode):
             for other, before in reversed(switched):
-                servers.equip(other, before)
-    return servers
+                nodes.equip(other, before)
+    return nodes
 
 
 def in_order(
@@ -146,62 +146,73 @@ def exceeds(instance: Instance, mode: int, other: int) -> bool:
     return other != NO_MODE and bool(np.any(taken[mode] > taken[other]))
 
 
-def place(servers: Servers, modes: SynergyModes, job: int, mode: int) -> bool:
+def place(nodes: ModeOccupancy, modes: SynergyModes, job: int, mode: int) -> bool:
     """Steps (1), (2) and (4): on the fullest node that holds all of it, else on the fullest."""
     if mode == NO_MODE:
         return False
-    gpus, room = int(modes.gpus[job]), servers.room(mode)
-    placement = servers.best_fit(room, gpus) or servers.spread(room, gpus, servers.fullest_first())
-    if placement is None:
-        return False
-    servers.put(job, mode, placement)
-    return True
+    placement = _fullest(nodes, nodes.room(mode), int(modes.gpus[job]))
+    if placement:
+        nodes.put(job, mode, placement)
+    return bool(placement)
 
 
-def reclaim(servers: Servers, modes: SynergyModes, job: int, mode: int) -> list[tuple[int, int]]:
+def _fullest(nodes: ModeOccupancy, room: Indices, gpus: int) -> Placement:
+    """One node if any has room for all, else several; always those with the fewest free GPUs."""
+    free = nodes.free_gpus
+    return nodes.best_fit(room, gpus, free) or nodes.spread(
+        room, gpus, np.argsort(free, kind="stable")
+    )
+
+
+def reclaim(
+    nodes: ModeOccupancy, modes: SynergyModes, job: int, mode: int
+) -> list[tuple[int, int]]:
     """Step (3): switch others to their proportional modes; returns these jobs and their old modes.
 
     The nodes are those with the fewest free GPUs: one if any has enough, else several.
     """
-    gpus, instance = int(modes.gpus[job]), servers.instance
-    room = np.where(instance.mode_nodes[mode], servers.free_gpus, 0)
-    nodes = servers.best_fit(room, gpus) or servers.spread(room, gpus, servers.fullest_first())
+    room = np.where(nodes.instance.mode_nodes[mode], nodes.free_gpus, 0)
     switched = []
-    for node, share in nodes or ():
-        needed = share * instance.mode_resources[mode]
-        for other in _givers(servers, node):
-            if np.all(needed <= servers.free[node]):
+    for node, share in _fullest(nodes, room, int(modes.gpus[job])):
+        needed = share * nodes.demand[mode]
+        for other in _givers(nodes, node):
+            if np.all(needed <= nodes.free[node]):
                 break
-            before, after = int(servers.modes[other]), int(modes.proportional[other])
-            if _gives(servers, servers.placements[other], before, after, node, needed):
-                servers.equip(other, after)
+            before, after = int(nodes.modes[other]), int(modes.proportional[other])
+            if _gives(nodes, nodes.placements[other], before, after, node, needed):
+                nodes.equip(other, after)
                 switched.append((other, before))
     return switched
 
 
-def _givers(servers: Servers, node: int) -> list[int]:
+def _givers(nodes: ModeOccupancy, node: int) -> list[int]:
     """Jobs on a node in the order in which they are switched."""
-    instance = servers.instance
-    jobs = [job for job in servers.residents[node] if not instance.pinned[job]]
+    jobs = [job for job in nodes.residents[node] if not nodes.instance.pinned[job]]
 
     def rank(job: int) -> tuple[object, ...]:
-        taken = instance.mode_resources[servers.modes[job]]
-        return (len(servers.placements[job]), *(-taken).tolist(), job)
+        demand = nodes.demand[nodes.modes[job]]
+        return (len(nodes.placements[job]), *(-demand).tolist(), job)
 
     return sorted(jobs, key=rank)
 
 
 def _gives(
-    servers: Servers, placement: Placement, before: int, after: int, node: int,
+    nodes: ModeOccupancy, placement: Placement, before: int, after: int, node: int,
     needed: NDArray[np.float64],
 ) -> bool:  # fmt: skip
     """Whether a switch frees something that is missing on a node, and fits on all nodes."""
     if after in (NO_MODE, before):
         return False
-    instance = servers.instance
-    freed = instance.mode_resources[before] - instance.mode_resources[after]
-    missing = needed > servers.free[node]
+    freed = nodes.demand[before] - nodes.demand[after]
+    missing = needed > nodes.free[node]
     return bool(np.any(freed[missing] > 0)) and all(
-        instance.mode_nodes[after, at] and np.all(servers.free[at] + gpus * freed >= 0)
+        nodes.instance.mode_nodes[after, at] and np.all(nodes.free[at] + gpus * freed >= 0)
         for at, gpus in placement
     )
+
+
+def improve(nodes: ModeOccupancy, job: int, mode: int) -> None:
+    """Change the mode of a job that stays where it is, if that fits."""
+    if nodes.placements[job]:
+        before, placement = int(nodes.modes[job]), nodes.remove(job)
+        nodes.put(job, mode if nodes.fits(mode, placement) else before, placement)

@@ -33,11 +33,11 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.price_and_core import decide
 from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.synergy import Order, in_order, tune
-from goodalloc.solvers.synergy_servers import Servers
 
 Indices = NDArray[np.int64]
 
@@ -165,15 +165,16 @@ def place_modes(
     watch
         A clock; without one there is no limit.
     """
-    servers = Servers(instance)
+    nodes = ModeOccupancy(instance)
     jobs = np.array(in_order(instance, modes, wanted), dtype=np.int64)
     for job in jobs.tolist():
-        placement = servers.best_fit(servers.room(int(wanted[job])), int(modes.gpus[job]))
-        if placement is None:
+        room = nodes.room(int(wanted[job]))
+        placement = nodes.best_fit(room, int(modes.gpus[job]), nodes.free_gpus)
+        if not placement:
             break
-        servers.put(job, int(wanted[job]), placement)
+        nodes.put(job, int(wanted[job]), placement)
     else:
-        return servers.allocation()
+        return nodes.allocation()
     placed = _second_program(instance, modes, wanted, jobs, watch or Watch(Stop()))
     if placed is not None:
         return placed
@@ -188,12 +189,12 @@ def _second_program(
     instance: Instance, modes: SynergyModes, wanted: Indices, jobs: Indices, watch: Watch
 ) -> Allocation | None:
     """These jobs in these modes as the second program places them, None where it does not."""
-    servers = Servers(instance)
+    nodes = ModeOccupancy(instance)
     gpus, taken = modes.gpus[jobs], instance.mode_resources[wanted[jobs]]
     items = group_items(jobs, gpus, taken, instance.mode_nodes[wanted[jobs]])
-    room = Room(servers.free_gpus, servers.free, servers.distributed > 0)
+    room = Room(nodes.free_gpus, nodes.free[:, 1:], nodes.distributed > 0)
     most_nodes = instance.rules.max_nodes_per_job
-    program = build_placement_program(items, room, most_nodes, exclusive=servers.exclusive)
+    program = build_placement_program(items, room, most_nodes, exclusive=nodes.exclusive)
     size = program.program.num_columns
     if size > (MOST_SPLITTING if gpus.max() > 1 else MOST_COLUMNS):
         return None
@@ -202,5 +203,5 @@ def _second_program(
     if outcome.values is None:
         return None
     for job, placement in decode_placement(items, program, outcome.values).items():
-        servers.put(job, int(wanted[job]), placement)
-    return servers.allocation()
+        nodes.put(job, int(wanted[job]), placement)
+    return nodes.allocation()
