@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.choices import may_keep
 from goodalloc.formulations.mode_choices import most_replicas, node_capacity
 from goodalloc.formulations.synergy_modes import NO_MODE
 from goodalloc.models.allocation import Allocation, Placement
@@ -22,7 +23,8 @@ class ModeOccupancy:
     instance
         The round.
     stays
-        Which jobs start where they are, shape (jobs,); those that are pinned if None.
+        Which jobs start where they are beside those that are pinned, if the rules still allow it,
+        shape (jobs,); None for no others.
 
     Attributes
     ----------
@@ -55,8 +57,12 @@ class ModeOccupancy:
         self.most_nodes = instance.rules.max_nodes_per_job
         self.exclusive = instance.rules.interference_avoidance
         running = instance.first_mode + instance.current.mode
-        for job in np.flatnonzero(instance.pinned if stays is None else stays).tolist():
+        for job in np.flatnonzero(instance.pinned).tolist():
             self.put(job, int(running[job]), instance.jobs[job].placement)
+        others = np.zeros_like(instance.pinned) if stays is None else stays & ~instance.pinned
+        for job in np.flatnonzero(others & may_keep(instance)).tolist():
+            if self.fits(int(running[job]), instance.jobs[job].placement):
+                self.put(job, int(running[job]), instance.jobs[job].placement)
 
     def room(self, mode: int) -> Indices:
         """Replicas in a mode that every node has room for, shape (nodes,)."""

@@ -23,6 +23,7 @@ from goodalloc.data.profiles import application_names, load_profile
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.efficiency import GradientStatistics
+from goodalloc.models.feasibility import violations
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, SpeedupTable
@@ -158,12 +159,15 @@ def test_the_file_name_is_the_default_name(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_documentation_is_read(repository: Path) -> None:
-    """FORMAT.md shows an instance and an allocation of it; both are what it says they are."""
+    """FORMAT.md shows two instances and an allocation; all are what it says they are."""
     text = (repository / "data" / "FORMAT.md").read_text(encoding="utf-8")
     examples = [part.split("```")[0] for part in text.split("```json")[1:]]
     instance = instance_from_dict(json.loads(examples[0]))
     assert [job.name for job in instance.jobs] == ["a", "b", "c"]
-    assert json.loads(examples[1])["instance"] == instance.name
+    typed = instance_from_dict(json.loads(examples[1]))
+    assert typed.jobs[0].modes[1].gpu_type == "a100"
+    assert not violations(typed, typed.current)
+    assert json.loads(examples[2])["instance"] == instance.name
 
 
 def test_ten_thousand_jobs_are_read_and_written_fast(tmp_path: Path) -> None:

@@ -250,3 +250,15 @@ def test_a_large_round_takes_a_moment() -> None:
     found = solve_synergy_tune(instance)
     assert isinstance(found, Allocation)
     assert np.count_nonzero(found.job_replicas) == 512
+
+
+def test_jobs_that_are_kept_stay_feasible_whatever_the_rules_have_come_to() -> None:
+    """On random rounds in which some placements have become impossible."""
+    kept = 0
+    for seed in range(200):
+        instance = random_mode_instance(seed)
+        allocation = solve_synergy_tune(instance, keep=True)
+        assert not violations(instance, allocation), instance.name
+        held = instance.current.job_replicas > 0
+        kept += int((held & (allocation.job_replicas == instance.current.job_replicas)).sum())
+    assert kept > 20
