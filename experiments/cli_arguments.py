@@ -3,9 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, NoReturn
 
+from goodalloc.experiments.cli_cluster import add_groups
 from goodalloc.experiments.cli_replay_arguments import add_reproduce, add_simulate
 from goodalloc.experiments.cli_types import (
-    add_groups,
     any_number,
     names,
     number,

@@ -6,8 +6,8 @@ from typing import Any
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
 from goodalloc.data.json_file import pack_number
+from goodalloc.experiments.cli_cluster import uniform_size
 from goodalloc.experiments.cli_output import FAILED, INTERRUPTED, Output, check_target
-from goodalloc.experiments.cli_types import uniform_size
 from goodalloc.experiments.compare import check_solvers
 from goodalloc.experiments.report import percent
 from goodalloc.models.allocation import Allocation

@@ -89,7 +89,7 @@ def round_row(instance: Instance, state: str, seed: int) -> dict[str, Any]:
     state, seed
         What is said of it.
     """
-    mode_utilities(instance)
+    mode_utilities(instance)  # kept with the instance, so that no solver's time includes it
     placed = solve(instance, "highs", stop=Stop(seconds=SECONDS, gap=GAP))
     roads = {name: solve(instance, "sia", **options) for name, options in ROADS.items()}
     return {
@@ -126,6 +126,7 @@ class ReplayedLosses:
         return {
             "format": "goodalloc-sia-losses", "version": 1, "library": library_version(),
             "traces": traces_digest(self.traces), "every": EVERY, "least_jobs": LEAST_JOBS,
+            "gap": GAP, "seconds": SECONDS, "roads": {name: dict(o) for name, o in ROADS.items()},
             "workload": [[job.name, job.time, job.application] for job in self.workload],
         }  # fmt: skip
 

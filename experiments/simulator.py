@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
@@ -274,8 +275,8 @@ class Simulator:
 
         def modes_of(job: SimulatedJob) -> tuple[Mode, ...]:
             fit_models(active)
-            there = set(self.cluster.gpu_types)
-            return tuple(mode for mode in job.modes() if {mode.gpu_type} <= there | {""})
+            there = {*self.cluster.gpu_types, ""}
+            return tuple(mode for mode in job.modes() if mode.gpu_type in there)
 
         return Round(
             self.time,
@@ -290,7 +291,7 @@ class Simulator:
                     fixed_replicas=job.fixed_replicas, most_explored=job.most_explored,
                     model=lambda job=job: model_of(job),  # type: ignore[misc]
                     oracle=self._oracles[job.submission.name],
-                    modes=lambda job=job: modes_of(job),  # type: ignore[misc]
+                    modes=cache(partial(modes_of, job)),
                     mode=job.mode,
                 )
                 for job in active

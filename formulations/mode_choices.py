@@ -56,9 +56,7 @@ def most_replicas(
 
 def within_share(instance: Instance) -> Flags:
     """Whether a mode takes no more than a GPU's share of any node it may run on, shape (modes,)."""
-    cluster = instance.cluster
-    has = np.maximum(cluster.node_gpus, 1)[:, None]
-    shares = np.where(cluster.node_gpus[:, None] > 0, cluster.node_resources / has, np.inf)
+    shares = instance.cluster.node_shares
     least = np.array([
         np.min(shares, axis=0, where=fits[:, None], initial=np.inf) for fits in instance.mode_nodes
     ])  # fmt: skip

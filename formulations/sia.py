@@ -131,20 +131,16 @@ def _held_by_type(instance: Instance) -> Indices:
     """GPUs of every type that every job holds now, shape (jobs, types)."""
     current = instance.current
     held = np.zeros((instance.num_jobs, len(instance.cluster.gpu_types)), dtype=np.int64)
-    np.add.at(held, (current.job, node_types(instance)[current.node]), current.replicas)
+    np.add.at(held, (current.job, instance.cluster.node_type[current.node]), current.replicas)
     return held
-
-
-def node_types(instance: Instance) -> Indices:
-    """Which of the types of GPU every node has, shape (nodes,)."""
-    types = np.array(instance.cluster.gpu_types)
-    return np.searchsorted(types, np.array(instance.cluster.node_types))
 
 
 def type_capacity(instance: Instance) -> Indices:
     """GPUs of every type, shape (types,)."""
     gpus = instance.cluster.node_gpus
-    return np.bincount(node_types(instance), gpus, len(instance.cluster.gpu_types)).astype(int)
+    return np.bincount(instance.cluster.node_type, gpus, len(instance.cluster.gpu_types)).astype(
+        int
+    )
 
 
 def is_relaxation(instance: Instance, *, whole_nodes: bool) -> bool:

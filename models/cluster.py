@@ -141,6 +141,14 @@ class Cluster:
         return table
 
     @cached_property
+    def node_shares(self) -> NDArray[np.float64]:
+        """A GPU's share of what every node has, infinite without GPUs: shape (nodes, resources)."""
+        gpus = self.node_gpus[:, None]
+        shares = np.where(gpus > 0, self.node_resources / np.maximum(gpus, 1), np.inf)
+        shares.flags.writeable = False
+        return shares
+
+    @cached_property
     def node_types(self) -> tuple[str, ...]:
         """Type of GPU of every node."""
         return tuple(group.gpu_type for group in self.groups for _ in range(group.nodes))

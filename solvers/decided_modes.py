@@ -97,7 +97,7 @@ def with_shares(round_: Round) -> Round:
 
 def share_of(cluster: Cluster, nodes: Sequence[int], modes: Sequence[Mode]) -> Mode | None:
     """The mode with the most resources of those within a GPU's share of all these nodes."""
-    shares = (cluster.node_resources[nodes] / cluster.node_gpus[nodes, None]).min(axis=0)
+    shares = cluster.node_shares[nodes].min(axis=0)
     most = dict(zip(cluster.resource_names, shares * (1 + RESOURCE_TOLERANCE), strict=True))
     types = {cluster.node_types[node] for node in nodes}
     within = [

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Kind
-from goodalloc.formulations.sia import Configurations, node_types
+from goodalloc.formulations.sia import Configurations
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
@@ -36,7 +36,7 @@ def place_by_type(instance: Instance, chosen: Configurations) -> Allocation:
         One configuration for every job.
     """
     nodes = ModeOccupancy(instance)
-    of_type = node_types(instance) == np.arange(len(instance.cluster.gpu_types))[:, None]
+    of_type = instance.cluster.node_type == np.arange(len(instance.cluster.gpu_types))[:, None]
     keeps = (chosen.kind == Kind.KEEP) & (chosen.replicas > 0) & ~instance.pinned
     reserved = np.zeros_like(instance.cluster.node_gpus)
     for job in np.flatnonzero(keeps).tolist():

@@ -59,11 +59,8 @@ class SynergyTune(Tiresias):
     def _with_types(instance: Instance) -> tuple[Job, ...]:
         """The jobs that find enough GPUs of one type, each with its modes on that type only."""
         cluster, current = instance.cluster, instance.current
-        free = dict.fromkeys(cluster.gpu_types, 0)
-        for kind, gpus in zip(cluster.node_types, cluster.node_gpus.tolist(), strict=True):
-            free[kind] += gpus
-        for node, gpus in zip(current.node.tolist(), current.replicas.tolist(), strict=True):
-            free[cluster.node_types[node]] -= gpus
+        left = np.bincount(cluster.node_type, cluster.node_gpus - current.node_replicas)
+        free = dict(zip(cluster.gpu_types, left.tolist(), strict=True))
         moved = mode_utilities(instance).moved
         chosen = []
         for job, first in zip(instance.jobs, instance.first_mode.tolist(), strict=True):
