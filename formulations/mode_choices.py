@@ -5,10 +5,14 @@ several; placed anew, in any of its modes. What a choice takes is a vector: GPUs
 resource of the cluster in the order of their names.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind, may_keep
+from goodalloc.formulations.node_items import ANY_TYPE
 from goodalloc.models.instance import Instance
 from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
@@ -96,8 +100,7 @@ def enumerate_mode_choices(instance: Instance, *, prune: bool = True) -> Choices
     of its nodes. So does a choice that is worth no more than idling.
     """
     allowed = _allowed(instance)
-    table, demand = mode_utilities(instance), instance.mode_demand
-    current = instance.current
+    table, current = mode_utilities(instance), instance.current
     keep, idle = np.flatnonzero(may_keep(instance)), np.flatnonzero(~instance.pinned)
     running = (instance.first_mode + current.mode)[keep]
     nothing = np.zeros(idle.size, dtype=np.int64)
@@ -115,7 +118,7 @@ def enumerate_mode_choices(instance: Instance, *, prune: bool = True) -> Choices
     mode, kinds, replicas, utility = (part[order] for part in (mode, kinds, replicas, utility))
     values = np.asarray(utility, dtype=np.float64)
     choices = Choices(instance.mode_job[mode], kinds, replicas, values, mode)
-    return choices.where(~_dominated(instance, choices, demand)) if prune else choices
+    return choices.where(~_dominated(instance, choices)) if prune else choices
 
 
 def _allowed(instance: Instance) -> Flags:
@@ -142,33 +145,19 @@ def _allowed(instance: Instance) -> Flags:
     return found
 
 
-def _dominated(instance: Instance, choices: Choices, demand: Floats) -> Flags:
+def _dominated(instance: Instance, choices: Choices) -> Flags:
     """Which choices another one of the job beats wherever they fit; see `enumerate_mode_choices`.
 
     Of two that beat each other the first stays.
     """
     placed = (choices.kind == Kind.ONE_NODE) | (choices.kind == Kind.SEVERAL_NODES)
     out: Flags = np.asarray(placed & (choices.utility <= instance.rules.idle))
-    types = np.array([mode.gpu_type for mode in instance.modes])
-    piece, total = _smallest_piece(instance, choices, demand), choice_demand(instance, choices)
+    fits = Fits(instance, choices)
     bounds = np.searchsorted(choices.job, np.arange(instance.num_jobs + 1))
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         rows = first + np.flatnonzero(placed[first:last] & ~out[first:last])
-        spread = choices.kind[rows] == Kind.SEVERAL_NODES
-        value, kinds = choices.utility[rows], types[choices.mode[rows]]
-        better = value[None] >= value[:, None]
-        better &= (kinds[None] == kinds[:, None]) | (kinds[None] == "")
-        # One node: no more of anything than the other takes, or than its largest piece must take.
-        fits = better & ~spread[None]
-        for column in range(piece.shape[1]):
-            fits &= total[rows, column][None] <= piece[rows, column][:, None]
-        # Several nodes: no more replicas, and no more of anything for each.
-        several = better & spread[None] & spread[:, None]
-        several &= choices.replicas[rows][None] <= choices.replicas[rows][:, None]
-        for column in range(1, piece.shape[1]):
-            each = demand[choices.mode[rows], column]
-            several &= each[None] <= each[:, None]
-        beats = fits | several
+        value = choices.utility[rows]
+        beats = fits.wherever(rows, rows).T & (value[None] >= value[:, None])
         first_of_equals = np.arange(rows.size)[None] < np.arange(rows.size)[:, None]
         beats &= ~beats.T | first_of_equals
         np.fill_diagonal(beats, val=False)
@@ -176,9 +165,73 @@ def _dominated(instance: Instance, choices: Choices, demand: Floats) -> Flags:
     return out
 
 
-def _smallest_piece(instance: Instance, choices: Choices, demand: Floats) -> Floats:
-    """What a choice takes of some node at least: all of it on one node, else its largest share."""
-    span = min(instance.rules.max_nodes_per_job, instance.cluster.num_nodes)
-    spread = choices.kind == Kind.SEVERAL_NODES
-    replicas = np.where(spread, -(-choices.replicas // span), choices.replicas)
-    return np.asarray(demand[choices.mode] * replicas[:, None])
+@dataclass(frozen=True)
+class Fits:
+    """Which choices take no more than others, wherever these are.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what its jobs may do.
+    """
+
+    instance: Instance
+    choices: Choices
+
+    @cached_property
+    def _total(self) -> Floats:
+        return choice_demand(self.instance, self.choices)
+
+    @cached_property
+    def _piece(self) -> Floats:
+        """What a choice takes of some node at least: all on one node, else its largest share."""
+        choices, instance = self.choices, self.instance
+        span = min(instance.rules.max_nodes_per_job, instance.cluster.num_nodes)
+        spread = choices.kind == Kind.SEVERAL_NODES
+        replicas = np.where(spread, -(-choices.replicas // span), choices.replicas)
+        return np.asarray(instance.mode_demand[choices.mode] * replicas[:, None])
+
+    def wherever(self, chosen: Indices, others: Indices) -> Flags:
+        """Whether a choice could be placed anew wherever another one is, had it what that takes.
+
+        On GPUs of a type that serves it; on one node, if it takes no more of anything than the
+        other takes of some node; on several, if so does the other, no more replicas and no more of
+        anything for each. To keep something, or nothing, fits where it is itself.
+
+        Parameters
+        ----------
+        chosen, others
+            Indices of choices.
+
+        Returns
+        -------
+        Shape (chosen, others).
+        """
+        instance = self.instance
+        own, theirs = self.choices.where(chosen), self.choices.where(others)
+        code, wanted = instance.mode_type[theirs.mode], instance.mode_type[own.mode][:, None]
+        each, wanted_each = instance.mode_demand[theirs.mode], instance.mode_demand[own.mode]
+        served = (wanted == code) | (wanted == ANY_TYPE)
+        one = served & ((theirs.kind == Kind.ONE_NODE) | (theirs.kind == Kind.SEVERAL_NODES))
+        several = served & (theirs.kind == Kind.SEVERAL_NODES)
+        several &= own.replicas[:, None] <= theirs.replicas
+        for column in range(each.shape[1]):
+            several &= wanted_each[:, column, None] <= each[:, column]
+            one &= self._total[chosen, column][:, None] <= self._piece[others, column]
+        fits = np.where((own.kind == Kind.SEVERAL_NODES)[:, None], several, one)
+        for place in theirs.of(Kind.KEEP).tolist():
+            fits[:, place] = self._where_kept(chosen, int(others[place]))
+        fits[(own.kind == Kind.KEEP) | (own.kind == Kind.IDLE)] = False
+        return np.asarray(fits | (chosen[:, None] == others))
+
+    def _where_kept(self, chosen: Indices, kept: int) -> Flags:
+        """Whether choices could be placed where a job keeps what it has."""
+        instance, choices = self.instance, self.choices
+        entries = np.flatnonzero(instance.current.job == choices.job[kept])
+        held, each = held_amounts(instance)[entries], instance.mode_demand
+        serves = instance.mode_nodes[choices.mode[chosen]][:, instance.current.node[entries]]
+        one = (self._total[chosen][:, None] <= held).all(axis=2) & serves
+        several = serves.all(axis=1) & (entries.size > 1)
+        several &= choices.replicas[chosen] <= choices.replicas[kept]
+        several &= (each[choices.mode[chosen]] <= each[choices.mode[kept]]).all(axis=1)
+        return np.where(choices.kind[chosen] == Kind.SEVERAL_NODES, several, one.any(axis=1))

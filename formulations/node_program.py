@@ -1,19 +1,20 @@
 """The node-indexed program in matrix form: exact under every rule, a binary per choice and node.
 
 It is what the pattern program and the aggregate avoid, kept for the rare rounds on few nodes where
-counting pieces is not enough (see `patterns`), and for exporting the plain model. Equations, in
-which *m* is a mode of a job (the job itself where GPUs are all that counts), d_m what a replica
-takes in it, a vector with the GPU first, n_mK the nodes that K replicas need, and F_v what node *v*
-has of everything:
+counting pieces is not enough (see `patterns`), for placing what they chose, and for exporting the
+plain model. Equations, in which *m* is a mode of a job (the job itself where GPUs are all that
+counts), d_m what a replica takes in it, a vector with the GPU first, n_mK the nodes that K replicas
+need, M_mv the replicas that node *v* can hold, and F_v what it has of everything; as a job is in
+one mode, (N5) and (N6) count its modes together:
 
     minimise  sum_i c_i x_i                                                                 (N1)
     sum_{i of j} x_i = 1                                       for every job j              (N2)
     sum_v l_iv = x_i                                           for every i on one node      (N3)
     sum_v a_mv = sum_K K x_{m,several,K}                       for every distributed m      (N4)
-    z_mv <= a_mv <= F_v z_mv                                   for every m and node v       (N5)
-    sum_K n_{mK} x_{m,several,K} <= sum_v z_mv <= N_max sum_K x_{m,several,K}               (N6)
+    sum_m a_mv / M_mv <= z_jv <= sum_m a_mv                    for every j and node v       (N5)
+    sum_mK n_mK x_{m,several,K} <= sum_v z_jv <= N_max sum_mK x_{m,several,K}               (N6)
     kept on v + sum d_m K l_iv + sum d_m a_mv <= F_v           for every node v             (N7)
-    distributed kept on v + sum_m z_mv <= 1                    interference avoidance       (N8)
+    distributed kept on v + sum_j z_jv <= 1                    interference avoidance       (N8)
 
 Columns l and a of nodes without the mode's type of GPU are zero.
 """
@@ -130,42 +131,46 @@ def _add_distributed(
     """Columns ``a``, ``z`` and rows (N4), (N5), (N6), (N8); returns the modes and columns ``a``."""
     several = choices.of(Kind.SEVERAL_NODES)
     modes, mode_of = np.unique(choices.mode[several], return_inverse=True)
+    jobs, job_of = np.unique(instance.mode_job[modes], return_inverse=True)
     num_nodes = instance.cluster.num_nodes
+    row, node = np.divmod(np.arange(modes.size * num_nodes), num_nodes)
+    most = np.minimum(instance.most_on_node[modes], free.gpus).clip(min=0) * room.fits[modes]
+    amount = builder.add_columns(
+        "amount", row.size, upper=most.ravel(), label=lambda i: f"{modes[row[i]]}_{node[i]}"
+    )
+    pairs = jobs.size * num_nodes
 
     def name_pair(i: int) -> str:
-        return f"{modes[i // num_nodes]}_{i % num_nodes}"
+        return f"{jobs[i // num_nodes]}_{i % num_nodes}"
 
-    def name_mode(i: int) -> str:
-        return str(modes[i])
+    def name_job(i: int) -> str:
+        return str(jobs[i])
 
-    fits = room.fits[modes].ravel()
-    amount = builder.add_columns(
-        "amount", modes.size * num_nodes, upper=np.where(fits, np.inf, 0.0), label=name_pair
-    )
-    touched = builder.add_columns("touched", amount.size, upper=fits, label=name_pair)
-    row_of, node_of = (
-        np.repeat(np.arange(modes.size), num_nodes),
-        np.tile(np.arange(num_nodes), modes.size),
-    )
-    total = builder.add_rows("total", modes.size, lower=0.0, upper=0.0, label=name_mode)  # (N4)
+    touched = builder.add_columns("touched", pairs, upper=1.0, label=name_pair)
+    total = builder.add_rows(
+        "total", modes.size, lower=0.0, upper=0.0, label=lambda i: str(modes[i])
+    )  # (N4)
     builder.add_entries(total[mode_of], several, -choices.replicas[several])
-    builder.add_entries(total[row_of], amount, 1.0)
-    least = builder.add_rows("least", amount.size, lower=0.0, label=name_pair)  # (N5)
-    builder.add_entries(least, amount, 1.0)
+    builder.add_entries(total[row], amount, 1.0)
+    least = builder.add_rows("least", pairs, lower=0.0, label=name_pair)  # (N5)
+    at_most = builder.add_rows("most", pairs, upper=0.0, label=name_pair)
+    pair = job_of[row] * num_nodes + node
+    builder.add_entries(least[pair], amount, 1.0)
+    builder.add_entries(at_most[pair], amount, 1.0 / np.maximum(most.ravel(), 1))
     builder.add_entries(least, touched, -1.0)
-    most = builder.add_rows("most", amount.size, upper=0.0, label=name_pair)
-    builder.add_entries(most, amount, 1.0)
-    builder.add_entries(most, touched, -room.free[node_of, 0])
-    few = builder.add_rows("few", modes.size, lower=0.0, label=name_mode)  # (N6)
-    many = builder.add_rows("many", modes.size, upper=0.0, label=name_mode)
-    builder.add_entries(few[mode_of], several, -least_nodes(instance, choices)[several])
-    builder.add_entries(many[mode_of], several, -instance.rules.max_nodes_per_job)
-    builder.add_entries(few[row_of], touched, 1.0)
-    builder.add_entries(many[row_of], touched, 1.0)
-    builder.add_entries(room.rows[node_of], amount[:, None], room.demand[modes[row_of]])
+    builder.add_entries(at_most, touched, -1.0)
+    few = builder.add_rows("few", jobs.size, lower=0.0, label=name_job)  # (N6)
+    many = builder.add_rows("many", jobs.size, upper=0.0, label=name_job)
+    choice_job = job_of[mode_of]
+    builder.add_entries(few[choice_job], several, -least_nodes(instance, choices)[several])
+    builder.add_entries(many[choice_job], several, -instance.rules.max_nodes_per_job)
+    whose = np.repeat(np.arange(jobs.size), num_nodes)
+    builder.add_entries(few[whose], touched, 1.0)
+    builder.add_entries(many[whose], touched, 1.0)
+    builder.add_entries(room.rows[node], amount[:, None], room.demand[modes[row]])
     if instance.rules.interference_avoidance:
         alone = builder.add_rows("interference", num_nodes, upper=1.0 - free.blocked)  # (N8)
-        builder.add_entries(alone[node_of], touched, 1.0)
+        builder.add_entries(alone[np.tile(np.arange(num_nodes), jobs.size)], touched, 1.0)
         spread = free.stay_spread
         builder.add_entries(alone[free.stay_node[spread]], free.stay_choice[spread], 1.0)
     return modes, amount

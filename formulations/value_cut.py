@@ -114,35 +114,67 @@ class CutMaker:
                 for c, value in values.items()
                 if kind in (ANY_TYPE, c)
             ]
-            coefficient[one[rows]] = _least(served)
+            coefficient[one[rows]] = _least(np.stack(served))
         several = choices.of(Kind.SEVERAL_NODES)
-        for mode in np.unique(choices.mode[several]).tolist():
-            rows = several[choices.mode[several] == mode]
-            least = self._least_splits(values, mode, int(choices.replicas[rows].max()))
-            coefficient[rows] = least[choices.replicas[rows]]
+        code, kind, replicas = instance.mode_type, choices.mode[several], choices.replicas[several]
+        alike = np.column_stack([code, instance.mode_demand])[kind]
+        _, first, kind = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+        kind = kind.reshape(-1)
+        most = np.zeros(first.size, dtype=np.int64)
+        np.maximum.at(most, kind, replicas)
+        least = self._least_splits(values, choices.mode[several[first]], most)
+        coefficient[several] = least[kind, replicas]
         return coefficient
 
-    def _least_splits(self, values: Mapping[int, NodeValue], mode: int, most: int) -> Floats:
-        """The least worth of *K* replicas on two nodes or more, for every K up to the most."""
-        instance = self.instance
-        demand = instance.mode_demand[mode]
-        nodes = instance.mode_nodes[mode]
-        largest = int(most_replicas(node_capacity(instance)[nodes], demand).max())
-        code = int(instance.mode_type[mode])
-        sizes = np.arange(1, min(largest, most) + 1)
-        units = self.grid.at_most(demand[None] * sizes[:, None])
-        served = [value.shared(units) for c, value in values.items() if code in (ANY_TYPE, c)]
-        piece = _least(served)
-        total = np.full(most + 1, np.inf)
-        total[0], least = 0.0, np.full(most + 1, np.inf)
-        for number in range(1, min(instance.rules.max_nodes_per_job, int(nodes.sum()), most) + 1):
-            following = np.full(most + 1, np.inf)
-            for size, worth in zip(sizes.tolist(), piece.tolist(), strict=True):
-                np.minimum(following[size:], total[: most + 1 - size] + worth, out=following[size:])
+    def _least_splits(
+        self, values: Mapping[int, NodeValue], modes: Indices, most: Indices
+    ) -> Floats:
+        """The least worth of *K* replicas on two nodes or more in some modes.
+
+        Parameters
+        ----------
+        values
+            The value functions.
+        modes, most
+            The modes, and the largest *K* of each.
+
+        Returns
+        -------
+        Shape (modes, 1 + the largest *K*).
+        """
+        piece, width = self._pieces(values, modes, most), int(most.max(initial=0))
+        nodes = self.instance.mode_nodes[modes].sum(axis=1)
+        span = min(self.instance.rules.max_nodes_per_job, int(nodes.max(initial=0)), width)
+        total = np.full((modes.size, width + 1), np.inf)
+        least = total.copy()
+        total[:, 0] = 0.0
+        for number in range(1, span + 1):
+            following = np.full(total.shape, np.inf)
+            for size in range(1, 1 + piece.shape[1]):
+                with_piece = total[:, : width + 1 - size] + piece[:, size - 1, None]
+                np.minimum(following[:, size:], with_piece, out=following[:, size:])
             total = following
             if number > 1:
-                least = np.minimum(least, total)
+                enough = (number <= nodes)[:, None]
+                least = np.minimum(least, np.where(enough, total, np.inf))
         return np.where(np.isfinite(least), least, 0.0)
+
+    def _pieces(self, values: Mapping[int, NodeValue], modes: Indices, most: Indices) -> Floats:
+        """The worth of 1, 2, … replicas on one node of several, infinite where no node holds them:
+        shape (modes, largest piece)."""
+        instance, capacity = self.instance, node_capacity(self.instance)
+        code, fits = instance.mode_type[modes], instance.mode_nodes[modes]
+        each = instance.mode_demand[modes]
+        room = np.array([most_replicas(capacity, demand) for demand in each]).reshape(fits.shape)
+        largest = np.minimum(np.max(room, axis=1, where=fits, initial=0), most)
+        size = np.arange(1, int(largest.max(initial=0)) + 1)
+        units = self.grid.at_most(each[:, None] * size[:, None])
+        served = np.full((len(values), modes.size, size.size), -np.inf)
+        for found, (kind, value) in zip(served, values.items(), strict=True):
+            rows = units[(code == ANY_TYPE) | (code == kind)]
+            worth = value.shared(rows.reshape(-1, each.shape[1]))
+            found[(code == ANY_TYPE) | (code == kind)] = worth.reshape(rows.shape[:2])
+        return np.where(size <= largest[:, None], _least(served), np.inf)
 
 
 def _at(table: Floats, units: Indices) -> Floats:
@@ -153,10 +185,9 @@ def _at(table: Floats, units: Indices) -> Floats:
     return found
 
 
-def _least(served: list[Floats]) -> Floats:
-    """The least over the types of GPU that can hold it; 0 where none can."""
-    found = np.stack(served)
-    found = np.where(np.isfinite(found), found, np.inf).min(axis=0)
+def _least(served: Floats) -> Floats:
+    """The least over the types of GPU that can hold it, the first axis; 0 where none can."""
+    found = np.where(np.isfinite(served), served, np.inf).min(axis=0)
     return np.where(np.isfinite(found), found, 0.0)
 
 

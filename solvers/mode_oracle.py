@@ -3,8 +3,9 @@
 The aggregate (`formulations/aggregate.py`) forgets the nodes and is easy; its value is a bound. If
 its choices pack they are the optimum, proved. If not, the packing program gives a cut that they
 violate and no allocation does; with it the aggregate is solved again. Cuts hold for every request,
-so the oracle keeps them. What neither packs nor is cut off, because only whole numbers say no, is
-left to the node-indexed program over a core of the choices where that is small; elsewhere the best
+so the oracle keeps them. Where only whole numbers say that the choices do not pack, a conflict
+among them does (`conflict`), as long as there are few nodes and jobs. What is not decided then is
+left to the node-indexed program over a core of the choices, and where that is large, too, the best
 allocation found stands beside the bound.
 """
 
@@ -22,6 +23,7 @@ from goodalloc.formulations.program import Program
 from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
 from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.allocation import Allocation
+from goodalloc.solvers.conflict import ConflictFinder
 from goodalloc.solvers.highs_program import new_solver, run_in_time, run_relaxation
 from goodalloc.solvers.mode_packing import ModePacker
 from goodalloc.solvers.oracle import Reply
@@ -37,12 +39,13 @@ FEW_ROUNDS = 2
 FEW_NODE_COLUMNS = 2_000
 QUICK, QUICK_CORE = 20, 3
 #: … and its relaxation before each.
-MOST_TIGHTENINGS = 20
+MOST_TIGHTENINGS = 100
 #: Shares of everything that are left unused, one after the other, until what is chosen packs.
 SPARE = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 0.75, 0.9)
 #: Weights of the relaxation below this are none.
 PRESENT = 1e-9
-#: Largest node-indexed program, in columns, that is tried where cuts are not enough.
+#: Largest node-indexed program, in columns, that is tried where cuts are not enough; up to there
+#: conflicts are looked for.
 MOST_NODE_COLUMNS = 20_000
 #: Choices a job in the first core of that program, and how much wider the next ones are where no
 #: solution says how wide they have to be.
@@ -68,6 +71,10 @@ class ModeOracle(ProgramOracle):
     def _finder(self) -> CutFinder:
         return CutFinder(self.instance, self.choices, self._grid, self.watch)
 
+    @cached_property
+    def _conflicts(self) -> ConflictFinder:
+        return ConflictFinder(self.instance, self.choices, self.watch)
+
     @property
     def _node_columns(self) -> int:
         """Columns of the node-indexed program over the first core of the choices."""
@@ -76,12 +83,8 @@ class ModeOracle(ProgramOracle):
     def answer(self, task: Task) -> Reply:
         """Decide a task: aggregate, packing, cut, until the choices pack."""
         bound, best, best_cost = -math.inf, task.request.start, task.known
-        for number in range(MOST_ROUNDS):
-            if number == FEW_ROUNDS and self._node_columns <= MOST_NODE_COLUMNS:
-                if self._node_columns <= FEW_NODE_COLUMNS:
-                    break
-                best = self._by_node(task, best, best_cost, bound, most_branches=QUICK).allocation
-                best_cost = self._cost_of(task.request, best)
+        tried = False
+        for _ in range(MOST_ROUNDS):
             decision = self._decide(task, best_cost)
             bound = max(bound, decision.bound / task.scale)
             if best_cost - bound <= task.gap:
@@ -93,10 +96,23 @@ class ModeOracle(ProgramOracle):
             if allocation is not None:
                 return Reply(allocation, bound)
             cut = self._finder.find(np.bincount(taken, minlength=len(self.choices)).astype(float))
-            if cut is None or self.watch.limit is not None:
+            if cut is not None:
+                self._cuts.append(cut)
+                self._tighten(task)
+                continue
+            if self._node_columns > MOST_NODE_COLUMNS:
                 break
-            self._cuts.append(cut)
-            self._tighten(task)
+            conflict = self._conflicts.find(taken)
+            if isinstance(conflict, Allocation):
+                return Reply(conflict, bound)
+            if not conflict:
+                break
+            self._cuts += conflict
+            if not tried and self._node_columns > FEW_NODE_COLUMNS:
+                tried = True
+                quick = self._by_node(task, best, best_cost, bound, most_branches=QUICK)
+                best, bound = quick.allocation, max(bound, quick.bound)
+                best_cost = self._cost_of(task.request, best)
         if self.watch.limit is None and self._node_columns > MOST_NODE_COLUMNS:
             found, cost = self._with_room(task, best_cost)
             best, best_cost = (found, cost) if cost < best_cost else (best, best_cost)

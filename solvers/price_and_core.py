@@ -25,8 +25,10 @@ from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxa
 
 Floats = NDArray[np.float64]
 
-#: The first core holds what costs at most this many gaps.
+#: The first core holds what costs at most this many gaps; the next one, where that holds no
+#: solution and none is known, so many times as many columns.
 FIRST_CORE = 10.0
+WIDER = 2
 INTEGRAL = 1e-6
 #: Shares of the guide's cost that are mixed in, one after the other.
 GUIDE_WEIGHTS = (1e-3, 1e-5, 1e-7)
@@ -116,13 +118,13 @@ def decide(
     if not exact and best.values is not None:
         return best
     return _widening_core(
-        program, reduced, delta, watch, replace(best, nodes=nodes), gap, exact, alike
+        program, reduced, delta, watch, replace(best, nodes=nodes), gap, known, exact, alike
     )
 
 
 def _widening_core(
     program: Program, reduced: Floats, delta: float, watch: Watch, best: Decision, gap: float,
-    exact: bool, alike: bool,
+    known: float, exact: bool, alike: bool,
 ) -> Decision:  # fmt: skip
     """Solve the core, and wider ones until what is left out is proved to be worse."""
     bound = best.bound
@@ -140,11 +142,15 @@ def _widening_core(
             best, bound=max(best.bound, proven), nodes=best.nodes + outcome.nodes,
             core=int(core.sum()),
         )  # fmt: skip
-        missing = best.objective - bound
+        missing = min(best.objective, known) - bound
         enough = missing <= delta or (not exact and best.values is not None)
         if enough or core.all() or not outcome.finished:
             break
-        delta = missing * (1 + 1e-9) + gap if math.isfinite(missing) else 100 * delta
+        wider = missing * (1 + 1e-9) + gap
+        if best.values is None:
+            more = min(WIDER * int(core.sum()), reduced.size - 1)
+            wider = min(wider, max(float(np.partition(reduced, more)[more]), delta + gap))
+        delta = wider
     return best
 
 

@@ -4,47 +4,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from goodalloc.formulations.choices import Choices, Kind, keep_choices
+from goodalloc.formulations.choices import Choices
 from goodalloc.formulations.mode_choices import choice_demand, enumerate_mode_choices, held_amounts
 from goodalloc.formulations.node_value import NodeValue, node_value
 from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
 from goodalloc.formulations.value_cut import CutMaker
-from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.mode_packing import ModePacker
 from goodalloc.solvers.packing_cut import CutFinder
 from goodalloc.solvers.stop import Stop
+from tests.enumerated import some_allocations, taken_by
 from tests.random_instances import random_mode_instance
 
 Floats = NDArray[np.float64]
-
-
-def some_allocations(instance: Instance, number: int) -> list[Allocation]:
-    """Feasible allocations drawn from all there are."""
-    found = enumerate_allocations(instance)
-    chosen = np.random.default_rng(0).permutation(len(found.row))[:number]
-    return [found.allocation(int(index)) for index in chosen]
-
-
-def taken_by(instance: Instance, choices: Choices, allocation: Allocation) -> Floats:
-    """Which choices an allocation takes: keeping where nothing changed, else the choice anew."""
-    same = allocation.unchanged(instance.current) & (instance.current.job_replicas > 0)
-    keep = keep_choices(instance, choices)
-    weight = np.zeros(len(choices))
-    for job in range(instance.num_jobs):
-        nodes, replicas = int(allocation.job_nodes[job]), int(allocation.job_replicas[job])
-        kind = (Kind.IDLE, Kind.ONE_NODE)[nodes] if nodes < 2 else Kind.SEVERAL_NODES
-        mode = instance.first_mode[job] + (allocation.mode[job] if nodes else 0)
-        found = (choices.job == job) & (choices.kind == kind) & (choices.replicas == replicas)
-        found &= choices.mode == mode
-        if same[job] and keep[job] >= 0:
-            weight[keep[job]] = 1.0
-        else:
-            assert found.sum() == 1
-            weight[found] = 1.0
-    return weight
 
 
 def random_cut_prices(
