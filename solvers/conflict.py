@@ -13,9 +13,10 @@ be),
     \le |C| - 1                                                                              (1)
 
 cuts them off, and no allocation: of :math:`|C|` jobs with such choices, those in *C* could take
-their own :math:`i_j` instead, and the others what is left of them. Finding a conflict, cutting it
-off and deciding again is a logic-based Benders decomposition (Hooker and Ottosson, Mathematical
-Programming 96, 2003); that other jobs join is the extension of a cover inequality.
+their own :math:`i_j` instead, and the rest of *C* what the others leave, which then idle. Pinned
+jobs, that cannot, are neither in *C* nor counted. Finding a conflict, cutting it off and deciding
+again is a logic-based Benders decomposition (Hooker and Ottosson, Mathematical Programming 96,
+2003); that other jobs join is the extension of a cover inequality.
 """
 
 from collections.abc import Iterable, Sequence
@@ -107,6 +108,7 @@ class ConflictFinder:
         """The cut (1)."""
         job = self.choices.job
         harder = self._fits.wherever(np.array(conflict), np.arange(len(self.choices)))
+        harder &= ~self.instance.pinned[job]
         own = job[list(conflict)][:, None] == job
         counted = (harder & own).any(axis=0) | (harder.all(axis=0) & ~own.any(axis=0))
         return Cut(counted.astype(float), len(conflict) - 1.0)
