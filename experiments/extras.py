@@ -4,8 +4,8 @@ import importlib.util
 
 #: Extra to the modules that it brings.
 MODULES = {
-    "dask": ("distributed",), "parquet": ("pyarrow",), "ray": ("ray",),
-    "search": ("optuna", "sklearn"),
+    "dask": ("distributed",), "parquet": ("pyarrow",),
+    "predict": ("sklearn",), "ray": ("ray",), "search": ("optuna", "sklearn"),
 }  # fmt: skip
 
 

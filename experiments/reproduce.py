@@ -10,6 +10,7 @@ from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.mixed_cluster import MIXED_CLUSTER
 from goodalloc.experiments.openb import OPENB
+from goodalloc.experiments.predictability import PREDICTABILITY
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
 from goodalloc.experiments.sia_replay import SIA_REPLAY
@@ -57,13 +58,15 @@ STUDIES: Mapping[str, Reproduction] = {
     "knowledge": KNOWLEDGE,
 }
 
-#: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23).
+#: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
+#: the classifier of AITurbo (HPDC'21).
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
     "mixed": MIXED_CLUSTER,
     "restrictions": RESTRICTIONS,
     "openb": OPENB,
+    "predictability": PREDICTABILITY,
 }
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}
