@@ -61,27 +61,28 @@ class Feature(NamedTuple):
     whole: bool = True
 
 
-#: What the user submits is known at once. A running job shows its speed (examples/s, the unit is
-#: assumed), its steps and its epochs; the records have only the last values of these, so the set of
-#: a running job is rather too good. How long it ran (s), and the accuracy and the loss that it
-#: ended with, are known when it is over. Memory is in GB (assumed), job type a code whose key is
-#: not published, and resubmit is 0 for a job that was seen before and 1 for its first submission.
+#: In the order of the published file. What the user submits is known at once. A running job shows
+#: its speed (examples/s, the unit is assumed), its steps and its epochs; the records have only the
+#: last values of these, so what a running job is judged by may be too good. How long it ran (s),
+#: and the accuracy and the loss that it ended with, are known when it is over. Memory is in GB
+#: (assumed), job type a code whose key is not published, and resubmit is 0 for a job that was seen
+#: before and 1 for its first submission.
 FEATURES = (
     Feature("job_type", "submission", least=1.0),
+    Feature("running_time", "afterwards", whole=False),
     Feature("ps", "submission"),
     Feature("worker", "submission"),
+    Feature("epoch", "running"),
+    Feature("accuracy", "afterwards", most=1.0, whole=False),
+    Feature("loss", "afterwards", whole=False),
     Feature("gpu", "submission"),
     Feature("memory", "submission", whole=False),
     Feature("cpu", "submission", whole=False),
     Feature("batch_size", "submission", least=1.0),
     Feature("learning_rate", "submission", whole=False),
-    Feature("resubmit", "submission", most=1.0),
-    Feature("throughput", "running", whole=False),
     Feature("step", "running"),
-    Feature("epoch", "running"),
-    Feature("running_time", "afterwards", whole=False),
-    Feature("accuracy", "afterwards", most=1.0, whole=False),
-    Feature("loss", "afterwards", whole=False),
+    Feature("throughput", "running", whole=False),
+    Feature("resubmit", "submission", most=1.0),
 )
 
 

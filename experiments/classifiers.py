@@ -4,7 +4,8 @@ The slides of AITurbo (HPDC'21) name k nearest neighbours, logistic regression, 
 support vector machine and a multi-layer perceptron; their settings are not known, and ours are
 those of scikit-learn but for what stands here. Each gives the probability that a job is
 unpredictable. That of the support vector machine, which has none, is Platt's logistic function of
-its margin, fitted by cross-validation within the training jobs.
+its margin, fitted by cross-validation within the training jobs; a job counts as unpredictable above
+a half of that too, not by the sign of the margin.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def _indicator_rows(plan: Plan, records: JobRecords) -> Rows:
         values = records.columns([feature.name])[:, 0]
         best = best_threshold(values, truth)
         told = (values < best.value) == best.below
-        threshold = f"{'<' if best.below else '>='} {best.value:g}" if told.any() else "none"
+        threshold = f"{'<' if best.below else '>='} {best.value:g}" if told.any() else "(none)"
         area = area_under_curve(truth, values)
         earlier = None if plan.quick or feature.name != "accuracy" else EARLIER_THRESHOLD
         rows.append(_row(
@@ -222,7 +222,7 @@ def _shown(rows: Rows) -> Rows:
     return [
         {
             "known": _case_name(row),
-            "classifier": " ".join([row["feature"], row["threshold"]]).strip() or row["classifier"],
+            "classifier": f"{row['feature']} {row['threshold']}".strip() or row["classifier"],
             **{name: row[name] for name in names},
         }
         for row in rows
