@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from goodalloc.models.array_checks import as_numbers, require_all
 from goodalloc.models.efficiency import GradientStatistics, efficiency
 from goodalloc.models.namespace import Array, namespace
 from goodalloc.models.throughput import ThroughputParameters, throughput
@@ -110,23 +111,23 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
     for part, largest in zip(model._fields, LARGEST, strict=True):
         group = getattr(model, part)
         for field, value in zip(group._fields, group, strict=True):
-            _require(
-                np.isfinite(_numbers(name, field, value)), name, field, value, "a finite number"
+            require_all(
+                np.isfinite(as_numbers(name, field, value)), name, field, value, "a finite number"
             )
-            _require(np.asarray(value) >= 0.0, name, field, value, "0 or more")
-            _require(np.asarray(value) <= largest, name, field, value, f"at most {largest:.10g}")
+            require_all(np.asarray(value) >= 0.0, name, field, value, "0 or more")
+            require_all(np.asarray(value) <= largest, name, field, value, f"at most {largest:.10g}")
     parameters, batch = model.throughput, model.batch
-    _require(np.asarray(parameters.gamma) >= 1.0, name, "gamma", parameters.gamma, "1 or more")
+    require_all(np.asarray(parameters.gamma) >= 1.0, name, "gamma", parameters.gamma, "1 or more")
     unit = np.add(parameters.alpha_grad, parameters.beta_grad)
     words = f"a positive time, at least {SHORTEST_PASS:g} seconds"
-    _require(unit >= SHORTEST_PASS, name, "alpha_grad + beta_grad", unit, words)
+    require_all(unit >= SHORTEST_PASS, name, "alpha_grad + beta_grad", unit, words)
     for field in ("initial", "maximum", "atomic_minimum", "atomic_maximum"):
         value = np.asarray(getattr(batch, field), dtype=float)
         whole = np.isfinite(value) & (value >= 1.0) & (np.floor(value) == value)
         given = getattr(batch, field)
-        _require(whole, name, field, given, "a whole number of examples, 1 or more")
+        require_all(whole, name, field, given, "a whole number of examples, 1 or more")
     flag = np.isin(batch.accumulation, (0, 1))
-    _require(flag, name, "accumulation", batch.accumulation, "true or false")
+    require_all(flag, name, "accumulation", batch.accumulation, "true or false")
     for low, high in (
         ("initial", "maximum"),
         ("atomic_minimum", "atomic_maximum"),
@@ -134,7 +135,7 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
     ):
         bound, value = getattr(batch, high), getattr(batch, low)
         ordered = np.asarray(value) <= np.asarray(bound)
-        _require(ordered, name, low, value, f"at most {high}", bound)
+        require_all(ordered, name, low, value, f"at most {high}", bound)
     return model
 
 
@@ -156,29 +157,3 @@ def plainly_in_order(model: GoodputModel) -> bool:
         and batch.atomic_minimum <= min(batch.atomic_maximum, batch.maximum)
         and batch.accumulation in (0, 1)
     )
-
-
-def _numbers(name: str, field: str, value: Array) -> Array:
-    """Return a value as an array of numbers, or refuse it."""
-    try:
-        numbers = np.asarray(value)
-    except ValueError:  # lists of unequal lengths
-        numbers = np.asarray(None)
-    if numbers.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: {field} is {value!r}; expected a finite number.")
-    return numbers
-
-
-def _require(
-    holds: Array, name: str, field: str, value: Array, expected: str, bound: Array = None
-) -> None:
-    """Raise on the first entry for which a condition does not hold."""
-    holds = np.asarray(holds)
-    if holds.all():
-        return
-    index = tuple(int(i) for i in np.argwhere(~holds)[0])
-    culprit = np.broadcast_to(np.asarray(value), holds.shape)[index]
-    where = f"{name}{list(index)}" if index else name
-    if bound is not None:
-        expected = f"{expected} ({np.broadcast_to(np.asarray(bound), holds.shape)[index]})"
-    raise ValueError(f"{where}: {field} is {culprit}; expected {expected}.")

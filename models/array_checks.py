@@ -1,0 +1,59 @@
+"""Refusing numbers in arrays: the first one that breaks a rule is named with its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from goodalloc.models.namespace import Array
+
+
+def as_numbers(name: str, field: str, value: Array) -> Array:
+    """Return a value as an array of numbers.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    try:
+        numbers = np.asarray(value)
+    except ValueError:  # lists of unequal lengths
+        numbers = np.asarray(None)
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: {field} is {value!r}; expected a finite number.")
+    return numbers
+
+
+def require_all(
+    holds: Array, name: str, field: str, value: Array, expected: str, bound: Array = None
+) -> None:
+    """Refuse the first entry for which a condition does not hold.
+
+    Parameters
+    ----------
+    holds
+        The condition, entry by entry.
+    name, field, value
+        What is refused, and what the numbers are, of a shape that broadcasts to that of `holds`.
+    expected
+        In words.
+    bound
+        Numbers that `expected` refers to, shown behind it.
+
+    Raises
+    ------
+    ValueError
+        With the entry, its value and what was expected.
+    """
+    holds = np.asarray(holds)
+    if holds.all():
+        return
+    index = tuple(int(i) for i in np.argwhere(~holds)[0])
+    culprit = np.broadcast_to(np.asarray(value), holds.shape)[index]
+    where = f"{name}{list(index)}" if index else name
+    if bound is not None:
+        expected = f"{expected} ({np.broadcast_to(np.asarray(bound), holds.shape)[index]})"
+    raise ValueError(f"{where}: {field} is {culprit}; expected {expected}.")
