@@ -15,6 +15,7 @@ from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
 from goodalloc.experiments.sia_replay import SIA_REPLAY
 from goodalloc.experiments.sia_restrictions import RESTRICTIONS
+from goodalloc.experiments.step_time_prediction import STEP_TIMES
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from goodalloc.experiments.synergy_gap import SYNERGY
 from goodalloc.experiments.throughput_plot import plot_fig3
@@ -58,8 +59,8 @@ STUDIES: Mapping[str, Reproduction] = {
     "knowledge": KNOWLEDGE,
 }
 
-#: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
-#: the classifier of AITurbo (HPDC'21).
+#: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23);
+#: of AITurbo (HPDC'21) the classifier, and the step times that it and Optimus (EuroSys'18) predict.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -67,6 +68,7 @@ OTHERS: Mapping[str, Reproduction] = {
     "restrictions": RESTRICTIONS,
     "openb": OPENB,
     "predictability": PREDICTABILITY,
+    "step-times": STEP_TIMES,
 }
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}
