@@ -1,0 +1,114 @@
+r"""The least total remaining service that a cluster allows: a multiple-choice knapsack.
+
+With the cells *c* of every job's table (`models/service_table.py`), where it needs :math:`V_{jc}`
+and takes :math:`d_{jcr}` of resource *r*, of which there are :math:`R_r`,
+
+.. math::
+
+    \min_x \sum_j \sum_c V_{jc} x_{jc}
+    \quad \text{s.t.} \quad \sum_c x_{jc} = 1 \;\; \forall j, \qquad
+    \sum_j \sum_c d_{jcr} x_{jc} \le R_r \;\; \forall r, \qquad x \in \{0, 1\}.               (1)
+
+It is the program that AITurbo's exchange is a local search on. It forgets the nodes, as the
+exchange does: exact for one pool, a relaxation for nodes. A cell goes if another one of the job
+needs no more service and no more of any resource.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.resource_grid import common_unit
+from goodalloc.models.service_table import Cell, ServiceTable
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Amounts this close to a whole number of units are whole.
+WHOLE = 1e-9
+#: Most units that a job may take of a resource.
+MOST_UNITS = 1e6
+
+
+class ServiceChoices(NamedTuple):
+    """The cells that matter, sorted by job; one entry of each array a cell.
+
+    Attributes
+    ----------
+    job, cell
+        Whose it is, and which.
+    service
+        Remaining service.
+    demand
+        Units of every resource that it takes, shape (cells, resources).
+    capacity
+        Units that there are, shape (resources,).
+    """
+
+    job: Indices
+    cell: tuple[Cell, ...]
+    service: Floats
+    demand: Indices
+    capacity: Indices
+
+
+def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> ServiceChoices:
+    """The cells of all jobs, without those that another one of the job beats.
+
+    Raises
+    ------
+    ValueError
+        If what jobs take has no common unit that is worth the name.
+    """
+    unit = _units(tables)
+    job: list[Indices] = []
+    cells: list[Cell] = []
+    service: list[Floats] = []
+    demand: list[Indices] = []
+    for index, table in enumerate(tables):
+        units = np.rint(table.demand.reshape(-1, unit.size) / unit).astype(np.int64)
+        rows = _undominated(table.service.ravel(), units)
+        job.append(np.full(rows.size, index))
+        cells += list(
+            zip(*(a.tolist() for a in np.unravel_index(rows, table.service.shape)), strict=True)
+        )
+        service.append(table.service.ravel()[rows])
+        demand.append(units[rows])
+    there = np.floor(np.asarray(capacity, dtype=float) / unit + WHOLE).astype(np.int64)
+    return ServiceChoices(
+        np.concatenate(job), tuple(cells), np.concatenate(service), np.concatenate(demand), there
+    )
+
+
+def _units(tables: Sequence[ServiceTable]) -> Floats:
+    """The unit of every resource: the largest of which all that is taken are multiples."""
+    resources = tables[0].demand.shape[-1]
+    amounts = [
+        np.unique(np.concatenate([np.unique(table.demand[..., r]) for table in tables]))
+        for r in range(resources)
+    ]
+    unit = np.array([common_unit(values) or 1.0 for values in amounts])
+    for values, size in zip(amounts, unit.tolist(), strict=True):
+        if values.max() > MOST_UNITS * size:
+            raise ValueError(
+                f"What jobs take of a resource, up to {values.max():g}, has no common unit; "
+                "expected multiples of a core or of a part of a GPU."
+            )
+    return unit
+
+
+def _undominated(service: Floats, units: Indices) -> Indices:
+    """The cells that no other one beats in service and in everything it takes, by service."""
+    able = np.flatnonzero(np.isfinite(service))
+    order = able[np.lexsort((*units[able].T[::-1], service[able]))]
+    _, first = np.unique(units[order], axis=0, return_index=True)
+    order = order[np.sort(first)]  # the best of every demand, still by service
+    taken = units[order]
+    beaten = np.zeros(order.size, dtype=bool)
+    for place in range(order.size):
+        if not beaten[place]:
+            worse = (taken[place + 1 :] >= taken[place]).all(axis=1)
+            beaten[place + 1 :] |= worse
+    return order[~beaten]

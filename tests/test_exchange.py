@@ -1,0 +1,194 @@
+"""AITurbo's exchange: never raises the total, ends where no exchange helps, is told from exact."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from goodalloc.data.exchange_example import CENTRE, NOW, example_tables
+from goodalloc.models.service_table import AXES, Cell, ServiceTable, marginal_table
+from goodalloc.solvers.exchange import FREE, best_exchange, exchange_units
+from goodalloc.solvers.service_optimum import least_service
+from goodalloc.solvers.stop import Stop
+
+Floats = NDArray[np.float64]
+
+SEEDS = range(100)
+
+
+def random_table(name: str, random: np.random.Generator, shape: tuple[int, ...]) -> ServiceTable:
+    """Service without any order, some cells forbidden; every step takes whole units."""
+    service = random.integers(1, 30, shape).astype(float)
+    service[random.random(shape) < 0.15] = np.inf
+    service[(0,) * len(shape)] = 30.0
+    steps = random.integers(0, 3, (len(shape), 2))
+    demand = np.moveaxis(np.indices(shape), 0, -1) @ steps + 1.0
+    return ServiceTable(name, service, demand.astype(float))
+
+
+def random_round(seed: int) -> tuple[list[ServiceTable], list[Cell], Floats]:
+    """Two or three jobs at their least cells, and what there is."""
+    random = np.random.default_rng(seed)
+    shape = ((2, 2, 2), (3, 2), (4,))[seed % 3]
+    tables = [random_table(f"job{i}", random, shape) for i in range(2 + seed % 2)]
+    capacity = len(tables) + random.integers(0, 7, 2).astype(float)
+    return tables, [(0,) * len(shape)] * len(tables), capacity
+
+
+def brute_force(tables: list[ServiceTable], capacity: Floats) -> float:
+    """The least total over all combinations of cells that fit."""
+    best = np.inf
+    for cells in itertools.product(*(np.ndindex(table.service.shape) for table in tables)):
+        taken = sum(table.demand[cell] for table, cell in zip(tables, cells, strict=True))
+        if (taken <= capacity + 1e-9).all():
+            total = sum(table.service[cell] for table, cell in zip(tables, cells, strict=True))
+            best = min(best, float(total))
+    return best
+
+
+def test_the_slides_example_exchanges_a_unit_that_leaves_fifteen() -> None:
+    """Job B comes down from 16 to 9, job A from 10 to 6; nothing else is below 15."""
+    tables = example_tables()
+    used = tables[0].demand[CENTRE] + tables[1].demand[CENTRE]
+    found = exchange_units(tables, [CENTRE, CENTRE], used, most=1)
+    assert found.total == 15.0
+    (exchange,) = found.exchanges
+    assert (exchange.recipient, exchange.donor) == (1, 0)
+    assert (exchange.before, exchange.after) == (sum(NOW.values()), 15.0)
+    table = marginal_table(tables, [CENTRE, CENTRE])
+    pairs = [
+        table.service[i, 0, axis] + table.service[1 - i, 1, axis]
+        for i in (0, 1)
+        for axis in range(len(AXES))
+    ]
+    assert sorted(pairs)[0] == 15.0
+    assert sorted(pairs)[1] > 15.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_exact_optimum_is_that_of_all_combinations(seed: int) -> None:
+    """And a round whose jobs do not fit is proved to have none."""
+    tables, _, capacity = random_round(seed)
+    found, best = least_service(tables, capacity), brute_force(tables, capacity)
+    assert found.total == pytest.approx(best)
+    if np.isfinite(best):
+        assert found.cells is not None
+        assert found.gap <= 1e-9
+        taken = sum(t.demand[cell] for t, cell in zip(tables, found.cells, strict=True))
+        assert (taken <= capacity + 1e-9).all()
+    else:
+        assert found.cells is None
+        assert found.bound == np.inf
+
+
+@pytest.mark.parametrize("free", ["donor", "both"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_exchanges_only_lower_the_total_and_fit_and_end_where_none_helps(
+    seed: int, free: str
+) -> None:
+    """Every exchange, on its own; and the end is never below the optimum."""
+    tables, cells, capacity = random_round(seed)
+    found = exchange_units(tables, cells, capacity, free=free)  # type: ignore[arg-type]
+    totals = [e.before for e in found.exchanges] + [found.total]
+    assert all(after < before for before, after in itertools.pairwise(totals))
+    for exchange, after in zip(found.exchanges, totals[1:], strict=True):
+        assert exchange.after == pytest.approx(after)
+        assert exchange.recipient != exchange.donor
+        assert free == "both" or exchange.recipient != FREE
+    taken = sum(t.demand[cell] for t, cell in zip(tables, found.cells, strict=True))
+    assert (taken <= capacity + 1e-6).all()
+    left = capacity - taken + 1e-9
+    again = best_exchange(marginal_table(tables, found.cells), left, free=free)  # type: ignore[arg-type]
+    assert again is None or again.after >= found.total - 1e-9
+    assert found.total >= brute_force(tables, capacity) - 1e-9
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_best_exchange_is_that_of_all_pairs(seed: int) -> None:
+    """Whatever number of the best are paired first."""
+    tables, cells, capacity = random_round(seed)
+    table = marginal_table(tables, cells)
+    left = capacity - sum(t.demand[cell] for t, cell in zip(tables, cells, strict=True))
+    best = np.inf
+    for axis, i in itertools.product(range(table.service.shape[2]), range(len(tables))):
+        for k in [FREE, *range(len(tables))]:
+            change = table.change[i, 0, axis] + (table.change[k, 1, axis] if k != FREE else 0.0)
+            cost = table.service[i, 0, axis] - table.now[i]
+            cost += table.service[k, 1, axis] - table.now[k] if k != FREE else 0.0
+            if i != k and (change <= left + 1e-9).all():
+                best = min(best, float(cost))
+    found = best_exchange(table, left + 1e-9)
+    if np.isfinite(best):
+        assert found is not None
+        assert found.after - found.before == pytest.approx(best)
+    else:
+        assert found is None
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), st.permutations(range(4)))
+def test_the_order_of_jobs_does_not_change_the_optimum(seed: int, order: list[int]) -> None:
+    """Four jobs, in any order."""
+    random = np.random.default_rng(seed)
+    tables = [random_table(f"job{i}", random, (3, 2)) for i in range(4)]
+    capacity = np.array([9.0, 9.0])
+    first = least_service(tables, capacity).total
+    again = least_service([tables[i] for i in order], capacity).total
+    assert again == pytest.approx(first) or (np.isinf(first) and np.isinf(again))
+
+
+def test_many_jobs_take_the_best_pair_though_few_are_looked_at_first() -> None:
+    """The best recipients and donors are the same jobs, so the best pair is further down."""
+    tables = []
+    for index in range(120):
+        gain = 10.0 if index < 60 else 1.0
+        service = np.array([20.0 - 0.001 * index, 20.0, 20.0 - gain - 0.001 * index])
+        tables.append(ServiceTable(f"job{index}", service, np.arange(3.0)[:, None] + 1.0))
+    cells: list[Cell] = [(1,)] * 120
+    found = exchange_units(tables, cells, np.array([240.0]), most=1)
+    (exchange,) = found.exchanges
+    assert exchange.recipient == 59
+    assert exchange.donor == 119
+
+
+def test_time_runs_out_with_a_bound_or_nothing() -> None:
+    """A limit is no error."""
+    tables, _, capacity = random_round(0)
+    found = least_service(tables, capacity, stop=Stop(seconds=1e-9))
+    assert found.bound <= brute_force(tables, capacity) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("service", "demand", "message"),
+    [
+        ([1.0, np.nan], [[1.0], [2.0]], "negative or NaN"),
+        ([1.0, -2.0], [[1.0], [2.0]], "negative or NaN"),
+        ([np.inf, np.inf], [[1.0], [2.0]], "can be nowhere"),
+        ([1.0, 2.0], [[1.0], [np.nan]], "demand"),
+        ([1.0, 2.0], [[1.0], [-1.0]], "demand"),
+        ([1.0, 2.0], [[1.0]], "shape"),
+    ],
+)
+def test_tables_that_make_no_sense_are_refused(
+    service: list[float], demand: list[list[float]], message: str
+) -> None:
+    """With the name of the job."""
+    with pytest.raises(ValueError, match=f"Job 'a'.*{message}"):
+        ServiceTable("a", np.array(service), np.array(demand))
+
+
+def test_jobs_that_do_not_fit_where_they_begin_are_refused() -> None:
+    """What they take and what there is are named."""
+    tables, cells, _ = random_round(0)
+    with pytest.raises(ValueError, match="expected at most"):
+        exchange_units(tables, cells, np.array([1.0, 1.0]))
+
+
+def test_amounts_without_a_common_unit_are_refused() -> None:
+    """The square root of two is no multiple of anything that one is a multiple of."""
+    table = ServiceTable("a", np.array([2.0, 1.0]), np.array([[1.0], [2**0.5]]))
+    with pytest.raises(ValueError, match="no common unit"):
+        least_service([table], np.array([4.0]))
