@@ -62,18 +62,16 @@ def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> Service
     ValueError
         If what jobs take has no common unit that is worth the name.
     """
-    unit = _units(tables)
+    unit = common_units([table.demand for table in tables])
     job: list[Indices] = []
     cells: list[Cell] = []
     service: list[Floats] = []
     demand: list[Indices] = []
     for index, table in enumerate(tables):
         units = np.rint(table.demand.reshape(-1, unit.size) / unit).astype(np.int64)
-        rows = _undominated(table.service.ravel(), units)
+        rows = undominated(table.service.ravel(), units)
         job.append(np.full(rows.size, index))
-        cells += list(
-            zip(*(a.tolist() for a in np.unravel_index(rows, table.service.shape)), strict=True)
-        )
+        cells += cells_of(table, rows)
         service.append(table.service.ravel()[rows])
         demand.append(units[rows])
     there = np.floor(np.asarray(capacity, dtype=float) / unit + WHOLE).astype(np.int64)
@@ -82,12 +80,22 @@ def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> Service
     )
 
 
-def _units(tables: Sequence[ServiceTable]) -> Floats:
-    """The unit of every resource: the largest of which all that is taken are multiples."""
-    resources = tables[0].demand.shape[-1]
+def common_units(demands: Sequence[Floats]) -> Floats:
+    """The unit of every resource: the largest of which all that is taken are multiples.
+
+    Parameters
+    ----------
+    demands
+        What is taken, each of shape (…, resources).
+
+    Raises
+    ------
+    ValueError
+        If there is none that is worth the name.
+    """
     amounts = [
-        np.unique(np.concatenate([np.unique(table.demand[..., r]) for table in tables]))
-        for r in range(resources)
+        np.unique(np.concatenate([np.unique(demand[..., resource]) for demand in demands]))
+        for resource in range(demands[0].shape[-1])
     ]
     unit = np.array([common_unit(values) or 1.0 for values in amounts])
     for values, size in zip(amounts, unit.tolist(), strict=True):
@@ -99,8 +107,22 @@ def _units(tables: Sequence[ServiceTable]) -> Floats:
     return unit
 
 
-def _undominated(service: Floats, units: Indices) -> Indices:
-    """The cells that no other one beats in service and in everything it takes, by service."""
+def cells_of(table: ServiceTable, rows: Indices) -> list[Cell]:
+    """The cells of a table that these are, counted through."""
+    places = np.unravel_index(rows, table.service.shape)
+    return list(zip(*(place.tolist() for place in places), strict=True))
+
+
+def undominated(service: Floats, units: Indices) -> Indices:
+    """The cells that no other one beats in service and in everything it takes, by service.
+
+    Parameters
+    ----------
+    service
+        Of every cell, infinite where the job cannot be; shape (cells,).
+    units
+        What it takes, shape (cells, things).
+    """
     able = np.flatnonzero(np.isfinite(service))
     order = able[np.lexsort((*units[able].T[::-1], service[able]))]
     _, first = np.unique(units[order], axis=0, return_index=True)

@@ -34,6 +34,21 @@ AXES = ("servers", "workers", "server_cores", "worker_cores", "worker_gpus")
 Cell = tuple[int, ...]
 
 
+class Pods(NamedTuple):
+    """What a job runs of one kind in every cell: how many, and what each takes.
+
+    Attributes
+    ----------
+    number
+        Of the shape of the service.
+    each
+        Shape ``(*service.shape, resources)``.
+    """
+
+    number: Indices
+    each: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class ServiceTable:
     """What a job needs in every configuration, and takes.
@@ -47,6 +62,9 @@ class ServiceTable:
         that is moved by the unit.
     demand
         What the job takes in every cell, shape ``(*service.shape, resources)``.
+    pods
+        What of that has to be together on a node: each pod of each kind, the kinds in the same
+        order in all cells. Everything is one pod if none is named.
 
     Raises
     ------
@@ -57,8 +75,12 @@ class ServiceTable:
     name: str
     service: Floats
     demand: Floats
+    pods: tuple[Pods, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.pods:
+            ones = np.ones(self.service.shape, dtype=np.int64)
+            object.__setattr__(self, "pods", (Pods(ones, self.demand),))
         item = f"Job '{self.name}'"
         require_name("Job", self.name)
         if self.demand.shape[:-1] != self.service.shape:
@@ -72,6 +94,12 @@ class ServiceTable:
             raise ValueError(f"{item} can be nowhere; expected a finite service somewhere.")
         if not np.isfinite(self.demand).all() or (self.demand < 0).any():
             raise ValueError(f"{item}: demand is {self.demand.min()}; expected numbers from 0.")
+
+        taken = sum(np.asarray(p.number)[..., None] * p.each for p in self.pods)
+        if not np.allclose(taken, self.demand):
+            raise ValueError(
+                f"{item}: pods take something else than the demand; expected the same."
+            )
 
     def after(self, cell: Cell, axis: int, units: int) -> Cell | None:
         """The cell so many units further along an axis, None where the job cannot be."""
