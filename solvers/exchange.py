@@ -110,7 +110,7 @@ def exchange_units(
     if most is not None:
         require_count("Exchange: most", most, minimum=0)
     where = [tuple(cell) for cell in cells]
-    left = _left(tables, where, capacity)
+    left = left_of(tables, where, capacity)
     marginal = marginal_table(tables, where)
     total = float(marginal.now.sum())
     done: list[Exchange] = []
@@ -126,7 +126,7 @@ def exchange_units(
             row = marginal_table([tables[job]], [where[job]])
             for old, new in zip(marginal, row, strict=True):
                 old[job] = new[0]
-        left = _left(tables, where, capacity)
+        left = left_of(tables, where, capacity)
         total = float(marginal.now.sum())
         done.append(found)
     return Exchanged(tuple(where), total, tuple(done))
@@ -213,7 +213,7 @@ def _best_pair(recipients: _Sides, donors: _Sides, left: Floats) -> tuple[float,
     return best, int(taker.job[first]), int(giver.job[second])
 
 
-def _left(tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats) -> Floats:
+def left_of(tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats) -> Floats:
     """What nobody has of every resource.
 
     Raises
