@@ -96,6 +96,7 @@ def pod_choices(
     """
     unit = common_units([pods.each for table in tables for pods in table.pods])
     room = np.floor(np.asarray(nodes, dtype=float) / unit + TOLERANCE).astype(np.int64)
+    kinds_of_node = np.unique(room, axis=0)
     job: list[Indices] = []
     cells: list[Cell] = []
     service, count, each = [], [], []
@@ -105,7 +106,7 @@ def pod_choices(
             [np.rint(pods.each.reshape(-1, unit.size) / unit) for pods in table.pods], axis=1
         ).astype(np.int64)
         units[counts == 0] = 0  # of pods that there are none of, it does not matter
-        fits = np.all(units[:, :, None] <= room, axis=3).any(axis=2)
+        fits = np.all(units[:, :, None] <= kinds_of_node, axis=3).any(axis=2)
         needed = np.where(np.all(fits, axis=1), table.service.ravel(), np.inf)
         taken = [(counts[..., None] * units).sum(axis=1)]
         rows = undominated(
