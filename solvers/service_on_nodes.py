@@ -87,27 +87,26 @@ def least_service_on_nodes(
         Limits; when time runs out the best so far is returned, with its bound.
     """
     stop = stop or Stop()
-    search = _Search(pod_choices(tables, nodes, pooled=True), stop, Watch(stop))
+    watch = Watch(stop)
+    search = _Search(pod_choices(tables, nodes, pooled=True), stop, watch)
     found, total, bound = None, math.inf, -math.inf
     try:
         if np.unique(search.choices.job).size < len(tables):
             bound = math.inf  # the pods of some job fit on no node
         else:
             found, bound = search.run(rounds=1)
-            if found is None and math.isfinite(bound) and search.watch.limit is None:
-                search = _Search(pod_choices(tables, nodes), stop, search.watch)
+            if found is None and math.isfinite(bound) and watch.limit is None:
+                search = _Search(pod_choices(tables, nodes), stop, watch)
                 found, further = search.run(rounds=MOST_ROUNDS)
                 bound = max(bound, further)
     except KeyboardInterrupt:
-        search.watch.interrupted = True
+        watch.interrupted = True
     cells = pods = None
     if found is not None:
         taken, pods = found
         total = float(search.choices.service[taken].sum())
         cells = tuple(search.choices.cell[index] for index in taken.tolist())
-    return ServiceOnNodes(
-        cells, pods, total, min(bound, total), search.watch.limit, search.watch.seconds
-    )
+    return ServiceOnNodes(cells, pods, total, min(bound, total), watch.limit, watch.seconds)
 
 
 class _Search:
