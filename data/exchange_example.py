@@ -1,16 +1,24 @@
-"""The worked example of AITurbo's slides (HPDC'21): two jobs, five kinds of unit, one exchange.
+"""Two small examples of AITurbo's exchange (HPDC'21): that of its slides, and one that is stuck.
 
-What is certain: remaining service is 10 of job A and 16 of job B; two tables say what it becomes
-after a unit more and a unit less of a server, a worker, a core of the servers, a core of the
-workers, a GPU; and the exchange that is chosen leaves a total of 15 in place of 26. The layout of
-the tables is lost. Of the legible numbers only 9 + 6 make 15, so here job B comes down from 16 to 9
-by a unit that job A gives, which lessens what A needs to 6, as service does where the unit was
-badly used. In which other cells the other numbers stand is this project's own arrangement, such
-that no pair is below 15.
+The slides show two jobs, five kinds of unit, one exchange (`example_tables`). What is certain:
+remaining service is 10 of job A and 16 of job B; two tables say what it becomes after a unit more
+and a unit less of a server, a worker, a core of the servers, a core of the workers, a GPU; and the
+exchange that is chosen leaves a total of 15 in place of 26. The layout of the tables is lost. Of
+the legible numbers only 9 + 6 make 15, so here job B comes down from 16 to 9 by a unit that job A
+gives, which lessens what A needs to 6, as service does where the unit was badly used. In which
+other cells the other numbers stand is this project's own arrangement, such that no pair is below
+15.
+
+In the other (`stuck_tables`) two jobs of a drawn round share 12 cores and 3 GPUs, two cores for
+each server and worker and a GPU for each worker. Both first gain most by a second server; then no
+core is left for the second worker that one of them needs more, and no exchange leads there, because
+a server is no worker.
 """
 
 import numpy as np
 
+from goodalloc.data.ps_rounds import ps_round
+from goodalloc.models.ps_job import PsChoices, service_table
 from goodalloc.models.service_table import AXES, Cell, ServiceTable
 
 #: What each job needs now.
@@ -22,6 +30,19 @@ LESS = {"A": (12.0, 6.0, 18.0, 10.0, 16.0), "B": (18.0, 26.0, 24.0, 12.0, 15.0)}
 
 #: Where both stand in their tables: a unit more or less is a step along an axis.
 CENTRE: Cell = (1,) * len(AXES)
+
+
+#: The round in which the exchange is stuck: its seed, what its jobs may have, and what there is.
+STUCK_SEED = 154
+STUCK_CHOICES = PsChoices((1, 2, 3), (1, 2, 3), (2,), (2,), (1.0,))
+STUCK_CAPACITY = (12.0, 3.0)
+
+
+def stuck_tables() -> tuple[ServiceTable, ServiceTable]:
+    """Remaining seconds of the two jobs in which the exchange is stuck."""
+    drawn = ps_round(STUCK_SEED, 2, num_nodes=1, choices=STUCK_CHOICES)
+    first, second = (service_table(job, "time") for job in drawn.jobs)
+    return first, second
 
 
 def example_tables() -> tuple[ServiceTable, ServiceTable]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
+from goodalloc.experiments.exchange_gap import EXCHANGE
 from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.mixed_cluster import MIXED_CLUSTER
@@ -60,7 +61,7 @@ STUDIES: Mapping[str, Reproduction] = {
 }
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23);
-#: of AITurbo (HPDC'21) the classifier, and the step times that it and Optimus (EuroSys'18) predict.
+#: of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus (EuroSys'18).
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -69,6 +70,7 @@ OTHERS: Mapping[str, Reproduction] = {
     "openb": OPENB,
     "predictability": PREDICTABILITY,
     "step-times": STEP_TIMES,
+    "exchange": EXCHANGE,
 }
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from goodalloc.data.exchange_example import CENTRE, NOW, example_tables
+from goodalloc.data.exchange_example import (
+    CENTRE,
+    NOW,
+    STUCK_CAPACITY,
+    example_tables,
+    stuck_tables,
+)
 from goodalloc.models.service_table import AXES, Cell, ServiceTable, marginal_table
 from goodalloc.solvers.exchange import FREE, best_exchange, exchange_units
 from goodalloc.solvers.service_optimum import least_service
@@ -66,6 +72,18 @@ def test_the_slides_example_exchanges_a_unit_that_leaves_fifteen() -> None:
     ]
     assert sorted(pairs)[0] == 15.0
     assert sorted(pairs)[1] > 15.0
+
+
+def test_the_stuck_example_is_a_server_too_many_for_both_jobs() -> None:
+    """One per cent above the optimum, and no exchange of one unit helps; as documented."""
+    tables, capacity = stuck_tables(), np.array(STUCK_CAPACITY)
+    least: Cell = (0,) * len(AXES)
+    found, best = exchange_units(tables, [least, least], capacity), least_service(tables, capacity)
+    assert found.cells == ((1, 0, 0, 0, 0), (1, 0, 0, 0, 0))
+    assert best.cells == ((1, 1, 0, 0, 0), least)
+    assert found.total / best.total == pytest.approx(1.01206, abs=1e-5)
+    hours = [[round(float(v) / 3600, 1) for v in table.service[:2, :2].ravel()] for table in tables]
+    assert hours == [[27.8, 27.3, 24.6, 21.0], [9.0, 10.4, 5.8, 6.4]]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

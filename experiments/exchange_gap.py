@@ -1,0 +1,252 @@
+"""AITurbo's exchange (HPDC'21) and Optimus's greedy (EuroSys'18) against the exact optimum.
+
+Rounds of jobs with parameter servers are drawn (`data/ps_rounds.py`) and decided four ways: by
+AITurbo's exchange from the least configuration of every job, by Optimus's greedy from pods of two
+cores, a GPU for every worker, both of which forget the nodes; exactly without nodes, and exactly
+with every server and worker on a node. What remains is counted in AITurbo's service or in time
+(`models/ps_job.py`); Optimus lessens time whatever is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.json_file import dump, write_atomically
+from goodalloc.data.ps_rounds import ps_round
+from goodalloc.experiments.range_plot import plot_ranges
+from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.version import library_version
+from goodalloc.models.ps_configuration import PsConfiguration
+from goodalloc.models.ps_job import Measure, service_table
+from goodalloc.models.service_feasibility import pod_violations
+from goodalloc.solvers.exchange import exchange_units
+from goodalloc.solvers.marginal_gain import greedy_by_gain
+from goodalloc.solvers.service_on_nodes import least_service_on_nodes
+from goodalloc.solvers.service_optimum import least_service
+from goodalloc.solvers.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.replay_task import Report
+    from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.models.service_table import Cell, ServiceTable
+
+#: Jobs of a round, and how many rounds of that size are drawn.
+SIZES = {10: 60, 20: 50, 50: 40, 100: 40, 200: 10, 500: 5}
+
+#: What is counted, and what pictures call it.
+MEASURES: dict[Measure, str] = {"time": "remaining time", "service": "remaining service"}
+
+#: Seconds and gap of an exact solve.
+STOP = Stop(seconds=60.0, gap=1e-6)
+
+#: A total this close to the optimum, relative to it, is the optimum.
+OPTIMAL = 1e-9
+
+#: What a job begins with where Optimus decides.
+OPTIMUS_PODS = PsConfiguration(1, 1, 2, 2, 1)
+
+#: The file of a size's rows.
+ROWS = "gaps.json"
+
+
+def gap_row(jobs: int, measure: Measure, seed: int) -> dict[str, Any]:
+    """Totals of all four on one round, and their seconds.
+
+    Parameters
+    ----------
+    jobs, seed
+        Of `ps_round`.
+    measure
+        What is counted.
+
+    Raises
+    ------
+    RuntimeError
+        If what was decided on nodes does not pass the checker.
+    """
+    drawn = ps_round(seed, jobs)
+    tables = [service_table(job, measure) for job in drawn.jobs]
+    timed = tables if measure == "time" else [service_table(job, "time") for job in drawn.jobs]
+    capacity, least = drawn.nodes.sum(axis=0), [(0,) * tables[0].service.ndim] * jobs
+    begin = time.perf_counter()
+    exchanged = exchange_units(tables, least, capacity)
+    exchange_seconds = time.perf_counter() - begin
+    pods = drawn.jobs[0].choices.cell(OPTIMUS_PODS)
+    begin = time.perf_counter()
+    greedy = greedy_by_gain(timed, [least[0] if pods is None else pods] * jobs, capacity)
+    greedy_seconds = time.perf_counter() - begin
+    pool = least_service(tables, capacity, stop=STOP)
+    placed = least_service_on_nodes(tables, drawn.nodes, stop=STOP)
+    if placed.cells is not None and placed.pods is not None:
+        broken = pod_violations(tables, placed.cells, placed.pods, drawn.nodes)
+        if broken:
+            raise RuntimeError(f"Round of {jobs} jobs, seed {seed}: {broken[0]}")
+    return {
+        "jobs": jobs, "nodes": len(drawn.nodes), "measure": measure, "seed": seed,
+        "exchange": rounded(exchanged.total, 10), "exchanges": len(exchanged.exchanges),
+        "greedy": rounded(total_of(tables, greedy), 10),
+        "pool": rounded(pool.total, 10), "pool_bound": rounded(pool.bound, 10),
+        "placed": rounded(placed.total, 10), "placed_bound": rounded(placed.bound, 10),
+        "exchange_seconds": rounded(exchange_seconds, 3),
+        "greedy_seconds": rounded(greedy_seconds, 3),
+        "pool_seconds": rounded(pool.seconds, 3), "placed_seconds": rounded(placed.seconds, 3),
+    }  # fmt: skip
+
+
+def total_of(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> float:
+    """What remains of all jobs together."""
+    return float(sum(table.service[cell] for table, cell in zip(tables, cells, strict=True)))
+
+
+@dataclass(frozen=True)
+class ExchangeGaps:
+    """All rounds of one size and measure; done at once or not at all.
+
+    Parameters
+    ----------
+    folder
+        Where the rows go.
+    jobs, rounds, measure
+        The size, how many are drawn, and what is counted.
+    """
+
+    folder: Path
+    jobs: int
+    rounds: int
+    measure: Measure
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the rows depend on."""
+        return {
+            "format": "goodalloc-exchange-gaps", "version": 1, "library": library_version(),
+            "jobs": self.jobs, "rounds": self.rounds, "measure": self.measure, "gap": STOP.gap,
+            "seconds": STOP.seconds, "pods": list(OPTIMUS_PODS),
+        }  # fmt: skip
+
+    def run(self, report: Report = lambda _: None) -> None:
+        """Draw and decide all rounds, unless that is done."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        check_description(self.folder / DESCRIPTION, self.description())
+        if (self.folder / ROWS).exists():
+            return
+        rows: Rows = []
+        for seed in range(self.rounds):
+            rows.append(gap_row(self.jobs, self.measure, seed))
+            report(len(rows) / self.rounds)
+        write_atomically(self.folder / ROWS, dump(rows) + "\n")
+
+
+def _tasks(plan: Plan) -> list[ExchangeGaps]:
+    """A task for every size and measure; a tenth of the rounds, and no large ones, if quick."""
+    tasks = []
+    for jobs, rounds in SIZES.items():
+        if plan.quick and jobs > 100:
+            continue
+        for measure in MEASURES:
+            task = ExchangeGaps(plan.folder, jobs, rounds // 10 if plan.quick else rounds, measure)
+            name = f"exchange-{digest(task.description())}"
+            tasks.append(replace(task, folder=plan.folder / "replays" / name))
+    return tasks
+
+
+def _rows(plan: Plan) -> Rows:
+    """A row for every round."""
+    rows: Rows = []
+    for task in _tasks(plan):
+        rows += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
+    return rows
+
+
+def above(row: dict[str, Any], way: str) -> float:
+    """How far a way is above the exact optimum without nodes, in per cent of it."""
+    return float(100.0 * (row[way] / row["pool"] - 1.0))
+
+
+def summarise_gaps(rows: Rows) -> Rows:
+    """A row for every size and measure: how far from the optimum, how often there, how long."""
+    shown = []
+    for measure in MEASURES:
+        for jobs in sorted({row["jobs"] for row in rows}):
+            group = [r for r in rows if r["measure"] == measure and r["jobs"] == jobs]
+            losses = [above(row, "exchange") for row in group]
+            gaps = [1.0 - row["placed_bound"] / row["placed"] for row in group]
+            means = {
+                name: float(np.mean(values))
+                for name, values in {
+                    "exchange_above_%": losses,
+                    "optimal_%": [100.0 * (loss <= 100.0 * OPTIMAL) for loss in losses],
+                    "optimus_above_%": [above(row, "greedy") for row in group],
+                    "nodes_above_%": [above(row, "placed") for row in group],
+                }.items()
+            }
+            seconds = {
+                f"{way}_s": float(np.median([row[f"{way}_seconds"] for row in group]))
+                for way in ("exchange", "pool", "placed")
+            }
+            shown.append({
+                "counted": measure, "jobs": jobs, "rounds": len(group),
+                **{name: rounded(value, 3) for name, value in means.items()},
+                "worst_%": rounded(max(losses), 3), "worst_gap": rounded(max(*gaps, 0.0), 2),
+                **{name: rounded(value, 2) for name, value in seconds.items()},
+                "worst_s": rounded(max(row["placed_seconds"] for row in group), 2),
+            })  # fmt: skip
+    return shown
+
+
+def plot_gaps(rows: Rows) -> Figure:
+    """Losses by size, of each measure; and seconds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 4.2), layout="constrained")
+    *panels, clock = figure.subplots(1, 3)
+    sizes = sorted({row["jobs"] for row in rows})
+
+    def by_size(column: Any, measure: Measure | None = None) -> dict[int, list[float]]:
+        return {
+            size: [column(r) for r in rows if r["jobs"] == size and measure in (None, r["measure"])]
+            for size in sizes
+        }
+
+    for ax, (measure, label) in zip(panels, MEASURES.items(), strict=True):
+        plot_ranges(ax, {
+            "AITurbo's exchange": by_size(lambda r: above(r, "exchange"), measure),
+            "Optimus's greedy": by_size(lambda r: above(r, "greedy"), measure),
+        })  # fmt: skip
+        ax.set_yscale("symlog", linthresh=1.0)
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.set_ylim(bottom=0.0)
+        ax.set_xlabel("jobs")
+        ax.set_ylabel("above the exact optimum (%)")
+        ax.set_title(label, fontsize="medium")
+    panels[0].legend(frameon=False)
+    plot_ranges(clock, {
+        "exchange": by_size(lambda r: r["exchange_seconds"]),
+        "greedy": by_size(lambda r: r["greedy_seconds"]),
+        "exact": by_size(lambda r: r["pool_seconds"]),
+        "exact, on nodes": by_size(lambda r: r["placed_seconds"]),
+    })  # fmt: skip
+    clock.set_yscale("log")
+    clock.set_xlabel("jobs")
+    clock.set_ylabel("seconds")
+    clock.set_title("time to decide", fontsize="medium")
+    clock.legend(frameon=False)
+    return figure
+
+
+EXCHANGE = Reproduction(
+    "AITurbo's exchange and Optimus's greedy against the exact optimum",
+    _tasks, _rows, lambda _, rows: plot_gaps(rows), shown=summarise_gaps,
+    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
+)  # fmt: skip
