@@ -115,25 +115,29 @@ def exchange_units(
     total = float(marginal.now.sum())
     done: list[Exchange] = []
     while most is None or len(done) < most:
-        found = best_exchange(marginal, left, free=free)
-        if found is None or found.after >= found.before - LEAST_GAIN * abs(total):
+        found = best_exchange(marginal, left, free=free, below=-LEAST_GAIN * abs(total))
+        if found is None:
             break
         for job, units in ((found.recipient, 1), (found.donor, -1)):
             if job == FREE:
                 continue
             further = tables[job].after(where[job], found.axis, units)
-            where[job] = where[job] if further is None else further
-            row = marginal_table([tables[job]], [where[job]])
+            if further is None:
+                raise AssertionError("an exchange led out of a table")
+            left = left - (tables[job].demand[further] - tables[job].demand[where[job]])
+            where[job] = further
+            row = marginal_table([tables[job]], [further])
             for old, new in zip(marginal, row, strict=True):
                 old[job] = new[0]
-        left = left_of(tables, where, capacity)
         total = float(marginal.now.sum())
         done.append(found)
     return Exchanged(tuple(where), total, tuple(done))
 
 
-def best_exchange(marginal: Marginal, left: Floats, *, free: Free = "donor") -> Exchange | None:
-    """The exchange (1) that leaves the least total, among those that fit; None where none fits.
+def best_exchange(
+    marginal: Marginal, left: Floats, *, free: Free = "donor", below: float = np.inf
+) -> Exchange | None:
+    """The exchange (1) that leaves the least total, among those that fit; None where none does.
 
     Parameters
     ----------
@@ -143,12 +147,14 @@ def best_exchange(marginal: Marginal, left: Floats, *, free: Free = "donor") -> 
         What nobody has of every resource, shape (resources,).
     free
         As of `exchange_units`.
+    below
+        Only exchanges count that add less than this to the total.
     """
-    before, best, chosen = float(marginal.now.sum()), np.inf, None
+    before, best, chosen = float(marginal.now.sum()), below, None
     for axis in range(marginal.service.shape[-1]):
         recipients = _sides(marginal, 0, axis, with_free=free == "both")
         donors = _sides(marginal, 1, axis, with_free=True)
-        pair = _best_pair(recipients, donors, left)
+        pair = _best_pair(recipients, donors, left, best)
         if pair is not None and pair[0] < best:
             best = pair[0]
             chosen = Exchange(axis, pair[1], pair[2], before, before + best)
@@ -186,8 +192,10 @@ def _sides(marginal: Marginal, sign: int, axis: int, *, with_free: bool) -> _Sid
     return _Sides(job[order], cost[order], change[order])
 
 
-def _best_pair(recipients: _Sides, donors: _Sides, left: Floats) -> tuple[float, int, int] | None:
-    """The least that a pair adds to the total, and the pair; None where none fits.
+def _best_pair(
+    recipients: _Sides, donors: _Sides, left: Floats, below: float
+) -> tuple[float, int, int] | None:
+    """The least that a pair adds to the total, if below this, and the pair; None where none fits.
 
     Pairs of the best are tried first: with a pair that is no worse than any with somebody else
     could be, these need not be looked at.
@@ -204,10 +212,10 @@ def _best_pair(recipients: _Sides, donors: _Sides, left: Floats) -> tuple[float,
             for one, other in ((recipients, donors), (donors, recipients))
             if one.cost.size > width and other.cost.size
         ]
-        if best <= min(others, default=np.inf):
+        if min(best, below) <= min(others, default=np.inf):
             break
         width *= 4
-    if not np.isfinite(best):
+    if not best < below:
         return None
     first, second = np.unravel_index(int(np.argmin(total)), total.shape)
     return best, int(taker.job[first]), int(giver.job[second])
