@@ -8,7 +8,6 @@ say no, what packs because a little is left unused stands beside the bound.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +19,12 @@ from goodalloc.formulations.service_on_nodes import (
     build_service_program,
     pod_choices,
 )
-from goodalloc.models.service_table import Cell, ServiceTable
+from goodalloc.models.service_table import ServiceTable
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_dive import PatternDive
 from goodalloc.solvers.pattern_master import PACKED, PatternMaster
 from goodalloc.solvers.price_and_core import Decision, decide
-from goodalloc.solvers.result import Limit
-from goodalloc.solvers.service_optimum import SCALE
+from goodalloc.solvers.service_optimum import SCALE, ServiceOptimum
 from goodalloc.solvers.stop import Stop
 
 Floats = NDArray[np.float64]
@@ -38,43 +36,9 @@ MOST_ROUNDS = 50
 SPARE = (1e-3, 4e-3, 0.016, 0.064, 0.25)
 
 
-@dataclass(frozen=True)
-class ServiceOnNodes:
-    """What was found, and what is proved.
-
-    Parameters
-    ----------
-    cells
-        The cell of every job; None where nothing was found, or the jobs do not fit.
-    pods
-        Pods of every kind on every node, shape (jobs, kinds, nodes); None likewise.
-    total, bound
-        Remaining service of all jobs together, and a proven lower bound on it; both infinite where
-        the jobs do not fit.
-    limit
-        What ended the search before a proof, if anything.
-    seconds
-        How long it took.
-    """
-
-    cells: tuple[Cell, ...] | None
-    pods: Indices | None
-    total: float
-    bound: float
-    limit: Limit | None
-    seconds: float
-
-    @property
-    def gap(self) -> float:
-        """``(total - bound) / total``, 0 where both are 0 and NaN without a total."""
-        if not math.isfinite(self.total):
-            return math.nan
-        return max(self.total - self.bound, 0.0) / self.total if self.total > 0 else 0.0
-
-
 def least_service_on_nodes(
     tables: Sequence[ServiceTable], nodes: Floats, *, stop: Stop | None = None
-) -> ServiceOnNodes:
+) -> ServiceOptimum:
     """Decide the program of `formulations/service_on_nodes.py`.
 
     Parameters
@@ -106,7 +70,7 @@ def least_service_on_nodes(
         taken, pods = found
         total = float(search.choices.service[taken].sum())
         cells = tuple(search.choices.cell[index] for index in taken.tolist())
-    return ServiceOnNodes(cells, pods, total, min(bound, total), watch.limit, watch.seconds)
+    return ServiceOptimum(cells, total, min(bound, total), watch.limit, watch.seconds, pods)
 
 
 class _Search:

@@ -15,6 +15,7 @@ from goodalloc.solvers.result import Limit
 from goodalloc.solvers.stop import Stop
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 #: The mean service of a job in the program, well above the solver's tolerances.
 SCALE = 1e3
@@ -35,6 +36,8 @@ class ServiceOptimum:
         What ended the search before a proof, if anything.
     seconds
         How long it took.
+    pods
+        Pods of every kind on every node, shape (jobs, kinds, nodes); None without nodes.
     """
 
     cells: tuple[Cell, ...] | None
@@ -42,6 +45,7 @@ class ServiceOptimum:
     bound: float
     limit: Limit | None
     seconds: float
+    pods: Indices | None = None
 
     @property
     def gap(self) -> float:
