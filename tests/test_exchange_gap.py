@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 from goodalloc.experiments.exchange_gap import (
-    MEASURES,
+    CASES,
     ExchangeGaps,
     above,
     gap_row,
     plot_gaps,
     summarise_gaps,
 )
-from goodalloc.models.ps_job import Measure
 
-ROWS = [gap_row(6, measure, seed) for measure in MEASURES for seed in range(3)]
+ROWS = [gap_row(6, case, seed) for case in CASES for seed in range(3)]
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -38,30 +37,33 @@ def test_the_same_seed_gives_the_same_totals() -> None:
             assert again[name] == value
 
 
-def test_the_table_has_a_row_for_every_measure_with_its_means_and_its_worst() -> None:
+def test_the_table_has_a_row_for_every_case_with_its_means_and_its_worst() -> None:
     """Of three rounds each."""
     table = summarise_gaps(ROWS)
-    assert [row["counted"] for row in table] == list(MEASURES)
+    assert [row["case"] for row in table] == list(CASES)
     for row in table:
-        losses = [above(r, "exchange") for r in ROWS if r["measure"] == row["counted"]]
+        losses = [above(r, "exchange") for r in ROWS if r["case"] == row["case"]]
         assert row["rounds"] == 3
         assert row["exchange_above_%"] == pytest.approx(sum(losses) / 3, rel=1e-2, abs=1e-6)
         assert row["worst_%"] == pytest.approx(max(losses), rel=1e-2, abs=1e-6)
         assert row["worst_gap"] <= 1e-5
 
 
-def test_the_picture_shows_both_measures_and_the_clock(tmp_path: Path) -> None:
-    """Three panels, written as a file."""
+def test_the_picture_shows_all_cases_and_the_clock(tmp_path: Path) -> None:
+    """A panel each, written as a file."""
     figure = plot_gaps(ROWS)
-    assert [ax.get_title() for ax in figure.axes] == [*MEASURES.values(), "time to decide"]
+    assert [ax.get_title() for ax in figure.axes] == [
+        *(case.title for case in CASES.values()),
+        "time to decide",
+    ]
     figure.savefig(tmp_path / "gaps.png")
     assert (tmp_path / "gaps.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("measure", list(MEASURES))
-def test_a_task_that_is_done_is_not_done_again(tmp_path: Path, measure: Measure) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_a_task_that_is_done_is_not_done_again(tmp_path: Path, case: str) -> None:
     """Its file stays as it is; another task is refused the folder."""
-    task = ExchangeGaps(tmp_path / "gaps", 4, 2, measure)
+    task = ExchangeGaps(tmp_path / "gaps", 4, 2, case)
     shares: list[float] = []
     task.run(shares.append)
     assert shares == [0.5, 1.0]
@@ -72,4 +74,4 @@ def test_a_task_that_is_done_is_not_done_again(tmp_path: Path, measure: Measure)
     task.run(shares.append)
     assert shares == [0.5, 1.0]
     with pytest.raises(ValueError, match=r"replay|folder"):
-        ExchangeGaps(tmp_path / "gaps", 5, 2, measure).run()
+        ExchangeGaps(tmp_path / "gaps", 5, 2, case).run()

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from goodalloc.data.ps_rounds import ps_round
+from goodalloc.models.ps_job import PsChoices, service_table
 from goodalloc.models.service_feasibility import pod_violations
 from goodalloc.models.service_table import Pods, ServiceTable
 from goodalloc.solvers.service_on_nodes import least_service_on_nodes
@@ -102,6 +104,21 @@ def test_one_pool_is_never_worse_than_nodes(seed: int) -> None:
     assert again.total == pytest.approx(on_nodes.total) or np.isinf(on_nodes.total)
     if np.isfinite(on_nodes.total):
         assert pool.total <= on_nodes.total + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_workers_that_do_not_fill_nodes_are_decided_all_the_same(seed: int) -> None:
+    """5 and 7 cores on nodes of 16: nodes cost something, and that is proved."""
+    choices = PsChoices((1, 2, 3, 4), (1, 2, 3, 4), (3,), (5, 7), (0.0, 1.0))
+    drawn = ps_round(seed, 20, num_nodes=20, choices=choices)
+    tables = [service_table(job, "time") for job in drawn.jobs]
+    pool = least_service(tables, drawn.nodes.sum(axis=0))
+    found = least_service_on_nodes(tables, drawn.nodes, stop=Stop(gap=1e-6))
+    assert found.gap <= 2e-6
+    assert pool.total * (1 + 1e-4) < found.total < pool.total * 1.02
+    assert found.cells is not None
+    assert found.pods is not None
+    assert not pod_violations(tables, found.cells, found.pods, drawn.nodes)
 
 
 def test_a_job_too_large_for_any_node_has_no_allocation_and_an_infinite_bound() -> None:
