@@ -27,10 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind, keep_choices
-from goodalloc.formulations.mode_choices import choice_demand, least_nodes, node_capacity
+from goodalloc.formulations.mode_choices import least_nodes, node_capacity
 from goodalloc.formulations.node_items import ANY_TYPE
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
+from goodalloc.formulations.resource_grid import whole_amounts
 from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.instance import Instance
 
@@ -76,10 +77,9 @@ def build_aggregate(
 def _add_capacity(
     builder: ProgramBuilder, instance: Instance, choices: Choices, used: float
 ) -> None:
-    """What there is of every resource, in shares of the largest node: by type and in all."""
-    capacity, demand = node_capacity(instance), choice_demand(instance, choices)
-    size = np.maximum(capacity.max(axis=0), 1e-300)
-    demand, capacity = demand / size, capacity / size * used
+    """What there is of every resource: by type and in all."""
+    each, capacity = whole_amounts(instance.mode_demand, node_capacity(instance))
+    demand, capacity = each[choices.mode] * choices.replicas[:, None], capacity * used
     wanted = np.flatnonzero(demand.any(axis=0))
     total = builder.add_rows("capacity", wanted.size, upper=capacity.sum(axis=0)[wanted])
     builder.add_entries(total, np.arange(len(choices))[:, None], demand[:, wanted])
@@ -88,7 +88,6 @@ def _add_capacity(
     current, keep_of = instance.current, keep_choices(instance, choices)
     stays = np.flatnonzero(keep_of[current.job] >= 0)
     kept = keep_of[current.job[stays]]
-    share = current.replicas[stays] / current.job_replicas[current.job[stays]]
     known = np.unique(node_code)
     for kind in known.tolist() if known.size > 1 else []:
         of_type = capacity[node_code == kind].sum(axis=0)
@@ -96,7 +95,7 @@ def _add_capacity(
         chosen = np.flatnonzero(code == kind)
         builder.add_entries(rows, chosen[:, None], demand[chosen][:, wanted])
         here = node_code[current.node[stays]] == kind
-        taken = demand[kept[here]][:, wanted] * share[here][:, None]
+        taken = each[choices.mode[kept[here]]][:, wanted] * current.replicas[stays[here], None]
         builder.add_entries(rows, kept[here][:, None], taken)
 
 

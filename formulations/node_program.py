@@ -4,8 +4,8 @@ It is what the pattern program and the aggregate avoid, kept for the rare rounds
 counting pieces is not enough (see `patterns`), for placing what they chose, and for exporting the
 plain model. Equations, in which *m* is a mode of a job (the job itself where GPUs are all that
 counts), d_m what a replica takes in it, a vector with the GPU first, n_mK the nodes that K replicas
-need, M_mv the replicas that node *v* can hold, and F_v what it has of everything; as a job is in
-one mode, (N5) and (N6) count its modes together:
+need, F_v what pinned jobs leave of everything on node *v*, M_mv the replicas that it can hold; as a
+job is in one mode, (N5) and (N6) count its modes together:
 
     minimise  sum_i c_i x_i                                                                 (N1)
     sum_{i of j} x_i = 1                                       for every job j              (N2)
@@ -29,7 +29,7 @@ from goodalloc.formulations.mode_choices import chosen_modes, least_nodes, node_
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.formulations.residents import FreeNodes, free_nodes
-from goodalloc.formulations.resource_grid import resource_grid
+from goodalloc.formulations.resource_grid import whole_amounts
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 
@@ -106,10 +106,8 @@ def _add_capacity(
     builder: ProgramBuilder, instance: Instance, choices: Choices, free: FreeNodes
 ) -> _Room:
     """The rows (N7), with what may be kept on every node."""
-    grid, current = resource_grid(instance), instance.current
-    demand, capacity = instance.mode_demand / grid.unit, node_capacity(instance) / grid.unit
-    if grid.exact:
-        demand = np.rint(demand)
+    current = instance.current
+    demand, capacity = whole_amounts(instance.mode_demand, node_capacity(instance))
     running = demand[instance.first_mode + current.mode][current.job] * current.replicas[:, None]
     pinned = instance.pinned[current.job]
     np.subtract.at(capacity, current.node[pinned], running[pinned])

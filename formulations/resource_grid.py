@@ -15,6 +15,8 @@ Indices = NDArray[np.int64]
 
 #: Most units that any node may have of a resource in its exact unit; beyond, units are coarser.
 MOST_UNITS = 128
+#: Most units for which amounts count as whole where no table is made of them.
+MOST_WHOLE = 1e6
 #: Units of the largest node where they are coarse, and most cells of a table in all.
 COARSE_UNITS = 48
 MOST_CELLS = 40_000
@@ -76,6 +78,32 @@ def resource_grid(instance: Instance) -> ResourceGrid:
 def _units(most: Floats, unit: Floats) -> Indices:
     """Length of every axis of the table: from nothing to all that the largest node has."""
     return np.asarray(np.ceil(most / unit - WHOLE) + 1, dtype=np.int64)
+
+
+def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
+    """Demands, and what nodes have, in units that make whole numbers of them.
+
+    With whole numbers the tolerance of a solver, which is larger than the checker's, does not
+    matter. Resources without a unit that is worth the name are in shares of the largest node.
+
+    Parameters
+    ----------
+    demand, capacity
+        Shapes (demands, resources) and (nodes, resources).
+
+    Returns
+    -------
+    The demands, and what the checker lets every node hold.
+    """
+    most = capacity.max(axis=0)
+    unit = np.array([common_unit(demand[:, resource]) for resource in range(most.size)])
+    whole = (unit > 0) & (most <= MOST_WHOLE * unit)
+    size = np.where(whole, unit, np.maximum(most, 1e-300))
+    demand, capacity = demand / size, capacity / size * (1.0 + RESOURCE_TOLERANCE)
+    return (
+        np.where(whole, np.rint(demand), demand),
+        np.where(whole, np.floor(capacity + WHOLE), capacity),
+    )
 
 
 def common_unit(amounts: Floats) -> float:

@@ -20,16 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.resource_grid import common_unit
+from goodalloc.formulations.resource_grid import MOST_WHOLE, WHOLE, common_unit
 from goodalloc.models.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-#: Amounts this close to a whole number of units are whole.
-WHOLE = 1e-9
-#: Most units that a job may take of a resource.
-MOST_UNITS = 1e6
 
 
 class ServiceChoices(NamedTuple):
@@ -99,7 +94,7 @@ def common_units(demands: Sequence[Floats]) -> Floats:
     ]
     unit = np.array([common_unit(values) or 1.0 for values in amounts])
     for values, size in zip(amounts, unit.tolist(), strict=True):
-        if values.max() > MOST_UNITS * size:
+        if values.max() > MOST_WHOLE * size:
             raise ValueError(
                 f"What jobs take of a resource, up to {values.max():g}, has no common unit; "
                 "expected multiples of a core or of a part of a GPU."

@@ -2,9 +2,10 @@ r"""Choices that no nodes can hold together, and the cut that says so.
 
 Where the relaxed packing program packs choices in parts (`packing_cut`) that whole jobs do not fit,
 no price says what is wrong. Then a small *conflict* does: jobs :math:`j \in C` whose choices
-:math:`i_j` cannot be placed together, while without any one of them they can. With :math:`H(i)` the
-choices, of any job, that are at least as hard to place as *i* (wherever they are placed, *i* could
-be),
+:math:`i_j` cannot be placed together, while without any one of them they can (as long as time
+allows to look). With :math:`x_i` for taking choice *i*, :math:`A_j` the choices of job *j*, and
+:math:`H(i)` those of any job that are at least as hard to place as *i* (wherever they are placed,
+*i* could be),
 
 .. math::
 
@@ -30,6 +31,7 @@ from goodalloc.formulations.mode_choices import Fits
 from goodalloc.formulations.node_program import build_node_program, decode_nodes
 from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.allocation import Allocation
+from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer
 
@@ -57,16 +59,18 @@ class ConflictFinder:
         self._fits = Fits(self.instance, self.choices)
 
     def find(self, taken: Indices) -> Allocation | Sequence[Cut]:
-        """An allocation with these choices, or cuts that rule them out; none if time ran out.
+        """An allocation with these choices, or cuts that rule them out; no cuts without a proof.
 
         Parameters
         ----------
         taken
             One choice of every job.
         """
-        allocation, possible = self._placed(taken)
-        if allocation is not None or possible:
-            return allocation or ()
+        allocation, proof = self._placed(taken)
+        if not proof:
+            return ()
+        if allocation is not None:
+            return allocation
         choices, instance = self.choices, self.instance
         running = taken[(choices.replicas[taken] > 0) & ~instance.pinned[choices.job[taken]]]
         kind = instance.mode_type[choices.mode[running]]
@@ -83,12 +87,13 @@ class ConflictFinder:
         needed for that."""
         for group in groups:
             without = conflict.difference(group.tolist())
-            if without and without != conflict and not self._placed(self._only(taken, without))[1]:
-                conflict = without
+            if without and without != conflict:
+                allocation, proof = self._placed(self._only(taken, without))
+                conflict = without if proof and allocation is None else conflict
         return conflict
 
     def _only(self, taken: Indices, kept: frozenset[int]) -> Indices:
-        """These choices, every job idle that has another and may be."""
+        """Some of these choices; all jobs but these and the pinned ones idle."""
         choices = self.choices
         idle = choices.of(Kind.IDLE)
         wanted = np.isin(taken, list(kept)) | ~np.isin(choices.job[taken], choices.job[idle])
@@ -96,13 +101,15 @@ class ConflictFinder:
         return np.sort(np.append(chosen, idle[~np.isin(choices.job[idle], choices.job[chosen])]))
 
     def _placed(self, taken: Indices) -> tuple[Allocation | None, bool]:
-        """An allocation with these choices, and whether there may be one."""
+        """An allocation with these choices if there is one, and whether that is proved."""
         chosen = self.choices.where(taken)
         program = build_node_program(self.instance, chosen, np.zeros(len(chosen)))
         outcome = run_mixed_integer(program.program, self.watch, gap=1.0)
         if outcome.values is None:
-            return None, not outcome.finished
-        return decode_nodes(self.instance, program, outcome.values), True
+            return None, outcome.finished
+        allocation = decode_nodes(self.instance, program, outcome.values)
+        # the solver's tolerance may be larger than the checker's
+        return allocation, not violations(self.instance, allocation)
 
     def _cut(self, conflict: Sequence[int]) -> Cut:
         """The cut (1)."""

@@ -33,13 +33,12 @@ from goodalloc.solvers.program_oracle import ProgramOracle, Task
 
 #: Times the aggregate is solved again with more cuts, for one request, …
 MOST_ROUNDS = 50
-#: … or so many where the node-indexed program over a core of the choices is small, …
-FEW_ROUNDS = 2
-#: … in columns at most so many; elsewhere a few branches of it look for a good allocation first, …
+#: … and its relaxation after a cut of the packing program.
+MOST_TIGHTENINGS = 100
+#: Where the node-indexed program over a core of the choices has more columns, so many branches of
+#: it, with so many choices a job, look for a good allocation when conflicts begin.
 FEW_NODE_COLUMNS = 2_000
 QUICK, QUICK_CORE = 20, 3
-#: … and its relaxation before each.
-MOST_TIGHTENINGS = 100
 #: Shares of everything that are left unused, one after the other, until what is chosen packs.
 SPARE = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 0.75, 0.9)
 #: Weights of the relaxation below this are none.

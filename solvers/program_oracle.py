@@ -11,6 +11,7 @@ from goodalloc.formulations.node_program import build_node_program, decode_nodes
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.power_cost import power_cost
 from goodalloc.models.allocation import Allocation
+from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utilities
 from goodalloc.solvers.highs_program import Watch, run_mixed_integer
@@ -122,7 +123,9 @@ class ProgramOracle:
         self.nodes += outcome.nodes
         if outcome.values is None:
             return None, outcome.bound
-        return decode_nodes(self.instance, program, outcome.values), outcome.bound
+        allocation = decode_nodes(self.instance, program, outcome.values)
+        # where amounts have no common unit, the solver's tolerance is larger than the checker's
+        return None if violations(self.instance, allocation) else allocation, outcome.bound
 
     def _task(self, request: Request, allowed: Flags) -> Task:
         """The task that a request is."""

@@ -295,3 +295,28 @@ def _model(generator: np.random.Generator) -> JobModel:
             accumulation=bool(generator.random() < 0.7),
         ),
     )
+
+
+def tight_instance(seed: int) -> Instance:
+    """Nodes whose cores are, but for a part in a hundred million or less, a sum of what jobs take.
+
+    The checker grants a part in a billion, so that some sums fit and others do not.
+    """
+    random = np.random.default_rng([seed, 6])
+    amounts = np.array([1.0, 2.0, 3.0, 40.0, 63.0, 61.0])
+    missing = np.array([0.0, 5e-10, 9e-10, 9.9e-10] if seed % 2 else [3e-9, 2e-8])
+    groups = []
+    for node in range(2):
+        cores = float(random.choice(amounts, 2).sum()) * (1.0 - float(random.choice(missing)))
+        groups.append(NodeGroup(f"node{node}", 1, 3, "", resources({"cpu": cores})))
+    jobs = []
+    for index in range(4):
+        taken = sorted(set(random.choice(amounts, 2).tolist()))
+        modes = []
+        for cores in taken:
+            speedups = np.cumsum(random.uniform(0.3, 1.0, 2)) * cores**0.3
+            model = SpeedupTable(tuple(speedups.tolist()), ())
+            modes.append(Mode(f"cores{cores:g}", model, "", resources({"cpu": cores})))
+        jobs.append(Job(f"job{index}", age=1e4, modes=tuple(modes), max_replicas=2))
+    rules = Rules(max_nodes_per_job=1)
+    return Instance(Cluster(tuple(groups)), tuple(jobs), rules, name=f"tight-{seed}")

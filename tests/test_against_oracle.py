@@ -16,7 +16,7 @@ from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_for
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
-from tests.random_instances import random_instance, random_mode_instance, renamed
+from tests.random_instances import random_instance, random_mode_instance, renamed, tight_instance
 
 EXACT = ("highs", "pyomo")
 EXACT_WITH_MODES = ("highs", "pyomo")
@@ -105,6 +105,21 @@ def test_heuristics_that_know_modes_are_feasible_and_never_better(name: str) -> 
         result = solve(instance, name, stop=Stop(iterations=30))
         assert result.allocation is not None, result.message
         assert result.fitness <= optimum * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_rounds_at_the_edge_of_the_checkers_tolerance_are_decided_by_it(first: int) -> None:
+    """Not by the solver's tolerance, which is larger; those of the slow test include rare cases."""
+    for seed in range(first, first + 50):
+        check_exact(seed, ("highs",), draw=lambda seed, _: tight_instance(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(200, 5_200, 500))
+def test_thousands_of_rounds_at_the_edge_of_the_tolerance_are_decided_by_it(first: int) -> None:
+    """5,000 more."""
+    for seed in range(first, first + 500):
+        check_exact(seed, ("highs",), draw=lambda seed, _: tight_instance(seed))
 
 
 @pytest.mark.parametrize("name", HEURISTIC)
