@@ -102,8 +102,12 @@ def gap_command(arguments: argparse.Namespace) -> Output:
     write_atomically(folder / "averages.csv", csv_text(averages, tuple(averages[0])))
     with drawing(f"{table} and averages.csv are whole"):
         draw_gap_benchmark(rows, folder)
+    complaints = {
+        row["solver"]: f"{row['solver']} on {row['instance']}: {row['message']}\n"
+        for row in reversed(rows) if row["status"] == "failed"
+    }  # fmt: skip
     text = (
-        f"{text_table(averages, tuple(averages[0]))}\n\n"
+        f"{text_table(averages, tuple(averages[0]))}\n\n{''.join(complaints.values())}"
         f"geometric means are shifted, by {GAP_SHIFT:g} (gaps) and {SECONDS_SHIFT:g} s\n"
         f"written to {folder}: gap.csv, averages.csv"
     )

@@ -87,6 +87,8 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     names = tuple(PUBLISHED) if arguments.what == "all" else (arguments.what,)
     pollux = _policies(arguments.policies)
     artifact = None if arguments.artifact is None else Path(arguments.artifact).absolute()
+    if artifact is not None and not artifact.is_dir():
+        raise ValueError(f"argument --artifact: {arguments.artifact!r} is no folder; expected one.")
     folder = make_folder(arguments.out)
     plan = Plan(
         folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,

@@ -176,18 +176,24 @@ ONE_TYPE = (
 
 
 def require_types_known(name: str, cluster: Cluster) -> None:
-    """Refuse a policy that takes GPUs for equal on a cluster of several types.
+    """Refuse a policy that takes GPUs for equal on a cluster of several types, and autoscaling,
+    which adds equal nodes of GPUs only, on any other.
 
     Raises
     ------
     ValueError
-        With the policies that tell them apart.
+        With what is expected.
     """
     if name in ONE_TYPE and len(cluster.gpu_types) > 1:
         known = ", ".join(other for other in POLICIES if other not in ONE_TYPE)
         raise ValueError(
             f"Policy '{name}' knows one type of GPU and the cluster has "
             f"{', '.join(kind or 'unnamed' for kind in cluster.gpu_types)}; expected {known}."
+        )
+    if name.startswith("autoscaling") and (any(cluster.gpu_types) or cluster.resource_names):
+        has = ", ".join(kind for kind in (*cluster.gpu_types, *cluster.resource_names) if kind)
+        raise ValueError(
+            f"Policy '{name}' knows GPUs only and the nodes have {has}; expected nodes without."
         )
 
 

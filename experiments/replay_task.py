@@ -125,6 +125,7 @@ class ReplayTask:
             If something in the task makes no sense or its folder holds another replay.
         """
         require_types_known(self.policy, self.setting.cluster)
+        self._require_truth()
         options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility)
         policy = make_policy(self.policy, options)
         simulator = Simulator(self.workload, self.applications, policy, self.setting)
@@ -136,6 +137,23 @@ class ReplayTask:
             report(simulator.share_done)
 
         Replay(simulator, self.folder, self.description(), judge).run(advanced)
+
+    def _require_truth(self) -> None:
+        """Refuse types of GPU that an application was not measured on, before anything is written.
+
+        Raises
+        ------
+        ValueError
+            With the group of nodes.
+        """
+        applications = self.applications
+        used = {job.application for job in self.workload} & applications.keys()
+        for group in self.setting.cluster.groups:
+            for name in sorted(used) if group.gpu_type else ():
+                try:
+                    applications[name].on(group.gpu_type)
+                except ValueError as error:
+                    raise ValueError(f"Group '{group.name}': {error}") from error
 
 
 def applications_of(traces: str | None) -> dict[str, Application]:

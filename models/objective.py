@@ -214,7 +214,7 @@ def utility_table(instance: Instance, backend: Backend | None = None) -> Utility
         job = next(job for job in instance.jobs if job.modes)
         raise ValueError(
             f"Job '{job.name}' has {len(job.modes)} modes and this solver knows GPUs only; "
-            "expected one of highs, pyomo, brute_force, greedy, genetic."
+            "expected one that knows modes, such as highs, pyomo, greedy or genetic."
         )
     return mode_utilities(instance, backend)
 

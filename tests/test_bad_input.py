@@ -455,6 +455,23 @@ ARGUMENTS: list[tuple[list[str], str]] = [
     (["gap", "--solvers", "magic", "--out", "FOLDER/g"], "'magic' is unknown"),
     (["gap", "--instances", "GOOD", "--out", "GOOD"], "cannot be created"),
     (["gap", "--instances", "GOOD", "--solvers", "greedy", "--out", "TABLE"], "is not a table"),
+    (["reproduce", "sia", "--artifact", "FOLDER/none", "--out", "FOLDER/r"], "is no folder"),
+    (
+        ["simulate", "--group", "a:2:4:v100", "--policies", "sia", "--out", "FOLDER/s"],
+        "Group 'a': gpu_type is 'v100'",
+    ),
+    (
+        [
+            "simulate",
+            "--group",
+            "a:2:4:t4",
+            "--policies",
+            "autoscaling-goodput",
+            "--out",
+            "FOLDER/s",
+        ],
+        "'autoscaling-goodput' knows GPUs only and the nodes have t4",
+    ),
     (["demo", "--seconds", "0"], "--seconds"),
     (["demo", "--out", "GOOD"], "cannot be created"),
     (["demo", "--solvers", "magic", "--out", "FOLDER/d"], "'magic' is unknown"),

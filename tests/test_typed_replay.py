@@ -447,6 +447,8 @@ def test_policies_that_know_one_type_and_nodes_short_of_cores_are_refused_at_onc
         require_types_known("tiresias", cluster())
     require_types_known("tiresias", cluster(groups="t4"))
     require_types_known("sia", cluster())
+    with pytest.raises(ValueError, match="'autoscaling-goodput' knows GPUs only"):
+        require_types_known("autoscaling-goodput", cluster(groups="t4"))
     with pytest.raises(ValueError, match="'t4' has 3 cores for 4 GPUs; expected at least one"):
         Setting(cluster(3.0))
 
