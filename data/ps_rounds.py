@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from goodalloc.data.step_times import load_core_efficiency, load_step_time, step_time_names
 from goodalloc.models.ps_configuration import PsConfiguration
 from goodalloc.models.ps_job import PsChoices, PsJob
-from goodalloc.models.ps_step_time import seconds_per_step
+from goodalloc.models.ps_step_time import PsStepTime, seconds_per_step
 from goodalloc.models.validation import require_count
 
 Floats = NDArray[np.float64]
@@ -70,20 +70,50 @@ def ps_round(
         num_nodes = max(round(num_jobs * NODES_PER_JOB), 1)
     require_count("Round: num_nodes", num_nodes, 1)
     random = np.random.default_rng([seed, num_jobs])
-    names = step_time_names()
-    cores = {role: load_core_efficiency(role) for role in ("server", "worker")}
     jobs = []
     for index in range(num_jobs):
-        profile = load_step_time(names[int(random.integers(len(names)))])
-        hours = HOURS * float(np.exp(SPREAD * random.standard_normal()))
-        slower = CPU_SLOWDOWN * float(np.exp(CPU_SPREAD * random.standard_normal()))
-        form = replace(
-            profile.parameters.form, cpu_slowdown=slower, worker_cores=cores["worker"],
-            server_cores=cores["server"],
-        )  # fmt: skip
-        step_time = replace(profile.parameters, form=form)
-        steps = hours * 3600.0 / float(seconds_per_step(step_time, LEAST, profile.batch_size))
-        jobs.append(
-            PsJob(f"job{index}", max(np.ceil(steps), 1.0), profile.batch_size, step_time, choices)
-        )
+        drawn = draw_training(random)
+        jobs.append(PsJob(f"job{index}", drawn.steps, drawn.batch_size, drawn.step_time, choices))
     return PsRound(tuple(jobs), np.tile(NODE, (num_nodes, 1)))
+
+
+class Training(NamedTuple):
+    """What a drawn job trains.
+
+    Attributes
+    ----------
+    model
+        One of `step_time_names`.
+    step_time, batch_size
+        How long a step takes, and its examples.
+    steps
+        From its beginning to its end.
+    """
+
+    model: str
+    step_time: PsStepTime
+    batch_size: int
+    steps: float
+
+
+def draw_training(random: np.random.Generator, hours: float = HOURS) -> Training:
+    """Draw what a job trains.
+
+    Parameters
+    ----------
+    random
+        Three numbers of it are taken.
+    hours
+        Median of the hours on `LEAST`.
+    """
+    names = step_time_names()
+    profile = load_step_time(names[int(random.integers(len(names)))])
+    hours = hours * float(np.exp(SPREAD * random.standard_normal()))
+    slower = CPU_SLOWDOWN * float(np.exp(CPU_SPREAD * random.standard_normal()))
+    form = replace(
+        profile.parameters.form, cpu_slowdown=slower, worker_cores=load_core_efficiency("worker"),
+        server_cores=load_core_efficiency("server"),
+    )  # fmt: skip
+    step_time = replace(profile.parameters, form=form)
+    steps = hours * 3600.0 / float(seconds_per_step(step_time, LEAST, profile.batch_size))
+    return Training(profile.name, step_time, profile.batch_size, max(float(np.ceil(steps)), 1.0))

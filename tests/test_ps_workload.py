@@ -1,0 +1,124 @@
+"""Drawn workloads of jobs with parameter servers: what a share of unpredictable jobs changes."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from goodalloc.data.ps_workload import (
+    PsSubmission,
+    PsWorkloadOptions,
+    check_ps_workload,
+    ps_workload,
+)
+from goodalloc.models.ps_configuration import PsConfiguration
+
+MANY = PsWorkloadOptions(jobs=600)
+
+
+def with_share(share: float, jobs: int = 40) -> tuple[PsSubmission, ...]:
+    """A workload of which this share is unpredictable."""
+    return ps_workload(5, PsWorkloadOptions(jobs=jobs, unpredictable=share))
+
+
+def test_the_same_seed_draws_the_same_jobs_and_another_does_not() -> None:
+    """Everything about them."""
+    assert with_share(0.5) == with_share(0.5)
+    assert ps_workload(0) != ps_workload(1)
+
+
+def test_a_larger_share_only_turns_jobs() -> None:
+    """And only what is believed of those that it turns."""
+    for less, more in zip((0.0, 0.25, 0.5, 0.75), (0.25, 0.5, 0.75, 1.0), strict=True):
+        turned = 0
+        for before, after in zip(with_share(less), with_share(more), strict=True):
+            if before.predictable == after.predictable:
+                assert before == after
+                continue
+            assert before.predictable
+            turned += 1
+            believed = {
+                name: getattr(before, name)
+                for name in ("predictable", "confidence", "believed_steps")
+            }
+            assert dataclasses.replace(after, **believed) == before
+        assert turned == 10
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])
+def test_as_many_are_unpredictable_as_asked_for(share: float) -> None:
+    """Exactly."""
+    assert sum(not job.predictable for job in with_share(share)) == round(40 * share)
+
+
+def test_the_classifier_is_as_accurate_as_measured_on_both_kinds() -> None:
+    """0.908 at a confidence of 0.5."""
+    jobs = ps_workload(0, dataclasses.replace(MANY, jobs=4000))
+    for kind in (True, False):
+        right = [(j.confidence >= 0.5) == kind for j in jobs if j.predictable == kind]
+        assert np.mean(right) == pytest.approx(0.908, abs=0.02)
+
+
+def test_what_is_believed_of_predictable_jobs_is_nearer_the_truth() -> None:
+    """By the standard deviations asked for, and without bias."""
+    jobs = ps_workload(1, MANY)
+    for kind, sigma in ((True, 0.1), (False, 1.0)):
+        errors = [np.log(j.believed_steps / j.steps) for j in jobs if j.predictable == kind]
+        assert np.std(errors) == pytest.approx(sigma, rel=0.15)
+        assert abs(np.mean(errors)) < 0.2 * sigma
+
+
+def test_jobs_come_one_after_the_other_as_often_as_asked_for() -> None:
+    """60 in about eight hours; and fewer jobs are the first of more."""
+    times = [job.time for job in ps_workload(2, MANY)]
+    assert times == sorted(times)
+    assert times[-1] / 600 == pytest.approx(480.0, rel=0.15)
+    assert [job.steps for job in with_share(0.5, 10)] == [j.steps for j in with_share(0.5)[:10]]
+    asked = {int(job.asked.workers) for job in ps_workload(2, MANY)}
+    assert asked == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("jobs", 0), ("jobs", 1.5), ("jobs", float("nan")), ("mean_gap", 0.0),
+        ("mean_gap", float("nan")), ("mean_gap", float("inf")), ("hours", -1.0), ("hours", 0.0),
+        ("most_workers", 0), ("most_workers", 9), ("pod_cores", 0), ("pod_cores", 5),
+        ("unpredictable", -0.1), ("unpredictable", 1.1), ("unpredictable", float("nan")),
+        ("known_error", -1.0), ("unknown_error", float("inf")), ("known_from", 2.0),
+        ("known_from", float("nan")),
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense_are_refused(field: str, value: float) -> None:
+    """By their name."""
+    with pytest.raises(ValueError, match=f"Workload: {field} is"):
+        PsWorkloadOptions(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("time", -1.0), ("time", float("nan")), ("steps", 0.0), ("steps", float("inf")),
+        ("believed_steps", 0.0), ("batch_size", -1.0), ("confidence", 1.5),
+        ("confidence", float("nan")), ("known_from", -0.5), ("predictable", 1),
+        ("asked", PsConfiguration(9, 9, 2, 2, 1)),
+    ],
+)  # fmt: skip
+def test_jobs_that_make_no_sense_are_refused(field: str, value: object) -> None:
+    """By the name of the job."""
+    job = with_share(0.5, 1)[0]
+    with pytest.raises(ValueError, match=f"Job 'job0': {field} is"):
+        dataclasses.replace(job, **{field: value})  # type: ignore[arg-type]
+
+
+def test_workloads_without_jobs_or_with_a_name_twice_are_refused() -> None:
+    """With the name."""
+    job = with_share(0.5, 1)[0]
+    with pytest.raises(ValueError, match="no jobs"):
+        check_ps_workload(())
+    with pytest.raises(ValueError, match="'job0' is submitted twice"):
+        check_ps_workload((job, job))
+    with pytest.raises(ValueError, match="name is"):
+        dataclasses.replace(job, name=" ")
+    with pytest.raises(ValueError, match="seed is"):
+        ps_workload(-1)
