@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from goodalloc.experiments.aiturbo import AITURBO
 from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.exchange_gap import EXCHANGE
@@ -61,7 +62,8 @@ STUDIES: Mapping[str, Reproduction] = {
 }
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23);
-#: of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus (EuroSys'18).
+#: of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus (EuroSys'18),
+#: and replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -71,6 +73,7 @@ OTHERS: Mapping[str, Reproduction] = {
     "predictability": PREDICTABILITY,
     "step-times": STEP_TIMES,
     "exchange": EXCHANGE,
+    "aiturbo": AITURBO,
 }
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}
