@@ -280,6 +280,7 @@ def _plot_bars(rows: Rows, ax: Axes) -> None:
         ax.barh(places, means, height=0.38, color=COLOURS[index], label=label)
     ax.set_yticks(range(len(POLICIES)), [LABELS[policy] for policy in POLICIES])
     ax.invert_yaxis()
+    ax.set_xlim(0.0, 100.0)
     ax.set_xlabel("utilisation (%)")
     ax.set_title(f"{CLOSE} % unpredictable", fontsize="medium")
     ax.legend(frameon=False)
