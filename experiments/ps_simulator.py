@@ -28,7 +28,7 @@ import numpy as np
 from goodalloc.data.ps_rounds import NODE
 from goodalloc.data.ps_workload import check_ps_workload
 from goodalloc.models.predictability import is_predictable
-from goodalloc.models.ps_busy import busy_parts
+from goodalloc.models.ps_busy import IDLE, Busy, busy_parts
 from goodalloc.models.ps_job import CORE_WEIGHT, GPU_WEIGHT, PsChoices, PsJob, service_table
 from goodalloc.models.ps_step_time import seconds_per_step
 from goodalloc.models.validation import require_count, require_number
@@ -111,6 +111,8 @@ class SimulatedPsJob:
         Of a step where it is, and until it trains.
     starts
         How often it was given something else.
+    busy
+        What of it computes during a step.
     completion
         When it ended.
     """
@@ -123,6 +125,7 @@ class SimulatedPsJob:
     step_seconds: float = np.inf
     restart_left: float = 0.0
     starts: int = 0
+    busy: Busy = IDLE
     completion: float | None = None
 
     def seen(self, restart_seconds: float) -> ActivePsJob:
@@ -153,7 +156,7 @@ class SimulatedPsJob:
         )
         self.restart_left = setting.restart_seconds if self.starts else 0.0
         self.starts += 1
-        self._busy = busy_parts(told.step_time, told.choices.at(cell), told.batch_size, bandwidth)
+        self.busy = busy_parts(told.step_time, told.choices.at(cell), told.batch_size, bandwidth)
 
     def train(self, time: float, seconds: float) -> Floats:
         """Let time pass; core-seconds and GPU-seconds that it computes, shape (nodes, 2)."""
@@ -172,10 +175,10 @@ class SimulatedPsJob:
         self.attained += held * (wait + trained)
         servers, workers = self.pods * trained
         cores = (
-            servers * has.server_cores * self._busy.server_cores
-            + workers * has.worker_cores * self._busy.worker_cores
+            servers * has.server_cores * self.busy.server_cores
+            + workers * has.worker_cores * self.busy.worker_cores
         )
-        return np.stack([cores, workers * has.worker_gpus * self._busy.gpus], axis=1)
+        return np.stack([cores, workers * has.worker_gpus * self.busy.gpus], axis=1)
 
 
 class PsRoundRecord(NamedTuple):

@@ -28,6 +28,10 @@ class Busy(NamedTuple):
     gpus: float
 
 
+#: Nothing computes.
+IDLE = Busy(0.0, 0.0, 0.0)
+
+
 def busy_parts(
     parameters: PsStepTime, configuration: PsConfiguration, batch_size: float,
     bandwidth: float = 1.0,

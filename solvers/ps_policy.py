@@ -7,9 +7,8 @@ standing first. Nodes are found afterwards (`colocation.py`), as in Optimus (Eur
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,23 +135,23 @@ def as_asked(view: PsView) -> dict[int, list[Cell]]:
 class TurnClock:
     """How long every job ran, and waited after it first ran, by the rounds of a policy."""
 
-    executed: Counter[str] = field(default_factory=Counter)
-    waited: Counter[str] = field(default_factory=Counter)
+    executed: dict[str, float] = field(default_factory=dict)
+    waited: dict[str, float] = field(default_factory=dict)
     _time: float = 0.0
 
     def advance(self, view: PsView) -> None:
         """Account for the time since the last round."""
         elapsed, self._time = view.time - self._time, view.time
         for job in view.jobs:
-            if job.job.current is not None:
-                self._add(self.executed, job.name, elapsed)
-            elif self.executed[job.name] > 0:
-                self._add(self.waited, job.name, elapsed)
-
-    def _add(self, clock: Counter[str], name: str, seconds: Any) -> None:
-        clock[name] += seconds
+            runs = job.job.current is not None
+            if runs or job.name in self.executed:
+                clock = self.executed if runs else self.waited
+                clock[job.name] = clock.get(job.name, 0.0) + elapsed
 
     def of(self, view: PsView) -> tuple[list[float], list[float]]:
         """Executed and waited seconds of all jobs of a round."""
         names = [job.name for job in view.jobs]
-        return [self.executed[name] for name in names], [self.waited[name] for name in names]
+        return (
+            [self.executed.get(name, 0.0) for name in names],
+            [self.waited.get(name, 0.0) for name in names],
+        )

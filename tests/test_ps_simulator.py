@@ -111,6 +111,22 @@ def test_every_change_costs_a_restart_and_what_is_held_counts() -> None:
     assert job.starts == 3
 
 
+def test_a_job_whose_new_pods_fit_nowhere_keeps_what_it_has() -> None:
+    """Without a restart; where it has nothing it waits."""
+    large = (0, 2, 1, 1, 1)
+    simulator = PsSimulator((lone_job(),), Switches(ASKED, large), PsSetting(nodes=1))
+    rounds = simulator.run()
+    next(rounds)
+    next(rounds)
+    (job,) = simulator.jobs
+    assert (job.cell, job.starts) == (ASKED, 1)
+    assert job.attained == pytest.approx(480.0 * 14)
+    waits = PsSimulator((lone_job(),), Switches(large, ASKED), PsSetting(nodes=1))
+    rounds = waits.run()
+    assert next(rounds).tables == ()
+    assert len(next(rounds).tables) == 1
+
+
 def test_pods_on_several_nodes_have_less_bandwidth() -> None:
     """Three GPU workers on nodes of two GPUs: a step takes longer than on one node."""
     job = dataclasses.replace(lone_job(), asked=PsConfiguration(3, 3, 2, 2, 1))
