@@ -123,6 +123,8 @@ class PsWorkloadOptions:
         Of (1), of predictable jobs and of others.
     known_from
         Share of its steps after which the classifier can tell.
+    told
+        Whether it is right of every job, and at once.
 
     Raises
     ------
@@ -139,8 +141,10 @@ class PsWorkloadOptions:
     known_error: float = 0.1
     unknown_error: float = 1.0
     known_from: float = 0.1
+    told: bool = False
 
     def __post_init__(self) -> None:
+        require_flag("Workload: told", self.told)
         require_count("Workload: jobs", self.jobs, 1)
         require_count("Workload: most_workers", self.most_workers, 1, len(CHOICES.workers))
         require_count("Workload: pod_cores", self.pod_cores, 1, max(CHOICES.server_cores))
@@ -185,11 +189,12 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
         known = job not in unpredictable
         sigma = options.known_error if known else options.unknown_error
         shape = CONFIDENCE if known else CONFIDENCE[::-1]
+        confidence = float(known) if options.told else float(betaincinv(*shape, quantile))
         jobs.append(PsSubmission(
             f"job{job}", time, training.model, training.step_time, training.batch_size,
             training.steps, training.steps * float(np.exp(sigma * error)),
             PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1), CHOICES,
-            known, float(betaincinv(*shape, quantile)), options.known_from,
+            known, confidence, 0.0 if options.told else options.known_from,
         ))  # fmt: skip
     return tuple(jobs)
 

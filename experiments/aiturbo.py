@@ -51,6 +51,7 @@ CLOSE = 50
 #: Policies by name, and what pictures call them.
 POLICIES: Mapping[str, Callable[[], PsPolicy]] = {
     "aiturbo": PsAiturbo,
+    "aiturbo-told": PsAiturbo,
     "aiturbo-exact": lambda: PsAiturbo(exact=True),
     "aiturbo-service": lambda: PsAiturbo("service", "asked"),
     "optimus": PsOptimus,
@@ -60,6 +61,7 @@ POLICIES: Mapping[str, Callable[[], PsPolicy]] = {
 }
 LABELS = {
     "aiturbo": "AITurbo (time)",
+    "aiturbo-told": "AITurbo, told",
     "aiturbo-exact": "AITurbo, exact",
     "aiturbo-service": "AITurbo (service)",
     "optimus": "Optimus",
@@ -67,6 +69,9 @@ LABELS = {
     "srtf": "SRTF, true times",
     "fcfs": "FCFS",
 }
+
+#: Is told at once, and truly, which jobs are predictable.
+TOLD = "aiturbo-told"
 
 #: Average completion time over that of AITurbo, by share: of the follow-on, not of the paper.
 PUBLISHED: Mapping[str, Mapping[int, float]] = {
@@ -160,7 +165,8 @@ class PsReplay:
     @property
     def options(self) -> PsWorkloadOptions:
         """What is drawn."""
-        return PsWorkloadOptions(jobs=self.jobs, unpredictable=self.share / 100.0)
+        told = self.policy == TOLD
+        return PsWorkloadOptions(jobs=self.jobs, unpredictable=self.share / 100.0, told=told)
 
     def description(self) -> dict[str, Any]:
         """Everything that the numbers depend on."""
@@ -267,7 +273,7 @@ def plot_aiturbo(plan: Plan, rows: Rows) -> Figure:
         ax.grid(color="0.9")
         ax.set_axisbelow(True)
     figure.legend(
-        *times.get_legend_handles_labels(), loc="outside lower center", ncols=7, frameon=False
+        *times.get_legend_handles_labels(), loc="outside lower center", ncols=8, frameon=False
     )
     return figure
 

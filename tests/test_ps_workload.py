@@ -68,6 +68,15 @@ def test_what_is_believed_of_predictable_jobs_is_nearer_the_truth() -> None:
         assert abs(np.mean(errors)) < 0.2 * sigma
 
 
+def test_who_is_told_knows_every_job_at_once_and_nothing_else_changes() -> None:
+    """The confidence is the truth."""
+    told = PsWorkloadOptions(jobs=40, unpredictable=0.5, told=True)
+    for job, before in zip(ps_workload(5, told), with_share(0.5), strict=True):
+        assert (job.confidence, job.known_from) == (float(job.predictable), 0.0)
+        same = {"confidence": before.confidence, "known_from": before.known_from}
+        assert dataclasses.replace(job, **same) == before
+
+
 def test_jobs_come_one_after_the_other_as_often_as_asked_for() -> None:
     """60 in about eight hours; and fewer jobs are the first of more."""
     times = [job.time for job in ps_workload(2, MANY)]
@@ -86,7 +95,7 @@ def test_jobs_come_one_after_the_other_as_often_as_asked_for() -> None:
         ("most_workers", 0), ("most_workers", 9), ("pod_cores", 0), ("pod_cores", 5),
         ("unpredictable", -0.1), ("unpredictable", 1.1), ("unpredictable", float("nan")),
         ("known_error", -1.0), ("unknown_error", float("inf")), ("known_from", 2.0),
-        ("known_from", float("nan")),
+        ("known_from", float("nan")), ("told", 1),
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused(field: str, value: float) -> None:
