@@ -29,7 +29,7 @@ from goodalloc.models.ps_job import PsChoices
 from goodalloc.models.ps_step_time import PsStepTime
 from goodalloc.models.validation import require_count, require_flag, require_name, require_number
 
-#: What jobs may have: as many servers and workers as Optimus profiles with few, cores as AITurbo.
+#: Up to 8 servers and 8 workers, up to 4 cores for each of them, workers with a GPU or without.
 CHOICES = PsChoices(tuple(range(1, 9)), tuple(range(1, 9)), (1, 2, 3, 4), (1, 2, 3, 4), (0.0, 1.0))
 
 #: Shape of the confidence in a predictable job: 90.8 % of it is above 0.5.
