@@ -229,7 +229,7 @@ def test_reproduce_goes_on_where_it_was_and_writes_table_and_picture(
     ("arguments", "words"),
     [
         ([], "expected their folder (--artifact)"),
-        (["--artifact", "nowhere"], "cannot be read as job records"),
+        (["--artifact", "nowhere"], "'nowhere' is no folder"),
         (["--workloads", "1"], "workloads is 1; it makes no difference there"),
         (["--gaps"], "gaps is True; it makes no difference there"),
     ],
