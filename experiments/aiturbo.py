@@ -28,6 +28,7 @@ from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction, digest
 from goodalloc.experiments.version import library_version
 from goodalloc.models.ps_step_time import seconds_per_step
+from goodalloc.models.service_feasibility import pod_violations
 from goodalloc.solvers.ps_aiturbo import PsAiturbo
 from goodalloc.solvers.ps_optimus import PsOptimus
 from goodalloc.solvers.ps_queueing import PsFirstCome, PsShortestFirst, PsTiresias
@@ -110,10 +111,16 @@ def replay_row(
     ------
     ValueError
         If no job makes progress for long.
+    RuntimeError
+        If pods on nodes do not pass the checker.
     """
     simulator = PsSimulator(workload, POLICIES[policy](), setting)
     last = max(job.time for job in workload)
     rounds = list(simulator.run())
+    for record in rounds:
+        broken = pod_violations(record.tables, record.cells, record.pods, record.view.nodes)
+        if broken:
+            raise RuntimeError(f"Policy '{policy}' at {record.view.time:g} s: {broken[0]}")
     early = [record.utilisation for record in rounds if record.view.time <= last]
     used = 100.0 * np.concatenate(early or [rounds[0].utilisation])
     difference = np.abs(used[:, 0] - used[:, 1])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from goodalloc.experiments.version import library_version
 from goodalloc.models.ps_configuration import PsConfiguration
 from goodalloc.models.ps_job import Measure, PsChoices, service_table
 from goodalloc.models.service_feasibility import pod_violations
+from goodalloc.models.service_table import AXES
 from goodalloc.solvers.exchange import exchange_units
 from goodalloc.solvers.marginal_gain import greedy_by_gain
 from goodalloc.solvers.service_on_nodes import least_service_on_nodes
@@ -161,11 +162,13 @@ class ExchangeGaps:
 
     def description(self) -> dict[str, Any]:
         """Everything that the rows depend on."""
+        case = CASES[self.case]
         return {
             "format": "goodalloc-exchange-gaps", "version": 1, "library": library_version(),
             "jobs": self.jobs, "rounds": self.rounds, "case": self.case, "gap": STOP.gap,
-            "seconds": STOP.seconds, **json.loads(dump(asdict(CASES[self.case].choices))),
-            "nodes_per_job": CASES[self.case].nodes_per_job, "pods": list(CASES[self.case].pods),
+            "seconds": STOP.seconds,
+            "choices": [list(getattr(case.choices, axis)) for axis in AXES],
+            "nodes_per_job": case.nodes_per_job, "pods": list(case.pods),
         }  # fmt: skip
 
     def run(self, report: Report = lambda _: None) -> None:

@@ -27,12 +27,13 @@ import numpy as np
 
 from goodalloc.data.ps_rounds import NODE
 from goodalloc.data.ps_workload import check_ps_workload
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.predictability import is_predictable
 from goodalloc.models.ps_busy import IDLE, Busy, busy_parts
 from goodalloc.models.ps_job import CORE_WEIGHT, GPU_WEIGHT, PsChoices, PsJob, service_table
 from goodalloc.models.ps_step_time import seconds_per_step
 from goodalloc.models.validation import require_count, require_number
-from goodalloc.solvers.colocation import TOLERANCE, place_together, share_between_nodes
+from goodalloc.solvers.colocation import place_together, share_between_nodes
 from goodalloc.solvers.ps_policy import ActivePsJob, PsView
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ class PsSimulator:
                     "that is submitted and not complete."
                 )
             told = known[name]
-            shape = told.choices.grid.servers.shape
+            shape = told.choices.shape
             inside = len(cell) == len(shape) and all(
                 0 <= index < size for index, size in zip(cell, shape, strict=True)
             )
@@ -307,7 +308,7 @@ class PsSimulator:
     def _place(self, decision: PsDecision, active: list[SimulatedPsJob]) -> None:
         """Those that stay, then the others in order; who fits nowhere waits."""
         by_name = {job.submission.name: job for job in active}
-        left = self.setting.capacity * (1 + TOLERANCE)
+        left = self.setting.capacity * (1 + RESOURCE_TOLERANCE)
         moving = []
         for name, cell in decision.items():
             job = by_name[name]
@@ -324,7 +325,7 @@ class PsSimulator:
             if placed[0]:
                 job.give(cell, pods[0], self.setting)
             elif job.cell is None or job.pods is None or (
-                taken(job.submission, job.cell, job.pods) > left + TOLERANCE
+                taken(job.submission, job.cell, job.pods) > left + RESOURCE_TOLERANCE
             ).any():  # fmt: skip
                 job.give(None, None, self.setting)
                 continue

@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.node_value import NodeValue
 from goodalloc.formulations.program import Program, ProgramBuilder
+from goodalloc.formulations.resource_grid import WHOLE
 from goodalloc.formulations.service_knapsack import cells_of, common_units, undominated
 from goodalloc.models.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-#: Room that rounding may hide, relative to a capacity.
-TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def pod_choices(
         If what pods take has no common unit that is worth the name.
     """
     unit = common_units([pods.each for table in tables for pods in table.pods])
-    room = np.floor(np.asarray(nodes, dtype=float) / unit + TOLERANCE).astype(np.int64)
+    room = np.floor(np.asarray(nodes, dtype=float) / unit + WHOLE).astype(np.int64)
     kinds_of_node = np.unique(room, axis=0)
     job: list[Indices] = []
     cells: list[Cell] = []

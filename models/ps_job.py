@@ -69,6 +69,11 @@ class PsChoices:
                 raise ValueError(f"Choices: {axis} is {values}; expected ascending numbers.")
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Choices along every axis."""
+        return tuple(len(getattr(self, axis)) for axis in AXES)
+
+    @property
     def grid(self) -> PsConfiguration:
         """All configurations, as arrays of five axes."""
         axes = [np.array(getattr(self, axis), dtype=float) for axis in AXES]

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-#: What may be taken beyond what there is, relative to it: rounding.
-TOLERANCE = 1e-9
 
 
 def pod_violations(
@@ -41,7 +39,8 @@ def pod_violations(
                     f"expected {wanted.number[cell]} in all."
                 )
             taken += placed[:, None] * wanted.each[cell]
-    for node, resource in np.argwhere(taken > nodes * (1 + TOLERANCE) + TOLERANCE).tolist():
+    most = nodes * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE
+    for node, resource in np.argwhere(taken > most).tolist():
         found.append(
             f"Node {node}: {taken[node, resource]:g} of resource {resource} are taken; expected at "
             f"most {nodes[node, resource]:g}."

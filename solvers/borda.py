@@ -111,9 +111,19 @@ def service_order(
     """
     if list(levels) != sorted(set(levels)):
         raise ValueError(f"Borda count: levels are {tuple(levels)}; expected ascending numbers.")
-    require_number("Borda count: promote", promote, 0.0)
     level = np.searchsorted(np.asarray(levels, dtype=float), np.asarray(scores), side="right")
-    ran, idled = np.asarray(executed, dtype=float), np.asarray(waited, dtype=float)
-    starved = (idled > 0) & (idled >= promote * ran) & (promote > 0)
-    level = np.where(starved, -1, level)
+    level = np.where(starving(executed, waited, promote), -1, level)
     return np.argsort(level, kind="stable")
+
+
+def starving(executed: ArrayLike, waited: ArrayLike, promote: float) -> Flags:
+    """Which jobs have waited so many times as long as they ran, shape (jobs,); 0 is never.
+
+    Raises
+    ------
+    ValueError
+        If the knob makes no sense.
+    """
+    require_number("Borda count: promote", promote, 0.0)
+    ran, idled = np.asarray(executed, dtype=float), np.asarray(waited, dtype=float)
+    return np.asarray((idled > 0) & (idled >= promote * ran) & (promote > 0))

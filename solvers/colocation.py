@@ -12,13 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-#: Room that rounding may hide, relative to a capacity.
-TOLERANCE = 1e-9
 
 
 def place_together(
@@ -38,8 +36,8 @@ def place_together(
     Pods of every kind on every node, shape (jobs, kinds, nodes), 0 of jobs that are not placed; and
     whether a job is, shape (jobs,).
     """
-    left = np.asarray(nodes, dtype=float) * (1 + TOLERANCE) + TOLERANCE
-    size = np.maximum(np.max(nodes, axis=0), TOLERANCE)
+    left = np.asarray(nodes, dtype=float) * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE
+    size = np.maximum(np.max(nodes, axis=0), RESOURCE_TOLERANCE)
     kinds = max(len(table.pods) for table in tables) if tables else 0
     pods = np.zeros((len(tables), kinds, len(nodes)), dtype=np.int64)
     placed = np.zeros(len(tables), dtype=bool)

@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.service_table import Cell, Marginal, ServiceTable, marginal_table
 from goodalloc.models.validation import require_count
 
@@ -31,8 +32,6 @@ Indices = NDArray[np.int64]
 
 #: An exchange counts if it lessens the total by more than this share.
 LEAST_GAIN = 1e-12
-#: Room that rounding may hide, relative to a capacity.
-TOLERANCE = 1e-9
 #: Best recipients and donors that are paired first.
 FIRST_PAIRS = 32
 
@@ -230,7 +229,7 @@ def left_of(tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Flo
         If that is less than nothing.
     """
     taken = np.sum([table.demand[cell] for table, cell in zip(tables, cells, strict=True)], axis=0)
-    left = np.asarray(capacity, dtype=float) * (1 + TOLERANCE) + TOLERANCE - taken
+    left = np.asarray(capacity, dtype=float) * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE - taken
     if (left < 0).any():
         raise ValueError(
             f"The jobs take {taken.tolist()} of the resources; expected at most "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.solvers.colocation import TOLERANCE
+from goodalloc.models.mode import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +112,7 @@ def admit(
     backfill
         Whether jobs after one that does not fit have their turn.
     """
-    left = view.capacity * (1 + TOLERANCE) + TOLERANCE
+    left = view.capacity * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE
     admitted: PsDecision = {}
     for index in order:
         job = view.jobs[index]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goodalloc.models.validation import require_number
+from goodalloc.solvers.borda import starving
 from goodalloc.solvers.ps_policy import TurnClock, admit, as_asked
 
 if TYPE_CHECKING:
@@ -76,10 +77,9 @@ class PsTiresias:
     def decide(self, view: PsView) -> PsDecision:
         """Queue by queue."""
         self._clock.advance(view)
-        turns = zip(view.jobs, *self._clock.of(view), strict=True)
-        queue = [
-            job.attained >= self.threshold
-            and not (self.promote > 0 and waited > 0 and waited >= self.promote * executed)
-            for job, executed, waited in turns
+        first = starving(*self._clock.of(view), self.promote)
+        second = [
+            job.attained >= self.threshold and not starves
+            for job, starves in zip(view.jobs, first.tolist(), strict=True)
         ]
-        return admit(view, sorted(range(len(queue)), key=lambda i: queue[i]), as_asked(view))
+        return admit(view, sorted(range(len(second)), key=lambda i: second[i]), as_asked(view))

@@ -24,7 +24,7 @@ from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_dive import PatternDive
 from goodalloc.solvers.pattern_master import PACKED, PatternMaster
 from goodalloc.solvers.price_and_core import Decision, decide
-from goodalloc.solvers.service_optimum import SCALE, ServiceOptimum
+from goodalloc.solvers.service_optimum import SCALE, ServiceOptimum, program_scale
 from goodalloc.solvers.stop import Stop
 
 Floats = NDArray[np.float64]
@@ -79,10 +79,8 @@ class _Search:
     def __init__(self, choices: PodChoices, stop: Stop, watch: Watch) -> None:
         self.choices, self.watch = choices, watch
         self.cuts: list[PodCut] = []
-        first = np.flatnonzero(np.diff(choices.job, prepend=-1))
-        mean = float(np.minimum.reduceat(choices.service, first).mean()) if first.size else 0.0
-        self.scale = SCALE / mean if mean > 0 else 1.0
-        self.gap = stop.gap * SCALE * first.size
+        self.scale = program_scale(choices.job, choices.service)
+        self.gap = stop.gap * SCALE * np.unique(choices.job).size
 
     def run(self, rounds: int) -> tuple[tuple[Indices, Indices] | None, float]:
         """The choices and their pods on nodes, or None; and a bound."""

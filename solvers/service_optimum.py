@@ -72,9 +72,7 @@ def least_service(
     stop = stop or Stop()
     watch = Watch(stop)
     choices = service_choices(tables, capacity)
-    first = np.flatnonzero(np.diff(choices.job, prepend=-1))
-    mean = float(np.minimum.reduceat(choices.service, first).mean())
-    scale = SCALE / mean if mean > 0 else 1.0
+    scale = program_scale(choices.job, choices.service)
     try:
         decision = decide_configurations(
             choices.job, choices.service * scale, choices.demand, choices.capacity, watch,
@@ -90,3 +88,11 @@ def least_service(
     total = float(choices.service[taken].sum())
     cells = tuple(choices.cell[index] for index in taken.tolist())
     return ServiceOptimum(cells, total, min(bound, total), watch.limit, watch.seconds)
+
+
+def program_scale(job: Indices, service: Floats) -> float:
+    """What service is multiplied by in a program: the mean of the least of every job is then
+    `SCALE`; jobs ascend."""
+    first = np.flatnonzero(np.diff(job, prepend=-1))
+    mean = float(np.minimum.reduceat(service, first).mean()) if first.size else 0.0
+    return SCALE / mean if mean > 0 else 1.0
