@@ -1,45 +1,39 @@
-r"""Seeded workloads of jobs with parameter servers, some of which cannot be predicted.
+"""Seeded workloads of jobs with parameter servers, some of which cannot be predicted.
 
 AITurbo (HPDC'21) submits TensorFlow jobs after the traces of three systems, none of which is
 published. Ours are drawn: times between submissions exponentially; what is trained, and for how
 long, as in `ps_rounds.py`; what the user asks for evenly among small sensible configurations.
 
 Which jobs are unpredictable is the order of a number drawn for each: of a larger share are those of
-a smaller one and further ones, and nothing else about any job changes (common random numbers). Of a
-job that trains *N* steps a scheduler believes
-
-.. math:: \hat N = N \exp(\sigma z), \quad z \sim \mathcal N(0, 1),                            (1)
-
-with a small :math:`\sigma` where it is predictable and a large one where it is not. The
-classifier's confidence in a predictable job is drawn from a Beta distribution and in another job
-from that mirrored at 0.5, so that one accuracy holds for both kinds: 0.908, what a random forest
-reaches on AITurbo's data set with what is known at submission (there unpredictable jobs, the fewer,
-are recognised less often). It says so only once the job has trained a part of its steps:
-predictable jobs are unpredictable at first.
+a smaller one and further ones, and nothing else about any job changes (common random numbers) but
+its losses, and how sure the classifier is of it. The losses of a predictable job follow the law of
+Optimus, those of another do not (`loss_runs.py`); what a scheduler believes of its steps it has to
+find out from them (`models/loss_forecast.py`). The classifier's confidence is a quantile of those
+of AITurbo's records (`confidence.py`): it takes 95.5 % of the predictable jobs for what they are,
+and 65 % of the others.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
+from goodalloc.data.confidence import confidence_at
+from goodalloc.data.loss_runs import Course, draw_losses
 from goodalloc.data.ps_rounds import draw_training
+from goodalloc.models.loss_forecast import LossRun
 from goodalloc.models.ps_configuration import PsConfiguration
 from goodalloc.models.ps_job import PsChoices
 from goodalloc.models.ps_step_time import PsStepTime
-from goodalloc.models.validation import require_count, require_flag, require_name, require_number
+from goodalloc.models.validation import (
+    require_count,
+    require_flag,
+    require_name,
+    require_number,
+    require_share,
+)
 
 #: Up to 8 servers and 8 workers, up to 4 cores for each of them, workers with a GPU or without.
 CHOICES = PsChoices(tuple(range(1, 9)), tuple(range(1, 9)), (1, 2, 3, 4), (1, 2, 3, 4), (0.0, 1.0))
-
-#: Shape of the confidence in a predictable job: 90.8 % of it is above 0.5.
-CONFIDENCE = (5.31, 2.0)
-
-
-def _require_share(item: str, value: float) -> None:
-    require_number(item, value, 0.0)
-    if value > 1.0:
-        raise ValueError(f"{item} is {value!r}; expected a number from 0 to 1.")
 
 
 @dataclass(frozen=True)
@@ -56,8 +50,8 @@ class PsSubmission:
         What it trains, for people.
     step_time, batch_size
         How long a step takes, and its examples.
-    steps, believed_steps
-        In all, and how many a scheduler believes.
+    steps
+        In all.
     asked
         What its user asks for, one of the choices.
     choices
@@ -66,8 +60,8 @@ class PsSubmission:
         Whether it is, in truth.
     confidence
         The classifier's in that it is.
-    known_from
-        Share of its steps after which the classifier can tell.
+    losses
+        From which its steps can be predicted; None where a scheduler is told.
 
     Raises
     ------
@@ -81,22 +75,20 @@ class PsSubmission:
     step_time: PsStepTime
     batch_size: float
     steps: float
-    believed_steps: float
     asked: PsConfiguration
     choices: PsChoices = CHOICES
     predictable: bool = True
     confidence: float = 1.0
-    known_from: float = 0.0
+    losses: LossRun | None = None
 
     def __post_init__(self) -> None:
         require_name("Job", self.name)
         item = f"Job '{self.name}'"
         require_number(f"{item}: time", self.time, 0.0)
-        for name in ("batch_size", "steps", "believed_steps"):
+        for name in ("batch_size", "steps"):
             require_number(f"{item}: {name}", getattr(self, name), 0.0, strict=True)
         require_flag(f"{item}: predictable", self.predictable)
-        for name in ("confidence", "known_from"):
-            _require_share(f"{item}: {name}", getattr(self, name))
+        require_share(f"{item}: confidence", self.confidence)
         if self.choices.cell(self.asked) is None:
             raise ValueError(
                 f"{item}: asked is {tuple(self.asked)}; expected one of what it may have."
@@ -119,12 +111,11 @@ class PsWorkloadOptions:
         Users ask for 1 worker with a GPU to so many, as many servers, and so many cores for each.
     unpredictable
         Share of the jobs.
-    known_error, unknown_error
-        Of (1), of predictable jobs and of others.
-    known_from
-        Share of its steps after which the classifier can tell.
+    noise
+        Of losses: the standard deviation of their logarithm.
     told
-        Whether it is right of every job, and at once.
+        Whether schedulers are told of every job, at once, whether it is predictable and how many
+        steps it takes.
 
     Raises
     ------
@@ -138,9 +129,7 @@ class PsWorkloadOptions:
     most_workers: int = 4
     pod_cores: int = 2
     unpredictable: float = 0.5
-    known_error: float = 0.1
-    unknown_error: float = 1.0
-    known_from: float = 0.1
+    noise: float = 0.005
     told: bool = False
 
     def __post_init__(self) -> None:
@@ -150,10 +139,8 @@ class PsWorkloadOptions:
         require_count("Workload: pod_cores", self.pod_cores, 1, max(CHOICES.server_cores))
         for name in ("mean_gap", "hours"):
             require_number(f"Workload: {name}", getattr(self, name), 0.0, strict=True)
-        for name in ("known_error", "unknown_error"):
-            require_number(f"Workload: {name}", getattr(self, name), 0.0)
-        for name in ("unpredictable", "known_from"):
-            _require_share(f"Workload: {name}", getattr(self, name))
+        require_number("Workload: noise", self.noise, 0.0)
+        require_share("Workload: unpredictable", self.unpredictable)
 
 
 DEFAULTS = PsWorkloadOptions()
@@ -185,18 +172,23 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
         time += options.mean_gap * random.standard_exponential()
         training = draw_training(random, options.hours)
         pods = int(random.integers(1, options.most_workers + 1))
-        error, quantile = random.standard_normal(), random.random()
+        quantile = random.random()
         known = job not in unpredictable
-        sigma = options.known_error if known else options.unknown_error
-        shape = CONFIDENCE if known else CONFIDENCE[::-1]
-        confidence = float(known) if options.told else float(betaincinv(*shape, quantile))
+        confidence = float(known) if options.told else confidence_at(quantile, predictable=known)
+        losses = None if options.told else _losses(seed, job, training.steps, known, options.noise)
         jobs.append(PsSubmission(
             f"job{job}", time, training.model, training.step_time, training.batch_size,
-            training.steps, training.steps * float(np.exp(sigma * error)),
-            PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1), CHOICES,
-            known, confidence, 0.0 if options.told else options.known_from,
+            training.steps, PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1),
+            CHOICES, known, confidence, losses,
         ))  # fmt: skip
     return tuple(jobs)
+
+
+def _losses(seed: int, job: int, steps: float, known: bool, noise: float) -> LossRun:
+    """Those of a job."""
+    random = np.random.default_rng([seed, job, 2])
+    other: Course = "stepwise" if random.random() < 0.5 else "stopped"
+    return draw_losses(random, steps, "lawful" if known else other, noise=noise)
 
 
 def check_ps_workload(workload: tuple[PsSubmission, ...]) -> None:

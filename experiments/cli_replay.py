@@ -19,7 +19,7 @@ from goodalloc.experiments.replay_parquet import write_parquet
 from goodalloc.experiments.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
-from goodalloc.experiments.reproduce import PUBLISHED, REPRODUCTIONS
+from goodalloc.experiments.reproduce import GROUPS, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Outage, Setting
 from goodalloc.models.cluster import Cluster, NodeGroup
@@ -83,8 +83,9 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
     """Replay what a table or figure of Pollux's evaluation takes; published beside ours."""
-    require_choice("What to reproduce", arguments.what, ("all", *REPRODUCTIONS))
-    names = tuple(PUBLISHED) if arguments.what == "all" else (arguments.what,)
+    require_choice("What to reproduce", arguments.what, (*GROUPS, *REPRODUCTIONS))
+    group = arguments.what in GROUPS
+    names = GROUPS.get(arguments.what, (arguments.what,))
     pollux = _policies(arguments.policies)
     artifact = None if arguments.artifact is None else Path(arguments.artifact).absolute()
     if artifact is not None and not artifact.is_dir():
@@ -94,16 +95,16 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
         arguments.gaps, arguments.quick,
     )  # fmt: skip
-    if arguments.what != "all":
+    if not group:
         REPRODUCTIONS[arguments.what].refuse_ignored(plan)
     texts: list[str] = []
     left_out: list[str] = []
     found: list[dict[str, object]] = []
     for name in names:
         try:
-            text, rows = _reproduce(name, plan, arguments)
+            text, rows = _reproduce(name, REPRODUCTIONS[name].own(plan), arguments)
         except ValueError as error:
-            if arguments.what != "all":
+            if not group:
                 raise
             left_out.append(f"{name} is left out. {error}")
             found.append({"reproduction": name, "error": str(error)})

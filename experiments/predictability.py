@@ -253,4 +253,5 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
 PREDICTABILITY = Reproduction(
     "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
     _tasks, _rows, _plot, _require, shown=_shown, ignores=("workloads", "pollux", "gaps"),
+    lists="aiturbo-jobs",
 )  # fmt: skip

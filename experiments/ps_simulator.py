@@ -14,8 +14,9 @@ of servers and workers on different nodes the bandwidth over that measured is
 a documented reading, 2 being the median, over its eight models, of what DL2's simulator has within
 a node over between nodes (github.com/pengyanghua/DL2, commit 2e54920).
 
-What a scheduler believes of the remaining steps is what it believed of all less those done, but at
-least 5 % of those done.
+What a scheduler believes of the remaining steps is what the loss curve says of all
+(`models/loss_forecast.py`) less those done, but at least 5 % of those done. A job is predictable
+for it when the classifier and the curve say so (`models/predictability.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 
 from goodalloc.data.ps_rounds import NODE
 from goodalloc.data.ps_workload import check_ps_workload
+from goodalloc.models.loss_forecast import Forecast, forecast
 from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.predictability import is_predictable
 from goodalloc.models.ps_busy import IDLE, Busy, busy_parts
@@ -134,15 +136,18 @@ class SimulatedPsJob:
         told = self.submission
         asked = told.choices.cell(told.asked)
         assert asked is not None
-        believed = max(told.believed_steps - self.done, LEAST_LEFT * self.done)
+        found = Forecast(told.steps, 0.0)
+        if told.losses is not None:
+            found = forecast(told.losses, self.done)
         job = PsJob(
-            told.name, believed, told.batch_size, told.step_time, told.choices,
+            told.name, max(found.steps - self.done, LEAST_LEFT * self.done), told.batch_size,
+            told.step_time, told.choices,
             None if self.cell is None else told.choices.at(self.cell), restart_seconds,
         )  # fmt: skip
         step = float(seconds_per_step(told.step_time, told.asked, told.batch_size))
-        # The classifier needs a part of the run; no loss curve is fitted, so it alone decides.
-        known = self.done >= told.known_from * told.steps and is_predictable(told.confidence, 0.0)
-        return ActivePsJob(job, asked, self.attained, known, (told.steps - self.done) * step)
+        known = is_predictable(told.confidence, found.error)
+        left = (told.steps - self.done) * step
+        return ActivePsJob(job, asked, self.done, self.attained, known, left)
 
     def give(self, cell: Cell | None, pods: Indices | None, setting: PsSetting) -> None:
         """Have it start with something else, or stop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.aiturbo import AITURBO
+from goodalloc.experiments.aiturbo_replay import AITURBO_REPLAY
 from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.exchange_gap import EXCHANGE
@@ -73,7 +73,13 @@ OTHERS: Mapping[str, Reproduction] = {
     "predictability": PREDICTABILITY,
     "step-times": STEP_TIMES,
     "exchange": EXCHANGE,
-    "aiturbo": AITURBO,
+    "aiturbo-replay": AITURBO_REPLAY,
 }
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}
+
+#: Names that stand for several: Pollux's tables and figures; all of AITurbo.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "all": tuple(PUBLISHED),
+    "aiturbo": ("predictability", "step-times", "exchange", "aiturbo-replay"),
+}

@@ -131,6 +131,8 @@ class Reproduction:
         Raises a `ValueError` where something that it needs is not there.
     ignores
         Fields of the plan that make no difference to it.
+    lists
+        Name of the folder of measurements that it needs, in a folder of several.
     """
 
     title: str
@@ -140,6 +142,19 @@ class Reproduction:
     require: Callable[[Plan], object] = lambda _: None
     shown: Callable[[Rows], Rows] = lambda rows: rows
     ignores: tuple[str, ...] = ()
+    lists: str = ""
+
+    def own(self, plan: Plan) -> Plan:
+        """What of a plan for several reproductions concerns this one.
+
+        That is without what makes no difference to it, and with its own folder of measurements
+        where there are several.
+        """
+        found = replace(plan, **{name: getattr(Plan, name) for name in self.ignores})
+        if found.artifact is None or not self.lists:
+            return found
+        lists = found.artifact / self.lists
+        return replace(found, artifact=lists) if lists.is_dir() else found
 
     def refuse_ignored(self, plan: Plan) -> None:
         """Refuse a plan that asks for what makes no difference.

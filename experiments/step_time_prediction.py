@@ -209,5 +209,5 @@ def _identity(ax: Axes) -> None:
 STEP_TIMES = Reproduction(
     "step-times: seconds of a step with parameter servers (EuroSys'18, HPDC'21; data of DL2)",
     lambda _: (), _rows, _plot, _folder, _shown,
-    ignores=("workloads", "pollux", "seeds", "gaps", "quick"),
+    ignores=("workloads", "pollux", "seeds", "gaps", "quick"), lists="dl2-ps-worker-speed",
 )  # fmt: skip

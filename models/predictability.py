@@ -10,17 +10,18 @@ curve say so,
 
     1 - P(\mathrm{unpredictable}) \ge \tau \quad \text{and} \quad e \le \varepsilon          (1)
 
-with *e* the relative error of the loss curve fitted to the job, infinite until there is one, so
-that every job starts unpredictable. With :math:`\varepsilon = \infty` the classifier alone decides.
+with *e* the relative error of what the loss curve fitted to the job says of its steps (equation (1)
+of `loss_forecast.py`), infinite until there is one, so that every job starts unpredictable. With
+:math:`\varepsilon = \infty` the classifier alone decides.
 """
 
-from goodalloc.models.validation import literal, require_number
+from goodalloc.models.validation import require_number, require_share
 
 #: Confidence from which on the follow-on's code trusts the classifier.
 THRESHOLD = 0.5
 
-#: Relative error of a loss curve up to which it is trusted; ours, none is published.
-LARGEST_ERROR = 0.1
+#: Relative error up to which a loss curve is trusted; ours, none is published.
+LARGEST_ERROR = 0.25
 
 
 def is_predictable(
@@ -37,7 +38,7 @@ def is_predictable(
     confidence
         One less the probability that the job is unpredictable.
     curve_error
-        Relative error of the loss curve fitted to it, infinite where none has been fitted.
+        Relative error of what its loss curve says, infinite where none has been fitted.
     threshold
         Least confidence.
     largest_error
@@ -49,11 +50,7 @@ def is_predictable(
         If a probability is not from 0 to 1, or an error is negative or NaN.
     """
     for name, share in (("confidence", confidence), ("threshold", threshold)):
-        require_number(f"Predictability: {name}", share, minimum=0.0)
-        if share > 1.0:
-            raise ValueError(
-                f"Predictability: {name} is {literal(share)}; expected a number from 0 to 1."
-            )
+        require_share(f"Predictability: {name}", share)
     for name, error in (("curve_error", curve_error), ("largest_error", largest_error)):
         require_number(f"Predictability: {name}", error, minimum=0.0, finite=False)
     return confidence >= threshold and curve_error <= largest_error

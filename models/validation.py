@@ -61,6 +61,13 @@ def require_number(
         raise ValueError(f"{item} is {literal(value)}; expected {expected}.")
 
 
+def require_share(item: str, value: object) -> None:
+    """Raise unless a value is a number from 0 to 1."""
+    require_number(item, value, 0.0)
+    if isinstance(value, Real) and float(value) > 1.0:
+        raise ValueError(f"{item} is {literal(value)}; expected a number from 0 to 1.")
+
+
 def require_choice(item: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse anything but one of the named choices."""
     if value not in choices:

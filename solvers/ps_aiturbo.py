@@ -1,13 +1,16 @@
-"""AITurbo (HPDC'21): jobs that can be predicted by exchange, the others with what they ask for.
+"""AITurbo (HPDC'21): predictable jobs and others in one order, then an exchange of units.
 
 All jobs stand in one order, by the Borda count of `borda.py`; the marginal effect of a job is by
 how much the best unit more lessens what remains of it. In that order jobs are admitted while they
-fit, those that do not being overtaken: unpredictable ones with what their users ask for,
-predictable ones with what they have, or else with the least they may have. Then the predictable
-ones exchange units with each other and with what is left (`exchange.py`). How the paper joins the
-two is not known; this is a documented reading, as are what `borda.py` and `exchange.py` say of
-theirs. In another, the one to count service with, no pod of a predictable job is ever smaller than
-its user asks for, as with Optimus: the least service is otherwise one core for everything.
+fit, those that do not being overtaken, each with what it has, or else with the least it may have.
+Then they exchange units with each other and with what is left (`exchange.py`).
+
+How the paper joins the two kinds of jobs is not known; this is a documented reading, as are what
+`borda.py` and `exchange.py` say of theirs. What remains of a predictable job its loss curve says.
+Of another nothing is known but what it has had, and least attained service serves those first who
+had least because, of times as they are, who ran long will run long: it is taken to need as many
+steps again as it has done. The speed of its steps is as well known as that of any job, so it
+takes part in the exchange. In the other reading it has what its user asks for, no more and no less.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from goodalloc.models.ps_job import Measure, service_table
+from goodalloc.models.ps_job import Measure, PsJob, service_table
+from goodalloc.models.ps_step_time import seconds_per_step
 from goodalloc.models.service_table import marginal_table
 from goodalloc.models.validation import require_choice, require_flag, require_number
 from goodalloc.solvers.borda import borda_scores, service_order
@@ -40,8 +44,17 @@ if TYPE_CHECKING:
 #: Axes of a table along which a pod grows.
 POD_AXES = (2, 3, 4)
 
-#: Pods of predictable jobs: of any size, or at least of that which the user asks for.
+#: Pods of jobs that exchange units: of any size, or at least of that which the user asks for.
 Size = Literal["any", "asked"]
+
+#: Unpredictable jobs exchange units too, or have what their users ask for.
+Others = Literal["exchange", "asked"]
+
+#: The marginal effect in the Borda count: what a unit lessens, or what part of what remains.
+Effect = Literal["absolute", "relative"]
+
+#: An unpredictable job is taken to need at least so many seconds with what its user asks for.
+NEWCOMER = 900.0
 
 
 @dataclass
@@ -53,11 +66,15 @@ class PsAiturbo:
     measure
         What remains of a job, service or time.
     pods
-        How small those of predictable jobs may be.
+        How small those of jobs that exchange units may be.
+    others
+        Whether unpredictable jobs do.
+    effect
+        What ranks predictable jobs.
     promote
         Of `service_order`: how many times as long as it ran a job waits until it goes first.
     exact
-        Whether predictable jobs get the exact optimum in place of the exchange.
+        Whether jobs get the exact optimum in place of the exchange.
     stop
         Limits of one exact round.
 
@@ -69,6 +86,8 @@ class PsAiturbo:
 
     measure: Measure = "time"
     pods: Size = "any"
+    others: Others = "exchange"
+    effect: Effect = "absolute"
     promote: float = 0.0
     exact: bool = False
     stop: Stop = field(default_factory=lambda: Stop(seconds=20.0, gap=1e-4))
@@ -77,32 +96,37 @@ class PsAiturbo:
     def __post_init__(self) -> None:
         require_choice("AITurbo: measure", self.measure, get_args(Measure))
         require_choice("AITurbo: pods", self.pods, get_args(Size))
+        require_choice("AITurbo: others", self.others, get_args(Others))
+        require_choice("AITurbo: effect", self.effect, get_args(Effect))
         require_number("AITurbo: promote", self.promote, 0.0)
         require_flag("AITurbo: exact", self.exact)
 
     def decide(self, view: PsView) -> PsDecision:
-        """One order; who fits; then units between predictable jobs."""
+        """One order; who fits; then units between them."""
         self._clock.advance(view)
-        known = [index for index, job in enumerate(view.jobs) if job.predictable]
-        tables = {index: self._table(view.jobs[index]) for index in known}
+        elastic = [
+            index for index, job in enumerate(view.jobs)
+            if job.predictable or self.others == "exchange"
+        ]  # fmt: skip
+        tables = {index: self._table(view.jobs[index]) for index in elastic}
         wanted = {
-            index: self._first_cells(job) if job.predictable else [job.asked]
+            index: self._first_cells(job) if index in tables else [job.asked]
             for index, job in enumerate(view.jobs)
         }
         effect = np.zeros(len(view.jobs))
-        for index in known:
-            effect[index] = marginal_effect(tables[index], wanted[index][0])
+        for index in elastic:
+            effect[index] = self._effect(tables[index], wanted[index][0])
         scores = borda_scores(
             effect, [job.attained for job in view.jobs], [job.predictable for job in view.jobs]
         )
         executed, waited = self._clock.of(view)
         order = service_order(scores, executed=executed, waited=waited, promote=self.promote)
         admitted = admit(view, order.tolist(), wanted)
-        inside = [index for index in known if view.jobs[index].name in admitted]
+        inside = [index for index in elastic if view.jobs[index].name in admitted]
         if inside:
             left = view.capacity - sum(
-                (job.demand(admitted[job.name]) for job in view.jobs
-                 if job.name in admitted and not job.predictable),
+                (job.demand(admitted[job.name]) for index, job in enumerate(view.jobs)
+                 if job.name in admitted and index not in tables),
                 start=np.zeros(view.nodes.shape[1]),
             )  # fmt: skip
             cells = self._units(
@@ -113,9 +137,14 @@ class PsAiturbo:
                 admitted[view.jobs[index].name] = cell
         return admitted
 
+    def _effect(self, table: ServiceTable, cell: Cell) -> float:
+        """The marginal effect that ranks a job."""
+        found = marginal_effect(table, cell)
+        return found if self.effect == "absolute" else found / float(table.service[cell])
+
     def _table(self, job: ActivePsJob) -> ServiceTable:
-        """What remains of a predictable job, infinite where its pods are too small."""
-        table = service_table(job.job, self.measure)
+        """What remains of a job, infinite where its pods are too small."""
+        table = service_table(job.job if job.predictable else as_long_again(job), self.measure)
         if self.pods == "any":
             return table
         index = np.indices(table.service.shape)
@@ -123,7 +152,7 @@ class PsAiturbo:
         return replace(table, service=np.where(np.any(small, axis=0), np.inf, table.service))
 
     def _first_cells(self, job: ActivePsJob) -> list[Cell]:
-        """What a predictable job has, or else the least it may have."""
+        """What a job has, or else the least it may have."""
         smallest = [job.asked[axis] if self.pods == "asked" else 0 for axis in POD_AXES]
         least = (0, 0, *smallest)
         return [least] if job.job.cell is None else [job.job.cell, least]
@@ -131,13 +160,34 @@ class PsAiturbo:
     def _units(
         self, tables: Sequence[ServiceTable], cells: Sequence[Cell], left: Floats
     ) -> Sequence[Cell]:
-        """Where predictable jobs end that begin here."""
+        """Where jobs end that begin here."""
         free: Free = "both" if self.measure == "service" else "donor"
         found = exchange_units(tables, cells, left, free=free)
         if not self.exact:
             return found.cells
         best = least_service(tables, left, stop=self.stop)
         return best.cells if best.cells is not None and best.total < found.total else found.cells
+
+
+def as_long_again(job: ActivePsJob, newcomer: float = NEWCOMER) -> PsJob:
+    """A job that needs as many steps again as it has done.
+
+    Parameters
+    ----------
+    job
+        Of which nothing else is known.
+    newcomer
+        Seconds that it needs at least with what its user asks for.
+
+    Raises
+    ------
+    ValueError
+        If that is not above 0.
+    """
+    require_number("AITurbo: newcomer", newcomer, 0.0, strict=True)
+    told = job.job
+    step = float(seconds_per_step(told.step_time, told.choices.at(job.asked), told.batch_size))
+    return replace(told, remaining_steps=max(job.done, newcomer / step))
 
 
 def marginal_effect(table: ServiceTable, cell: Cell) -> float:

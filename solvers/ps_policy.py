@@ -34,6 +34,8 @@ class ActivePsJob:
         With the steps that it is believed to need, and what it has now.
     asked
         The cell of what its user asks for.
+    done
+        Steps.
     attained
         Service so far: cores and ten times GPUs, times seconds.
     predictable
@@ -44,6 +46,7 @@ class ActivePsJob:
 
     job: PsJob
     asked: Cell
+    done: float
     attained: float
     predictable: bool
     oracle_seconds: float
