@@ -16,24 +16,28 @@ of one unit helps, though one of two might (`goodalloc.experiments.exchange_gap`
 that is from the optimum).
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import isfinite
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.mode import RESOURCE_TOLERANCE
-from goodalloc.models.service_table import Cell, Marginal, ServiceTable, marginal_table
+from goodalloc.models.service_table import Cell, ServiceTable, marginal_table
 from goodalloc.models.validation import require_count
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+
+#: What is taken of every resource.
+Amounts = tuple[float, ...]
 
 #: An exchange counts if it lessens the total by more than this share.
 LEAST_GAIN = 1e-12
-#: Best recipients and donors that are paired first.
-FIRST_PAIRS = 32
 
 #: Who stands for free capacity: only who gives, or also who is given back what lessens nothing.
 Free = Literal["donor", "both"]
@@ -110,11 +114,10 @@ def exchange_units(
         require_count("Exchange: most", most, minimum=0)
     where = [tuple(cell) for cell in cells]
     left = left_of(tables, where, capacity)
-    marginal = marginal_table(tables, where)
-    total = float(marginal.now.sum())
+    offers = Offers(tables, where, free=free)
     done: list[Exchange] = []
     while most is None or len(done) < most:
-        found = best_exchange(marginal, left, free=free, below=-LEAST_GAIN * abs(total))
+        found = best_exchange(offers, left, below=-LEAST_GAIN * abs(offers.total))
         if found is None:
             break
         for job, units in ((found.recipient, 1), (found.donor, -1)):
@@ -125,99 +128,122 @@ def exchange_units(
                 raise AssertionError("an exchange led out of a table")
             left = left - (tables[job].demand[further] - tables[job].demand[where[job]])
             where[job] = further
-            row = marginal_table([tables[job]], [further])
-            for old, new in zip(marginal, row, strict=True):
-                old[job] = new[0]
-        total = float(marginal.now.sum())
+            offers.put(job, tables[job], further)
         done.append(found)
-    return Exchanged(tuple(where), total, tuple(done))
+    return Exchanged(tuple(where), offers.total, tuple(done))
 
 
-def best_exchange(
-    marginal: Marginal, left: Floats, *, free: Free = "donor", below: float = np.inf
-) -> Exchange | None:
+class Offer(NamedTuple):
+    """Who could take a unit along an axis, or give one; of two offers the better is the lesser.
+
+    Attributes
+    ----------
+    cost
+        What that adds to the total.
+    free, job
+        Whether it is free capacity, and the job, or `FREE`.
+    """
+
+    cost: float
+    free: bool
+    job: int
+
+
+#: Free capacity misses no unit, and gains by none.
+FREE_UNIT = Offer(0.0, free=True, job=FREE)
+
+#: The offers that change what is taken of every resource by as much, the best first.
+Side = dict[Amounts, list[Offer]]
+
+
+class Offers:
+    """Recipients and donors along every axis.
+
+    Whether two of them fit in what is left depends only on what they take more or less, and few
+    jobs differ in that. Of those who do not, the first two are enough to find the best pair: the
+    second for where the first is on both sides.
+
+    Parameters
+    ----------
+    tables, cells
+        Of every job, and where it stands.
+    free
+        As of `exchange_units`.
+
+    Attributes
+    ----------
+    sides
+        Recipients and donors, of every axis.
+    """
+
+    def __init__(
+        self, tables: Sequence[ServiceTable], cells: Sequence[Cell], *, free: Free = "donor"
+    ) -> None:
+        self.sides: list[tuple[Side, Side]] = [({}, {}) for _ in tables[0].service.shape]
+        self._now = np.zeros(len(tables))
+        self._made: list[list[tuple[Side, Amounts, Offer]]] = [[] for _ in tables]
+        nothing: Amounts = (0.0,) * tables[0].demand.shape[-1]
+        for recipients, donors in self.sides:
+            donors[nothing] = [FREE_UNIT]
+            if free == "both":
+                recipients[nothing] = [FREE_UNIT]
+        for job, (table, cell) in enumerate(zip(tables, cells, strict=True)):
+            self.put(job, table, cell)
+
+    @property
+    def total(self) -> float:
+        """Remaining service of all jobs together."""
+        return float(self._now.sum())
+
+    def put(self, job: int, table: ServiceTable, cell: Cell) -> None:
+        """Have a job offer what it can where it now stands."""
+        for side, change, offer in self._made[job]:
+            ranked = side[change]
+            del ranked[bisect_left(ranked, offer)]
+            if not ranked:
+                del side[change]
+        now, service, changes = marginal_table([table], [cell])
+        self._now[job] = now[0]
+        costs = (service[0] - now[0]).tolist()
+        self._made[job] = [
+            (side, tuple(changes[0, sign, axis].tolist()), Offer(costs[sign][axis], False, job))
+            for axis, pair in enumerate(self.sides)
+            for sign, side in enumerate(pair)
+            if isfinite(costs[sign][axis])
+        ]
+        for side, change, offer in self._made[job]:
+            insort(side.setdefault(change, []), offer)
+
+
+def best_exchange(offers: Offers, left: Floats, *, below: float = np.inf) -> Exchange | None:
     """The exchange (1) that leaves the least total, among those that fit; None where none does.
 
     Parameters
     ----------
-    marginal
-        What a unit more or less of everything does to every job.
+    offers
+        Of all jobs.
     left
         What nobody has of every resource, shape (resources,).
-    free
-        As of `exchange_units`.
     below
         Only exchanges count that add less than this to the total.
     """
-    before, best, chosen = float(marginal.now.sum()), below, None
-    for axis in range(marginal.service.shape[-1]):
-        recipients = _sides(marginal, 0, axis, with_free=free == "both")
-        donors = _sides(marginal, 1, axis, with_free=True)
-        pair = _best_pair(recipients, donors, left, best)
-        if pair is not None and pair[0] < best:
-            best = pair[0]
-            chosen = Exchange(axis, pair[1], pair[2], before, before + best)
-    return chosen
-
-
-class _Sides(NamedTuple):
-    """Who may take part in an exchange on one side, by what it costs, the least first.
-
-    Attributes
-    ----------
-    job
-        `FREE` for free capacity.
-    cost, change
-        What is added to the total, and to what is taken of every resource.
-    """
-
-    job: Indices
-    cost: Floats
-    change: Floats
-
-    def first(self, number: int) -> "_Sides":
-        """The best of them."""
-        return _Sides(self.job[:number], self.cost[:number], self.change[:number])
-
-
-def _sides(marginal: Marginal, sign: int, axis: int, *, with_free: bool) -> _Sides:
-    cost = marginal.service[:, sign, axis] - marginal.now
-    job, change = np.arange(cost.size), marginal.change[:, sign, axis]
-    if with_free:
-        job, cost = np.append(job, FREE), np.append(cost, 0.0)
-        change = np.vstack([change, np.zeros(change.shape[1])])
-    able = np.flatnonzero(np.isfinite(cost))
-    order = able[np.argsort(cost[able], kind="stable")]
-    return _Sides(job[order], cost[order], change[order])
-
-
-def _best_pair(
-    recipients: _Sides, donors: _Sides, left: Floats, below: float
-) -> tuple[float, int, int] | None:
-    """The least that a pair adds to the total, if below this, and the pair; None where none fits.
-
-    Pairs of the best are tried first: with a pair that is no worse than any with somebody else
-    could be, these need not be looked at.
-    """
-    width = FIRST_PAIRS
-    while True:
-        taker, giver = recipients.first(width), donors.first(width)
-        total = taker.cost[:, None] + giver.cost
-        fits = (taker.change[:, None] + giver.change <= left).all(axis=2)
-        total = np.where(fits & (taker.job[:, None] != giver.job), total, np.inf)
-        best = float(total.min(initial=np.inf))
-        others = [
-            one.cost[width] + other.cost[0]
-            for one, other in ((recipients, donors), (donors, recipients))
-            if one.cost.size > width and other.cost.size
-        ]
-        if min(best, below) <= min(others, default=np.inf):
-            break
-        width *= 4
-    if not best < below:
+    room: Amounts = tuple(left.tolist())
+    best = nothing = (below, -1, FREE_UNIT, FREE_UNIT)
+    for axis, sides in enumerate(offers.sides):
+        recipients, donors = (sorted(side.items(), key=itemgetter(1)) for side in sides)
+        for more, takers in recipients:
+            for less, givers in donors:
+                if takers[0].cost + givers[0].cost > best[0]:
+                    break
+                if any(a + b > most for a, b, most in zip(more, less, room, strict=True)):
+                    continue
+                for taker, giver in product(takers[:2], givers[:2]):
+                    if taker.job != giver.job:
+                        best = min(best, (taker.cost + giver.cost, axis, taker, giver))
+    if best is nothing:
         return None
-    first, second = np.unravel_index(int(np.argmin(total)), total.shape)
-    return best, int(taker.job[first]), int(giver.job[second])
+    cost, axis, taker, giver = best
+    return Exchange(axis, taker.job, giver.job, offers.total, offers.total + cost)
 
 
 def left_of(tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats) -> Floats:

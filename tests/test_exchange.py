@@ -1,6 +1,7 @@
 """AITurbo's exchange: never raises the total, ends where no exchange helps, is told from exact."""
 
 import itertools
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from goodalloc.data.exchange_example import (
     stuck_tables,
 )
 from goodalloc.models.service_table import AXES, Cell, ServiceTable, marginal_table
-from goodalloc.solvers.exchange import FREE, best_exchange, exchange_units
+from goodalloc.solvers.exchange import FREE, Free, Offers, best_exchange, exchange_units, left_of
 from goodalloc.solvers.service_optimum import least_service
 from goodalloc.solvers.stop import Stop
 
@@ -35,11 +36,13 @@ def random_table(name: str, random: np.random.Generator, shape: tuple[int, ...])
     return ServiceTable(name, service, demand.astype(float))
 
 
-def random_round(seed: int) -> tuple[list[ServiceTable], list[Cell], Floats]:
-    """Two or three jobs at their least cells, and what there is."""
+def random_round(
+    seed: int, jobs: int | None = None
+) -> tuple[list[ServiceTable], list[Cell], Floats]:
+    """So many jobs, or two or three, at their least cells, and what there is."""
     random = np.random.default_rng(seed)
     shape = ((2, 2, 2), (3, 2), (4,))[seed % 3]
-    tables = [random_table(f"job{i}", random, shape) for i in range(2 + seed % 2)]
+    tables = [random_table(f"job{i}", random, shape) for i in range(jobs or 2 + seed % 2)]
     capacity = len(tables) + random.integers(0, 7, 2).astype(float)
     return tables, [(0,) * len(shape)] * len(tables), capacity
 
@@ -119,31 +122,60 @@ def test_exchanges_only_lower_the_total_and_fit_and_end_where_none_helps(
     taken = sum(t.demand[cell] for t, cell in zip(tables, found.cells, strict=True))
     assert (taken <= capacity + 1e-6).all()
     left = capacity - taken + 1e-9
-    again = best_exchange(marginal_table(tables, found.cells), left, free=free)  # type: ignore[arg-type]
+    again = best_exchange(Offers(tables, found.cells, free=free), left)  # type: ignore[arg-type]
     assert again is None or again.after >= found.total - 1e-9
     assert found.total >= brute_force(tables, capacity) - 1e-9
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_exchange_is_that_of_all_pairs(seed: int) -> None:
-    """Whatever number of the best are paired first."""
-    tables, cells, capacity = random_round(seed)
+    """Of equals that of the first axis, then of who gains most, then of the first job."""
+    tables, cells, capacity = random_round(seed, jobs=6)
     table = marginal_table(tables, cells)
-    left = capacity - sum(t.demand[cell] for t, cell in zip(tables, cells, strict=True))
-    best = np.inf
-    for axis, i in itertools.product(range(table.service.shape[2]), range(len(tables))):
-        for k in [FREE, *range(len(tables))]:
-            change = table.change[i, 0, axis] + (table.change[k, 1, axis] if k != FREE else 0.0)
-            cost = table.service[i, 0, axis] - table.now[i]
-            cost += table.service[k, 1, axis] - table.now[k] if k != FREE else 0.0
-            if i != k and (change <= left + 1e-9).all():
-                best = min(best, float(cost))
-    found = best_exchange(table, left + 1e-9)
-    if np.isfinite(best):
+    left = left_of(tables, cells, capacity)
+    cost = np.vstack([table.service - table.now[:, None, None], np.zeros_like(table.service[:1])])
+    change = np.vstack([table.change, np.zeros_like(table.change[:1])])
+    free, axes = len(tables), table.service.shape[2]
+    pairs = [
+        (cost[i, 0, axis] + cost[k, 1, axis], axis, cost[i, 0, axis], i, cost[k, 1, axis], k)
+        for axis, i, k in itertools.product(range(axes), range(free), range(free + 1))
+        if i != k and (change[i, 0, axis] + change[k, 1, axis] <= left).all()
+    ]
+    best = min(pairs, default=(np.inf,) * 6)
+    found = best_exchange(Offers(tables, cells), left)
+    if np.isfinite(best[0]):
         assert found is not None
-        assert found.after - found.before == pytest.approx(best)
+        assert found.after == found.before + best[0]
+        assert (found.axis, found.recipient) == (best[1], best[3])
+        assert found.donor == (FREE if best[5] == free else best[5])
     else:
         assert found is None
+
+
+@given(st.integers(0, 299), st.lists(st.integers(0, 5)), st.sampled_from(get_args(Free)))
+def test_who_moves_offers_what_those_do_who_begin_there(
+    seed: int, moved: list[int], free: Free
+) -> None:
+    """Whoever stood where before."""
+    tables, cells, _ = random_round(seed, jobs=6)
+    offers = Offers(tables, cells, free=free)
+    for step, job in enumerate(moved):
+        able = np.argwhere(np.isfinite(tables[job].service)).tolist()
+        cells[job] = tuple(able[step % len(able)])
+        offers.put(job, tables[job], cells[job])
+    anew = Offers(tables, cells, free=free)
+    assert offers.sides == anew.sides
+    assert offers.total == anew.total
+
+
+def test_who_gains_most_and_misses_least_does_not_exchange_with_itself() -> None:
+    """By hand: 9 for 5 is as good as 6 for 2, so the one who gains 9 receives."""
+    demand = np.array([[1.0], [2.0], [3.0]])
+    services = ([20.0, 10.0, 19.0], [12.0, 10.0, 1.0], [15.0, 10.0, 4.0])
+    tables = [ServiceTable(f"job{i}", np.array(v), demand) for i, v in enumerate(services)]
+    found = exchange_units(tables, [(1,)] * 3, np.array([6.0]))
+    assert [(e.recipient, e.donor, e.after) for e in found.exchanges] == [(1, 2, 26.0)]
+    assert found.cells == ((1,), (2,), (0,))
 
 
 @settings(deadline=None, max_examples=30)
@@ -156,20 +188,6 @@ def test_the_order_of_jobs_does_not_change_the_optimum(seed: int, order: list[in
     first = least_service(tables, capacity).total
     again = least_service([tables[i] for i in order], capacity).total
     assert again == pytest.approx(first) or (np.isinf(first) and np.isinf(again))
-
-
-def test_many_jobs_take_the_best_pair_though_few_are_looked_at_first() -> None:
-    """The best recipients and donors are the same jobs, so the best pair is further down."""
-    tables = []
-    for index in range(120):
-        gain = 10.0 if index < 60 else 1.0
-        service = np.array([20.0 - 0.001 * index, 20.0, 20.0 - gain - 0.001 * index])
-        tables.append(ServiceTable(f"job{index}", service, np.arange(3.0)[:, None] + 1.0))
-    cells: list[Cell] = [(1,)] * 120
-    found = exchange_units(tables, cells, np.array([240.0]), most=1)
-    (exchange,) = found.exchanges
-    assert exchange.recipient == 59
-    assert exchange.donor == 119
 
 
 def test_time_runs_out_with_a_bound_or_nothing() -> None:
