@@ -3,7 +3,6 @@
 The sentence goes to standard error, the exit code is 2, nothing is printed and nothing written.
 """
 
-import copy
 import json
 import math
 import os
@@ -27,6 +26,7 @@ from goodalloc.models.job import Job, SpeedupTable
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
+from tests.documents import Place, changed
 
 GOOD: dict[str, Any] = {
     "format": "goodalloc-instance",
@@ -76,23 +76,6 @@ EQUIPPED: dict[str, Any] = {
         },
     ],
 }
-
-Place = tuple[str | int, ...]
-
-
-def changed(place: Place, value: Any, good: dict[str, Any] = GOOD) -> dict[str, Any]:
-    """A good document with one value changed; `...` takes the key away."""
-    document = copy.deepcopy(good)
-    *path, last = place
-    target: Any = document
-    for key in path:
-        target = target[key]
-    if value is ...:
-        del target[last]
-    else:
-        target[last] = value
-    return document
-
 
 # Where in the document, what stands there, and words that the sentence must hold.
 CHANGES: list[tuple[Place, Any, str]] = [
@@ -273,7 +256,7 @@ def test_a_bad_value_in_a_file_is_refused(
 ) -> None:
     """The sentence names the file and the item."""
     path = tmp_path / "bad.json"
-    path.write_text(json.dumps(changed(place, value)))
+    path.write_text(json.dumps(changed(GOOD, place, value)))
     refused(["solve", str(path), "--solver", "greedy"], f"bad.json': .*{words}", capsys)
 
 
@@ -294,7 +277,7 @@ def test_a_solver_that_knows_gpus_only_refuses_modes(
 def test_modes_that_make_no_sense_are_refused(place: Place, value: Any, words: str) -> None:
     """The sentence names the group, or the job and its mode."""
     with pytest.raises(ValueError, match=words) as caught:
-        instance_from_dict(changed(place, value, EQUIPPED))
+        instance_from_dict(changed(EQUIPPED, place, value))
     assert is_one_sentence(str(caught.value))
 
 
@@ -302,7 +285,7 @@ def test_modes_that_make_no_sense_are_refused(place: Place, value: Any, words: s
 def test_a_bad_value_in_a_dictionary_is_refused(place: Place, value: Any, words: str) -> None:
     """Without a file, the same sentence without its name."""
     with pytest.raises(ValueError, match=words):
-        instance_from_dict(changed(place, value))
+        instance_from_dict(changed(GOOD, place, value))
 
 
 TEXT = json.dumps(GOOD)

@@ -24,6 +24,7 @@ from goodalloc.data.profiles import (
 from goodalloc.data.shipped import read_shipped, write_document
 from goodalloc.models.goodput import goodput
 from goodalloc.models.throughput import gradient_time, step_time
+from tests.documents import changed
 
 NAMES = ("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
 
@@ -131,26 +132,12 @@ def test_a_progress_out_of_range_is_refused(progress: float) -> None:
         load_profile("bert").goodput_model(progress)
 
 
-def change(text: str, path: str, value: Any) -> str:
-    """The document with the field at a path of keys changed, or left out for None."""
-    document = json.loads(text)
-    *parents, last = path.split(".")
-    entry = document
-    for key in parents:
-        entry = entry[key]
-    if value is None:
-        del entry[last]
-    else:
-        entry[last] = value
-    return json.dumps(document)
-
-
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
         ("version", 2, "version is 2; expected 1"),
         ("format", "other", "format is 'other'; expected 'goodalloc-profiles'"),
-        ("applications.bert.batch", None, "profile 'bert' lacks the field 'batch'"),
+        ("applications.bert.batch", ..., "profile 'bert' lacks the field 'batch'"),
         ("applications.bert.gradient.progress", [0.5, 0.9], "profile 'bert': progress ends at 0.9"),
         (
             "applications.bert.gradient.progress",
@@ -165,8 +152,9 @@ def change(text: str, path: str, value: Any) -> str:
 )
 def test_a_corrupt_file_is_refused(shipped: str, path: str, value: Any, message: str) -> None:
     """One sentence names the profile, the field and what was expected."""
+    document = changed(json.loads(shipped), tuple(path.split(".")), value)
     with pytest.raises(ValueError, match=message):
-        parse_profiles(change(shipped, path, value))
+        parse_profiles(json.dumps(document))
 
 
 def test_the_shipped_file_is_in_canonical_form(shipped: str) -> None:

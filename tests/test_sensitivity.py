@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from goodalloc.data.sensitivity import (
     sensitivity_names,
 )
 from goodalloc.data.shipped import read_shipped
+from tests.documents import BAD_MODELS, Place, changed
 
 #: Relative throughput at the best point of the one-GPU profiles, as published.
 BEST = {
@@ -112,20 +112,10 @@ def test_a_folder_without_the_profiles_is_refused(tmp_path: Path) -> None:
         derive_sensitivity(tmp_path)
 
 
-def set_at(document: dict[str, Any], *place: str, value: object) -> None:
-    """Change one value of a document."""
-    for key in place[:-1]:
-        document = document[key]
-    document[place[-1]] = value
-
-
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        (("format",), "goodalloc-profiles", "format is 'goodalloc-profiles'"),
-        (("version",), 2, "version is 2; expected 1"),
-        (("model",), {}, "'model' is unknown .*did you mean 'models'"),
-        (("models",), {}, "models is {}; expected an object of models"),
+        *BAD_MODELS,
         (("cpus",), [3.0, 1.0], "cpus are .*expected a rise"),
         (("cpus",), 3.0, "cpus is 3.0; expected a list"),
         (("memory",), [], "memory has shape"),
@@ -137,12 +127,9 @@ def set_at(document: dict[str, Any], *place: str, value: object) -> None:
         (("models", "m5"), 7, "'m5' is 7; expected an object"),
     ],
 )
-def test_a_bad_document_is_refused(
-    shipped: str, place: tuple[str, ...], value: object, words: str
-) -> None:
+def test_a_bad_document_is_refused(shipped: str, place: Place, value: object, words: str) -> None:
     """One sentence that names the item, its value and what was expected."""
-    document = json.loads(shipped)
-    set_at(document, *place, value=value)
+    document = changed(json.loads(shipped), place, value)
     with pytest.raises(ValueError, match=words):
         parse_sensitivities(json.dumps(document))
 

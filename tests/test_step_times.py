@@ -28,6 +28,7 @@ from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.step_time_prediction import FORMS, relative_error
 from goodalloc.models.ps_configuration import PsConfiguration
 from goodalloc.models.ps_step_time import optimus_step_time, seconds_per_step
+from tests.documents import BAD_MODELS, Place, changed
 
 #: Batch sizes, measurements and failed runs by model.
 KNOWN = {
@@ -299,20 +300,10 @@ def test_a_folder_without_the_measurements_is_refused(tmp_path: Path) -> None:
         derive_step_times(tmp_path)
 
 
-def set_at(document: dict[str, Any], *place: str, value: object) -> None:
-    """Change one value of a document."""
-    for key in place[:-1]:
-        document = document[key]
-    document[place[-1]] = value
-
-
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        (("format",), "goodalloc-profiles", "format is 'goodalloc-profiles'"),
-        (("version",), 2, "version is 2; expected 1"),
-        (("model",), {}, "'model' is unknown .*did you mean 'models'"),
-        (("models",), {}, "models is {}; expected an object of models"),
+        *BAD_MODELS,
         (("models", "wlm"), 7, "'wlm' is 7; expected an object"),
         (("models", "wlm", "batch_size"), 0, "batch_size is 0; expected an integer of at least 1"),
         (("models", "wlm", "most_workers"), 1.5, "most_workers is 1.5"),
@@ -327,12 +318,9 @@ def set_at(document: dict[str, Any], *place: str, value: object) -> None:
         (("cores", "gpu"), {}, "key 'gpu' is unknown"),
     ],
 )
-def test_a_bad_document_is_refused(
-    shipped: str, place: tuple[str, ...], value: object, words: str
-) -> None:
+def test_a_bad_document_is_refused(shipped: str, place: Place, value: object, words: str) -> None:
     """One sentence that names the item, its value and what was expected."""
-    document = json.loads(shipped)
-    set_at(document, *place, value=value)
+    document = changed(json.loads(shipped), place, value)
     with pytest.raises(ValueError, match=words):
         parse_step_times(json.dumps(document))
 
