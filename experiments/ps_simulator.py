@@ -32,8 +32,9 @@ from goodalloc.models.loss_forecast import Forecast, forecast
 from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.predictability import is_predictable
 from goodalloc.models.ps_busy import IDLE, Busy, busy_parts
-from goodalloc.models.ps_job import CORE_WEIGHT, GPU_WEIGHT, PsChoices, PsJob, service_table
+from goodalloc.models.ps_job import CORE_WEIGHT, GPU_WEIGHT, PsJob
 from goodalloc.models.ps_step_time import seconds_per_step
+from goodalloc.models.service_table import Pods, ServiceTable
 from goodalloc.models.validation import require_count, require_number
 from goodalloc.solvers.colocation import place_together, share_between_nodes
 from goodalloc.solvers.ps_policy import ActivePsJob, PsView
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.ps_workload import PsSubmission
-    from goodalloc.models.service_table import Cell, ServiceTable
+    from goodalloc.models.service_table import Cell
     from goodalloc.solvers.ps_policy import PsDecision, PsPolicy
 
     Floats = NDArray[np.float64]
@@ -283,7 +284,7 @@ class PsSimulator:
         for job in running:
             if job.completion is not None:
                 job.give(None, None, setting)
-        cells = tuple((0,) * table.service.ndim for table in tables)
+        cells = ((),) * len(tables)
         utilisation = busy / (setting.interval * setting.capacity)
         return PsRoundRecord(view, decision, tables, cells, pods, utilisation)
 
@@ -326,7 +327,7 @@ class PsSimulator:
                 job.give(None, None, self.setting)
         for job, cell in moving:
             table = pods_of(job.submission, cell)
-            pods, placed = place_together([table], [(0,) * table.service.ndim], np.maximum(left, 0))
+            pods, placed = place_together([table], [()], np.maximum(left, 0))
             if placed[0]:
                 job.give(cell, pods[0], self.setting)
             elif job.cell is None or job.pods is None or (
@@ -340,15 +341,19 @@ class PsSimulator:
 
 
 def pods_of(submission: PsSubmission, cell: Cell) -> ServiceTable:
-    """The table of a job that may have nothing but one cell."""
-    here = submission.choices.at(cell)
-    only = PsChoices(*((value,) for value in here))
-    job = PsJob(submission.name, 1.0, submission.batch_size, submission.step_time, only)
-    return service_table(job)
+    """The table of a job that may have nothing but one cell: no axis, and what its pods take."""
+    has, each = submission.choices.at(cell), _each_pod(submission, cell)
+    number = np.array([has.servers, has.workers], dtype=np.int64)
+    pods = tuple(Pods(*kind) for kind in zip(number, each, strict=True))
+    return ServiceTable(submission.name, np.zeros(()), number @ each, pods)
 
 
 def taken(submission: PsSubmission, cell: Cell, pods: Indices) -> Floats:
     """Cores and GPUs that a job takes of every node, shape (nodes, 2)."""
+    return np.asarray(pods.T @ _each_pod(submission, cell))
+
+
+def _each_pod(submission: PsSubmission, cell: Cell) -> Floats:
+    """Cores and GPUs of a server and of a worker, shape (2, 2)."""
     has = submission.choices.at(cell)
-    each = np.array([[has.server_cores, 0.0], [has.worker_cores, has.worker_gpus]], dtype=float)
-    return np.asarray(pods.T @ each, dtype=float)
+    return np.array([[has.server_cores, 0.0], [has.worker_cores, has.worker_gpus]], dtype=float)
