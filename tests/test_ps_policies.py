@@ -149,11 +149,11 @@ def test_the_clock_counts_waiting_only_after_a_job_ran() -> None:
 @pytest.mark.parametrize("policy", [PsTiresias, PsAiturbo])
 def test_with_the_knob_nobody_starves(policy: type[PsTiresias] | type[PsAiturbo]) -> None:
     """A job that ran waits a few times as long at most, however many newcomers there are."""
-    options = PsWorkloadOptions(jobs=40, mean_gap=240.0, hours=0.4, most_workers=2)
+    options = PsWorkloadOptions(jobs=20, mean_gap=240.0, hours=0.2, most_workers=2)
     setting = PsSetting(nodes=1)
     longest = {}
     for promote in (0.0, 1.0):
-        simulator = PsSimulator(ps_workload(3, options), policy(promote=promote), setting)
+        simulator = PsSimulator(ps_workload(4, options), policy(promote=promote), setting)
         waits: dict[str, int] = {}
         worst = 0
         for record in simulator.run():
