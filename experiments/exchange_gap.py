@@ -278,7 +278,8 @@ def plot_gaps(rows: Rows) -> Figure:
     clock.set_xlabel("jobs")
     clock.set_ylabel("seconds")
     clock.set_title("time to decide", fontsize="medium")
-    clock.legend(frameon=False)
+    clock.set_ylim(top=10.0 * clock.get_ylim()[1])  # room for the legend
+    clock.legend(frameon=False, loc="upper left")
     return figure
 
 
