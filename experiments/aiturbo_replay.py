@@ -76,11 +76,12 @@ class Contender(NamedTuple):
 
 
 CONTENDERS: Mapping[str, Contender] = {
-    "aiturbo": Contender("AITurbo", PsAiturbo),
-    "aiturbo-told": Contender("AITurbo, told", PsAiturbo, told=True),
-    "aiturbo-exact": Contender("AITurbo, exact", lambda: PsAiturbo(exact=True)),
+    "aiturbo": Contender("AITurbo, time", PsAiturbo),
+    "aiturbo-told": Contender("AITurbo, time, told", PsAiturbo, told=True),
+    "aiturbo-exact": Contender("AITurbo, time, exact", lambda: PsAiturbo(exact=True)),
     "aiturbo-service": Contender("AITurbo, service", lambda: PsAiturbo("service", "asked")),
-    "aiturbo-asked": Contender("AITurbo, others as asked", lambda: PsAiturbo(others="asked")),
+    "aiturbo-log": Contender("AITurbo, log time", lambda: PsAiturbo("log time")),
+    "aiturbo-asked": Contender("AITurbo, time, others as asked", lambda: PsAiturbo(others="asked")),
     "optimus": Contender("Optimus", PsOptimus),
     "optimus-told": Contender("Optimus, told", PsOptimus, told=True, blind=True),
     "tiresias": Contender("Tiresias", PsTiresias, blind=True),

@@ -9,8 +9,10 @@ read. The documented reading, that of a follow-on's code (github.com/MaoZzzzz/Ai
 
 with the steps that remain *N*, the seconds of a step *T* (`models/ps_step_time.py`), and the
 seconds *o* of a restart where the configuration *c* is not the present one; a GPU counts as ten
-cores. The other reading is the remaining *time*, :math:`S = 1`. Service is least where no unit is
-badly used, so a unit less may lower it; time never rises by more cores.
+cores. Another reading is the remaining *time*, :math:`S = 1`. Service is least where no unit is
+badly used, so a unit less may lower it; time never rises by more cores. Sums of either are lowered
+most by who needs longest. With *log time*, :math:`\ln(1 + N T + o)`, which is ours, a unit goes to
+the job of whose time it takes the largest part, however long that is.
 """
 
 from dataclasses import dataclass, field
@@ -27,8 +29,8 @@ from goodalloc.models.validation import require_choice, require_name, require_nu
 
 Floats = NDArray[np.float64]
 
-#: What remains: (1), or seconds.
-Measure = Literal["service", "time"]
+#: What remains: (1), seconds, or their logarithm.
+Measure = Literal["service", "time", "log time"]
 
 #: What a core and a GPU count in (1).
 CORE_WEIGHT, GPU_WEIGHT = 1.0, 10.0
@@ -143,14 +145,14 @@ def service_table(
     job: PsJob, measure: Measure = "service", *, core_weight: float = CORE_WEIGHT,
     gpu_weight: float = GPU_WEIGHT, bandwidth: float = 1.0,
 ) -> ServiceTable:  # fmt: skip
-    """The remaining service (1) of a job in every configuration, or its remaining seconds.
+    """What remains of a job in every configuration: by default its service (1).
 
     Parameters
     ----------
     job
         The job.
     measure
-        Which of the two.
+        What is counted.
     core_weight, gpu_weight
         What a core and a GPU count.
     bandwidth
@@ -181,8 +183,10 @@ def service_table(
     )
     demand = np.stack([np.asarray(grid.cores), np.asarray(grid.gpus)], axis=-1)
     held = demand @ np.array([core_weight, gpu_weight])
-    service = seconds * held if measure == "service" else seconds
-    return ServiceTable(job.name, np.where(np.isfinite(seconds), service, np.inf), demand, pods)
+    counted = seconds * held if measure == "service" else seconds
+    if measure == "log time":
+        counted = np.log1p(seconds)
+    return ServiceTable(job.name, np.where(np.isfinite(seconds), counted, np.inf), demand, pods)
 
 
 def _pods(count: Array, cores: Array, gpus: Array) -> Pods:

@@ -50,9 +50,6 @@ Size = Literal["any", "asked"]
 #: Unpredictable jobs exchange units too, or have what their users ask for.
 Others = Literal["exchange", "asked"]
 
-#: The marginal effect in the Borda count: what a unit lessens, or what part of what remains.
-Effect = Literal["absolute", "relative"]
-
 #: An unpredictable job is taken to need at least so many seconds with what its user asks for.
 NEWCOMER = 900.0
 
@@ -64,13 +61,13 @@ class PsAiturbo:
     Parameters
     ----------
     measure
-        What remains of a job, service or time.
+        What is counted of what remains of a job.
     pods
         How small those of jobs that exchange units may be.
     others
         Whether unpredictable jobs do.
-    effect
-        What ranks predictable jobs.
+    newcomer
+        Of `as_long_again`: what an unpredictable job needs at least.
     promote
         Of `service_order`: how many times as long as it ran a job waits until it goes first.
     exact
@@ -87,7 +84,7 @@ class PsAiturbo:
     measure: Measure = "time"
     pods: Size = "any"
     others: Others = "exchange"
-    effect: Effect = "absolute"
+    newcomer: float = NEWCOMER
     promote: float = 0.0
     exact: bool = False
     stop: Stop = field(default_factory=lambda: Stop(seconds=20.0, gap=1e-4))
@@ -97,7 +94,7 @@ class PsAiturbo:
         require_choice("AITurbo: measure", self.measure, get_args(Measure))
         require_choice("AITurbo: pods", self.pods, get_args(Size))
         require_choice("AITurbo: others", self.others, get_args(Others))
-        require_choice("AITurbo: effect", self.effect, get_args(Effect))
+        require_number("AITurbo: newcomer", self.newcomer, 0.0, strict=True)
         require_number("AITurbo: promote", self.promote, 0.0)
         require_flag("AITurbo: exact", self.exact)
 
@@ -115,7 +112,7 @@ class PsAiturbo:
         }
         effect = np.zeros(len(view.jobs))
         for index in elastic:
-            effect[index] = self._effect(tables[index], wanted[index][0])
+            effect[index] = marginal_effect(tables[index], wanted[index][0])
         scores = borda_scores(
             effect, [job.attained for job in view.jobs], [job.predictable for job in view.jobs]
         )
@@ -137,14 +134,10 @@ class PsAiturbo:
                 admitted[view.jobs[index].name] = cell
         return admitted
 
-    def _effect(self, table: ServiceTable, cell: Cell) -> float:
-        """The marginal effect that ranks a job."""
-        found = marginal_effect(table, cell)
-        return found if self.effect == "absolute" else found / float(table.service[cell])
-
     def _table(self, job: ActivePsJob) -> ServiceTable:
         """What remains of a job, infinite where its pods are too small."""
-        table = service_table(job.job if job.predictable else as_long_again(job), self.measure)
+        known = job.job if job.predictable else as_long_again(job, self.newcomer)
+        table = service_table(known, self.measure)
         if self.pods == "any":
             return table
         index = np.indices(table.service.shape)
@@ -178,13 +171,7 @@ def as_long_again(job: ActivePsJob, newcomer: float = NEWCOMER) -> PsJob:
         Of which nothing else is known.
     newcomer
         Seconds that it needs at least with what its user asks for.
-
-    Raises
-    ------
-    ValueError
-        If that is not above 0.
     """
-    require_number("AITurbo: newcomer", newcomer, 0.0, strict=True)
     told = job.job
     step = float(seconds_per_step(told.step_time, told.choices.at(job.asked), told.batch_size))
     return replace(told, remaining_steps=max(job.done, newcomer / step))
