@@ -29,9 +29,9 @@ def test_every_job_starts_unpredictable(confidence: float) -> None:
 
 def test_the_rule_at_its_edges() -> None:
     """Both thresholds are within."""
-    assert is_predictable(0.5, 0.1)
-    assert not is_predictable(0.4999, 0.1)
-    assert not is_predictable(0.5, 0.1001)
+    assert is_predictable(0.5, 0.25)
+    assert not is_predictable(0.4999, 0.25)
+    assert not is_predictable(0.5, 0.2501)
     assert is_predictable(0.3, 0.2, threshold=0.3, largest_error=0.2)
 
 

@@ -1,5 +1,7 @@
 """Schedulers of jobs with parameter servers: who goes first, with what; all have a turn."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -9,9 +11,17 @@ from goodalloc.data.ps_workload import PsWorkloadOptions, ps_workload
 from goodalloc.experiments.ps_simulator import PsSetting, PsSimulator
 from goodalloc.models.ps_configuration import PsConfiguration
 from goodalloc.models.ps_job import Measure, PsJob, service_table
-from goodalloc.solvers.ps_aiturbo import PsAiturbo, marginal_effect
+from goodalloc.models.ps_step_time import seconds_per_step
+from goodalloc.solvers.ps_aiturbo import PsAiturbo, as_long_again, marginal_effect
 from goodalloc.solvers.ps_optimus import PsOptimus
-from goodalloc.solvers.ps_policy import ActivePsJob, PsView, TurnClock, admit, as_asked
+from goodalloc.solvers.ps_policy import (
+    ActivePsJob,
+    PsPolicy,
+    PsView,
+    TurnClock,
+    admit,
+    as_asked,
+)
 from goodalloc.solvers.ps_queueing import PsFirstCome, PsShortestFirst, PsTiresias
 
 DRAWN = ps_workload(0, PsWorkloadOptions(jobs=6))
@@ -20,7 +30,7 @@ ONE_NODE = np.array([[16.0, 2.0]])
 
 def active(
     index: int, workers: int = 1, *, attained: float = 0.0, predictable: bool = False,
-    oracle: float = 1.0, runs: bool = False, steps: float = 1e4,
+    oracle: float = 1.0, runs: bool = False, steps: float = 1e4, done: float = 0.0,
 ) -> ActivePsJob:  # fmt: skip
     """A drawn job as a scheduler sees it, that asks for so many workers."""
     told = DRAWN[index]
@@ -30,7 +40,7 @@ def active(
     )
     cell = told.choices.cell(asked)
     assert cell is not None
-    return ActivePsJob(job, cell, attained, predictable, oracle)
+    return ActivePsJob(job, cell, done, attained, predictable, oracle)
 
 
 def view(*jobs: ActivePsJob, time: float = 0.0, nodes: int = 1) -> PsView:
@@ -74,14 +84,29 @@ def test_optimus_begins_with_a_server_and_a_worker_each_and_keeps_the_pods() -> 
     assert crowded.keys() == {"job0", "job1"}
 
 
-def test_aiturbo_gives_unpredictable_jobs_what_they_ask_for_and_others_what_is_left() -> None:
-    """More than the least, within the cluster."""
+def test_unpredictable_jobs_have_what_they_ask_for_where_that_is_wanted() -> None:
+    """And others what is left, more than the least, within the cluster."""
     round_ = view(active(0, 2), active(1, 2, predictable=True), nodes=2)
-    found = PsAiturbo().decide(round_)
+    found = PsAiturbo(others="asked").decide(round_)
     assert found["job0"] == round_.jobs[0].asked
     assert found["job1"] != (0, 0, 0, 0, 0)
     total = sum(job.demand(found[job.name]) for job in round_.jobs)
     assert (total <= round_.capacity + 1e-9).all()
+
+
+def test_unpredictable_jobs_exchange_units_as_if_they_needed_as_long_again() -> None:
+    """Whatever is believed of them."""
+    done = [10.0, 1e6]
+    doubted = [active(i, 2, steps=7.0, done=steps) for i, steps in enumerate(done)]
+    for job, steps in zip(doubted, done, strict=True):
+        least = as_long_again(job, 1e-3)
+        assert least.remaining_steps == steps
+        asked = job.job.choices.at(job.asked)
+        step = float(seconds_per_step(job.job.step_time, asked, job.job.batch_size))
+        assert as_long_again(job, 1e9).remaining_steps == pytest.approx(1e9 / step)
+    known = [active(i, 2, predictable=True, steps=steps) for i, steps in enumerate(done)]
+    policy = PsAiturbo(newcomer=1e-3)
+    assert policy.decide(view(*doubted, nodes=2)) == policy.decide(view(*known, nodes=2))
 
 
 def test_aiturbo_takes_units_from_a_job_for_one_that_gains_more() -> None:
@@ -146,8 +171,8 @@ def test_the_clock_counts_waiting_only_after_a_job_ran() -> None:
     assert clock.of(view(active(0), active(1))) == ([240.0, 0], [360.0, 0])
 
 
-@pytest.mark.parametrize("policy", [PsTiresias, PsAiturbo])
-def test_with_the_knob_nobody_starves(policy: type[PsTiresias] | type[PsAiturbo]) -> None:
+@pytest.mark.parametrize("policy", [PsTiresias, partial(PsAiturbo, others="asked")])
+def test_with_the_knob_nobody_starves(policy: Callable[..., PsPolicy]) -> None:
     """A job that ran waits a few times as long at most, however many newcomers there are."""
     options = PsWorkloadOptions(jobs=20, mean_gap=240.0, hours=0.2, most_workers=2)
     setting = PsSetting(nodes=1)
@@ -177,6 +202,10 @@ def test_knobs_that_make_no_sense_are_refused(bad: float) -> None:
         PsAiturbo(promote=bad)
     with pytest.raises(ValueError, match="AITurbo: measure is"):
         PsAiturbo(bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="AITurbo: newcomer is"):
+        PsAiturbo(newcomer=bad)
+    with pytest.raises(ValueError, match="AITurbo: others is"):
+        PsAiturbo(others=bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="AITurbo: pods is"):
         PsAiturbo(pods=bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="AITurbo: exact is"):

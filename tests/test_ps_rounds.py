@@ -1,5 +1,7 @@
 """Jobs with parameter servers: what remains by service and by time, and drawn rounds of them."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +25,7 @@ def some_job(name: str = "dssm", **changes: object) -> PsJob:
 
 
 @pytest.mark.parametrize("name", step_time_names())
-@pytest.mark.parametrize("measure", ["service", "time"])
+@pytest.mark.parametrize("measure", get_args(Measure))
 def test_every_cell_is_its_configuration(name: str, measure: Measure) -> None:
     """Seconds of a step, cores and GPUs one configuration at a time."""
     job = some_job(name)
@@ -33,7 +35,8 @@ def test_every_cell_is_its_configuration(name: str, measure: Measure) -> None:
         assert CHOICES.cell(one) == cell
         seconds = 1000.0 * float(seconds_per_step(job.step_time, one, job.batch_size))
         held = float(one.cores) + 10.0 * float(one.gpus)
-        assert table.service[cell] == pytest.approx(seconds * (held if measure == "service" else 1))
+        counted = {"service": seconds * held, "time": seconds, "log time": np.log1p(seconds)}
+        assert table.service[cell] == pytest.approx(counted[measure])
         assert table.demand[cell].tolist() == [one.cores, one.gpus]
         servers, workers = table.pods
         assert (servers.number[cell], workers.number[cell]) == (one.servers, one.workers)

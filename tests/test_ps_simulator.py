@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+from goodalloc.data.loss_runs import draw_losses
 from goodalloc.data.ps_workload import PsSubmission, PsWorkloadOptions, ps_workload
 from goodalloc.experiments.ps_simulator import PsRoundRecord, PsSetting, PsSimulator, taken
 from goodalloc.models.ps_busy import busy_parts
@@ -22,6 +23,8 @@ SETTING = PsSetting(nodes=3)
 POLICIES: Mapping[str, Callable[[], PsPolicy]] = {
     "fcfs": PsFirstCome, "srtf": PsShortestFirst, "tiresias": PsTiresias, "optimus": PsOptimus,
     "aiturbo": PsAiturbo, "aiturbo-service": lambda: PsAiturbo("service", "asked"),
+    "aiturbo-log": lambda: PsAiturbo("log time"),
+    "aiturbo-asked": lambda: PsAiturbo(others="asked"),
 }  # fmt: skip
 
 
@@ -154,19 +157,30 @@ def test_utilisation_is_what_the_pods_compute() -> None:
         busy_parts(job.step_time, PsConfiguration(0, 0), job.batch_size)
 
 
-def test_predictability_shows_after_a_part_of_the_run_and_belief_follows_the_steps() -> None:
-    """A tenth of it; and what seems to remain never falls to nothing."""
-    job = dataclasses.replace(lone_job(), confidence=0.9, known_from=0.1)
-    job = dataclasses.replace(job, believed_steps=job.steps / 2)
-    simulator = PsSimulator((job,), PsFirstCome(), SETTING)
-    seen = [record.view.jobs[0] for record in simulator.run()]
-    assert [one.predictable for one in seen] == [False] * 2 + [True] * (len(seen) - 2)
-    left = [one.job.remaining_steps / job.steps for one in seen]
-    assert left[:4] == pytest.approx([0.5 - i / 15 for i in range(4)])
-    assert left[-1] == pytest.approx(0.05 * 14 / 15)
+def test_a_job_turns_predictable_when_its_losses_say_so_and_only_then() -> None:
+    """Before, twenty epochs more are believed; and what seems to remain never falls to nothing."""
+    job = lone_job()
+    losses = draw_losses(np.random.default_rng(0), job.steps, "lawful", noise=0.0)
+    job = dataclasses.replace(job, confidence=0.9, losses=losses)
+    records = list(PsSimulator((job,), PsFirstCome(), SETTING).run())
+    seen = [record.view.jobs[0] for record in records]
+    known = [one.predictable for one in seen]
+    assert not known[0]
+    assert known == sorted(known)
+    assert known[-1]
+    assert seen[0].job.remaining_steps == pytest.approx(20 * losses.steps_per_epoch)
+    for one in seen:
+        left = job.steps - one.done
+        if one.predictable and left > 0.1 * one.done:
+            assert one.job.remaining_steps == pytest.approx(left, rel=0.3)
+        assert one.job.remaining_steps >= 0.05 * one.done
     doubted = dataclasses.replace(job, confidence=0.4)
-    records = PsSimulator((doubted,), PsFirstCome(), SETTING).run()
+    records = list(PsSimulator((doubted,), PsFirstCome(), SETTING).run())
     assert not any(record.view.jobs[0].predictable for record in records)
+    told = dataclasses.replace(job, losses=None)
+    first = next(PsSimulator((told,), PsFirstCome(), SETTING).run()).view.jobs[0]
+    assert first.predictable
+    assert first.job.remaining_steps == job.steps
 
 
 @pytest.mark.parametrize(

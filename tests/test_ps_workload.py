@@ -11,6 +11,8 @@ from goodalloc.data.ps_workload import (
     check_ps_workload,
     ps_workload,
 )
+from goodalloc.models.loss_forecast import forecast
+from goodalloc.models.predictability import LARGEST_ERROR
 from goodalloc.models.ps_configuration import PsConfiguration
 
 MANY = PsWorkloadOptions(jobs=600)
@@ -38,8 +40,7 @@ def test_a_larger_share_only_turns_jobs() -> None:
             assert before.predictable
             turned += 1
             believed = {
-                name: getattr(before, name)
-                for name in ("predictable", "confidence", "believed_steps")
+                name: getattr(before, name) for name in ("predictable", "confidence", "losses")
             }
             assert dataclasses.replace(after, **believed) == before
         assert turned == 10
@@ -51,29 +52,39 @@ def test_as_many_are_unpredictable_as_asked_for(share: float) -> None:
     assert sum(not job.predictable for job in with_share(share)) == round(40 * share)
 
 
-def test_the_classifier_is_as_accurate_as_measured_on_both_kinds() -> None:
-    """0.908 at a confidence of 0.5."""
+def test_the_classifier_is_as_accurate_as_on_the_records_of_aiturbo() -> None:
+    """It knows 95.5 % of the predictable jobs, and 65 % of the others: 90.8 % where 15 % are."""
     jobs = ps_workload(0, dataclasses.replace(MANY, jobs=4000))
-    for kind in (True, False):
-        right = [(j.confidence >= 0.5) == kind for j in jobs if j.predictable == kind]
-        assert np.mean(right) == pytest.approx(0.908, abs=0.02)
+    right = {
+        kind: np.mean([(j.confidence >= 0.5) == kind for j in jobs if j.predictable == kind])
+        for kind in (True, False)
+    }
+    assert right[True] == pytest.approx(0.955, abs=0.015)
+    assert right[False] == pytest.approx(0.65, abs=0.03)
+    assert 0.85 * right[True] + 0.15 * right[False] == pytest.approx(0.908, abs=0.012)
 
 
 def test_what_is_believed_of_predictable_jobs_is_nearer_the_truth() -> None:
-    """By the standard deviations asked for, and without bias."""
-    jobs = ps_workload(1, MANY)
-    for kind, sigma in ((True, 0.1), (False, 1.0)):
-        errors = [np.log(j.believed_steps / j.steps) for j in jobs if j.predictable == kind]
-        assert np.std(errors) == pytest.approx(sigma, rel=0.15)
-        assert abs(np.mean(errors)) < 0.2 * sigma
+    """Halfway through the run, and sooner trusted."""
+    jobs = ps_workload(1, dataclasses.replace(MANY, jobs=60))
+    off, trusted = {}, {}
+    for kind in (True, False):
+        found = [
+            (forecast(job.losses, job.steps / 2), job.steps)
+            for job in jobs if job.predictable == kind and job.losses is not None
+        ]  # fmt: skip
+        off[kind] = np.median([abs(f.steps / steps - 1) for f, steps in found])
+        trusted[kind] = np.mean([f.error <= LARGEST_ERROR for f, _ in found])
+    assert off[True] < 0.05 < 0.3 < off[False]
+    assert trusted[True] > 0.8 > 0.3 > trusted[False]
 
 
-def test_who_is_told_knows_every_job_at_once_and_nothing_else_changes() -> None:
+def test_who_is_told_has_no_losses_to_look_at_and_nothing_else_changes() -> None:
     """The confidence is the truth."""
     told = PsWorkloadOptions(jobs=40, unpredictable=0.5, told=True)
     for job, before in zip(ps_workload(5, told), with_share(0.5), strict=True):
-        assert (job.confidence, job.known_from) == (float(job.predictable), 0.0)
-        doubted = dataclasses.replace(job, confidence=before.confidence, known_from=0.1)
+        assert (job.confidence, job.losses) == (float(job.predictable), None)
+        doubted = dataclasses.replace(job, confidence=before.confidence, losses=before.losses)
         assert doubted == before
 
 
@@ -94,8 +105,7 @@ def test_jobs_come_one_after_the_other_as_often_as_asked_for() -> None:
         ("mean_gap", float("nan")), ("mean_gap", float("inf")), ("hours", -1.0), ("hours", 0.0),
         ("most_workers", 0), ("most_workers", 9), ("pod_cores", 0), ("pod_cores", 5),
         ("unpredictable", -0.1), ("unpredictable", 1.1), ("unpredictable", float("nan")),
-        ("known_error", -1.0), ("unknown_error", float("inf")), ("known_from", 2.0),
-        ("known_from", float("nan")), ("told", 1),
+        ("noise", -1.0), ("noise", float("inf")), ("noise", float("nan")), ("told", 1),
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused(field: str, value: float) -> None:
@@ -108,8 +118,8 @@ def test_options_that_make_no_sense_are_refused(field: str, value: float) -> Non
     ("field", "value"),
     [
         ("time", -1.0), ("time", float("nan")), ("steps", 0.0), ("steps", float("inf")),
-        ("believed_steps", 0.0), ("batch_size", -1.0), ("confidence", 1.5),
-        ("confidence", float("nan")), ("known_from", -0.5), ("predictable", 1),
+        ("batch_size", -1.0), ("confidence", 1.5), ("confidence", float("nan")),
+        ("predictable", 1),
         ("asked", PsConfiguration(9, 9, 2, 2, 1)),
     ],
 )  # fmt: skip

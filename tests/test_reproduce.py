@@ -17,7 +17,7 @@ from goodalloc.experiments.cli import main
 from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, published_cases
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
-from goodalloc.experiments.reproduce import REPRODUCTIONS
+from goodalloc.experiments.reproduce import GROUPS, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan, Reproduction, estimate
 from goodalloc.experiments.workers import ALONE, Workers
 from tests.test_replay import SAME
@@ -142,8 +142,7 @@ def test_all_leaves_out_what_lacks_something_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Figures that compare with measurements are not there without the artifact."""
-    kept = {name: REPRODUCTIONS[name] for name in ("fig1", "fig2")}
-    monkeypatch.setattr(cli_replay, "PUBLISHED", kept)
+    monkeypatch.setattr(cli_replay, "GROUPS", {"all": ("fig1", "fig2")})
     assert main(["reproduce", "all", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "fig2 is left out. Figure 2 compares with measurements" in text
@@ -152,11 +151,36 @@ def test_all_leaves_out_what_lacks_something_and_says_so(
     assert "expected the folder of the artifact (--artifact)." in capsys.readouterr().err
 
 
+def test_a_group_gives_each_what_concerns_it(tmp_path: Path) -> None:
+    """Its own folder of several, and nothing that makes no difference to it."""
+    plan = Plan(tmp_path, workloads=(1, 2), seeds=(3,), artifact=tmp_path, quick=True)
+    for name in GROUPS["aiturbo"]:
+        reproduction = REPRODUCTIONS[name]
+        own = reproduction.own(plan)
+        reproduction.refuse_ignored(own)
+        told = {field for field in ("workloads", "seeds", "artifact", "quick")
+                if getattr(own, field) == getattr(plan, field)}  # fmt: skip
+        assert told == {"workloads", "seeds", "artifact", "quick"} - set(reproduction.ignores)
+    steps = REPRODUCTIONS["step-times"]
+    (tmp_path / "dl2-ps-worker-speed").mkdir()
+    assert steps.own(plan).artifact == tmp_path / "dl2-ps-worker-speed"
+    assert steps.own(steps.own(plan)) == steps.own(plan)
+
+
+def test_aiturbo_without_measurements_leaves_out_what_needs_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And says what was expected."""
+    monkeypatch.setattr(cli_replay, "GROUPS", {"aiturbo": ("step-times",)})
+    assert main(["reproduce", "aiturbo", "--out", str(tmp_path)]) == 0
+    assert "step-times is left out." in capsys.readouterr().out
+
+
 def test_the_help_names_every_policy_and_every_reproduction(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The grammar loads neither table, so that it starts fast: it must not fall behind them."""
-    for command, known in (("simulate", POLICIES), ("reproduce", REPRODUCTIONS)):
+    for command, known in (("simulate", POLICIES), ("reproduce", {**GROUPS, **REPRODUCTIONS})):
         assert main([command, "--help"]) == 0
         unwrapped = re.sub(r"-\n\s+", "-", capsys.readouterr().out)
         words = set(re.split(r"[\s,;:)({}]+", unwrapped))
