@@ -22,7 +22,7 @@ import numpy as np
 
 from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.data.ps_workload import PsWorkloadOptions, ps_workload
-from goodalloc.experiments.plots import COLOURS, looks
+from goodalloc.experiments.plots import COLOURS, MARKERS, STYLES
 from goodalloc.experiments.ps_simulator import PsSetting, PsSimulator
 from goodalloc.experiments.replay import DESCRIPTION, check_description
 from goodalloc.experiments.replay_report import rounded
@@ -300,7 +300,7 @@ def plot_replays(plan: Plan, rows: Rows) -> Figure:
 
     figure = Figure(figsize=(17.0, 5.2), layout="constrained")
     *times, differences, bars = figure.subplots(1, len(NODES) + 2)
-    look = looks(CONTENDERS, tuple(CONTENDERS))
+    look = _looks()
     for ax, nodes in zip(times, NODES, strict=True):
         for policy, contender in CONTENDERS.items():
             groups = [_of(rows, nodes, policy, share) for share in SHARES]
@@ -308,7 +308,9 @@ def plot_replays(plan: Plan, rows: Rows) -> Figure:
             ax.plot(
                 SHARES, means, label=contender.label, markersize=5, linewidth=1.4, **look[policy]
             )
-        ax.set_ylim(bottom=0.0)
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter("{x:g}")
         ax.set_xticks(SHARES)
         ax.set_xlabel("unpredictable jobs (%)")
         ax.set_ylabel("average completion time (h)")
@@ -339,6 +341,18 @@ def plot_replays(plan: Plan, rows: Rows) -> Figure:
         *times[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False
     )
     return figure
+
+
+def _looks() -> dict[str, dict[str, Any]]:
+    """A colour for every scheduler, a line and a marker for each of its variants."""
+    schedulers = list(dict.fromkeys(policy.split("-")[0] for policy in CONTENDERS))
+    look = {}
+    for colour, scheduler in zip(COLOURS, schedulers, strict=False):
+        variants = [policy for policy in CONTENDERS if policy.split("-")[0] == scheduler]
+        for variant, policy in enumerate(variants):
+            line, marker = STYLES[variant % len(STYLES)], MARKERS[variant % len(MARKERS)]
+            look[policy] = {"color": colour, "linestyle": line, "marker": marker}
+    return look
 
 
 def _plot_bars(rows: Rows, ax: Axes) -> None:
