@@ -4,7 +4,7 @@ import importlib.util
 
 #: Extra to the modules that it brings.
 MODULES = {
-    "dask": ("distributed",), "parquet": ("pyarrow",),
+    "dask": ("distributed",), "measure": ("torch",), "parquet": ("pyarrow",),
     "predict": ("sklearn",), "ray": ("ray",), "search": ("optuna", "sklearn"),
 }  # fmt: skip
 
