@@ -149,3 +149,19 @@ def logarithmic(ax: Axes, axis: str, base: int = 10) -> None:
         chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     chosen.set_major_formatter(EngFormatter(sep="") if base == 10 else "{x:g}")
     chosen.set_minor_formatter(NullFormatter())
+
+
+def identity(ax: Axes) -> None:
+    """Logarithmic axes of one range, and where predicted and measured would be equal."""
+    from matplotlib.ticker import LogLocator
+
+    open_axes(ax)
+    for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
+        logarithmic(ax, name)
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter("{x:g}")
+    limits = (*ax.get_xlim(), *ax.get_ylim())
+    low, high = min(limits), max(limits)
+    ax.plot([low, high], [low, high], color="black", linewidth=1.0, zorder=1)
+    ax.set_xlim(low, high)
+    ax.set_ylim(low, high)

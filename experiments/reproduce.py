@@ -12,6 +12,7 @@ from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.mixed_cluster import MIXED_CLUSTER
 from goodalloc.experiments.openb import OPENB
+from goodalloc.experiments.overheads import OVERHEADS
 from goodalloc.experiments.predictability import PREDICTABILITY
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
@@ -63,7 +64,7 @@ STUDIES: Mapping[str, Reproduction] = {
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23);
 #: of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus (EuroSys'18),
-#: and replays.
+#: replays, and the overheads of real processes.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -73,6 +74,7 @@ OTHERS: Mapping[str, Reproduction] = {
     "predictability": PREDICTABILITY,
     "step-times": STEP_TIMES,
     "exchange": EXCHANGE,
+    "overheads": OVERHEADS,
     "aiturbo-replay": AITURBO_REPLAY,
 }
 
@@ -81,5 +83,5 @@ REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}
 #: Names that stand for several: Pollux's tables and figures; all of AITurbo.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": tuple(PUBLISHED),
-    "aiturbo": ("predictability", "step-times", "exchange", "aiturbo-replay"),
+    "aiturbo": ("predictability", "step-times", "exchange", "overheads", "aiturbo-replay"),
 }

@@ -16,7 +16,7 @@ import numpy as np
 
 from goodalloc.data.ps_worker_speed import read_ps_worker_speed, some_of
 from goodalloc.experiments.plots import COLOURS, MARKERS
-from goodalloc.experiments.predictions import logarithmic, open_axes
+from goodalloc.experiments.predictions import identity, open_axes
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.models.ps_step_time import seconds_per_step
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -183,27 +182,11 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
     few.set_xticks(POINTS[1::2])
     few.set_ylim(bottom=0.0)
     open_axes(few)
-    _identity(every)
+    identity(every)
+    every.set_xlabel("measured step (s)")
+    every.set_ylabel("step as fitted to all measurements (s)")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return figure
-
-
-def _identity(ax: Axes) -> None:
-    """Logarithmic axes of one range, and where predicted and measured would be equal."""
-    from matplotlib.ticker import LogLocator
-
-    open_axes(ax)
-    for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
-        logarithmic(ax, name)
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter("{x:g}")
-    limits = (*ax.get_xlim(), *ax.get_ylim())
-    low, high = min(limits), max(limits)
-    ax.plot([low, high], [low, high], color="black", linewidth=1.0, zorder=1)
-    ax.set_xlim(low, high)
-    ax.set_ylim(low, high)
-    ax.set_xlabel("measured step (s)")
-    ax.set_ylabel("step as fitted to all measurements (s)")
 
 
 STEP_TIMES = Reproduction(
