@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 #: Synchronous, every server applies the mean gradient once, workers have a CPU core and no GPU.
 FORM = StepTimeForm(update_load="averaged", cpu_slowdown=1.0)
 
-
 #: The stages of a start and the parts of a step.
 STAGES = StartSeconds._fields[:-1]
 PARTS = StepSeconds._fields[:-1]

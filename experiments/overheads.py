@@ -12,7 +12,7 @@ processes of this machine (`ps_training.py`), and
   medians and compared with further configurations, which are measured likewise and not fitted.
 
 A cost of *C* seconds is a share *s* of a job, or of a round, that lasts *C / s*; a restart in every
-round of 240 s is that share of it.
+round of 240 s is a share of *C / 240*. The steps that are made meanwhile count as lost.
 
 What comes out is this machine's: its number of cores and the version of PyTorch stand in every row.
 Where there are more processes than cores, which is most of the time on a small machine, they take

@@ -1,4 +1,4 @@
-"""One process of synchronous training with parameter servers: a server, or a worker (PyTorch).
+r"""One process of synchronous training with parameter servers: a server, or a worker (PyTorch).
 
 `ps_training.py` starts it with a fresh interpreter and tells it, a line of JSON each, what to be
 and what to do; it answers in lines of JSON. The parameters are one vector, of which every server
@@ -9,7 +9,7 @@ convention)
 
 .. math::
 
-    v \\leftarrow \\mu v + \\sum_{i=1}^{w} g_i, \\qquad \\theta \\leftarrow \\theta - \\eta v;  (1)
+    v \leftarrow \mu v + \sum_{i=1}^{w} g_i, \qquad \theta \leftarrow \theta - \eta v;  (1)
 
 then every worker pulls all parts. Both ends know the length of every message, so what goes through
 the sockets (TCP, on this machine) is the numbers and nothing else. Workers push, and servers listen
@@ -39,9 +39,8 @@ HOST = "127.0.0.1"
 #: Exit code of a process that ends because another one is gone.
 LEFT_ALONE = 3
 
-#: Bytes of a parameter, and how many numbers a checkpoint has for each: itself and its momentum.
+#: Bytes of a number.
 BYTES = 4
-STATES = 2
 
 
 class Role(NamedTuple):
