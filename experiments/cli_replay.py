@@ -22,6 +22,7 @@ from goodalloc.experiments.report import for_machines, text_table
 from goodalloc.experiments.reproduce import GROUPS, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Outage, Setting
+from goodalloc.experiments.workers import ALONE
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.mode import resources
 from goodalloc.models.validation import require_choice
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workload import Submission
     from goodalloc.experiments.replay_task import Task
+    from goodalloc.experiments.workers import Workers
 
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
@@ -55,7 +57,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         )
         for name in policies
     ]  # fmt: skip
-    refused = _run(arguments, tasks, folder, "simulate")
+    refused = _run(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):
         raise ValueError(_complaints(list(refused.values())))
     complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
@@ -81,6 +83,13 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
 
 
+#: Where rows come from, as the last line says it.
+TRUTHS = {
+    "profiles": "the shipped profiles", "artifact": "the artifact's measurements",
+    "machine": "measurements of this machine",
+}  # fmt: skip
+
+
 def reproduce_command(arguments: argparse.Namespace) -> Output:
     """Replay what a table or figure of Pollux's evaluation takes; published beside ours."""
     require_choice("What to reproduce", arguments.what, (*GROUPS, *REPRODUCTIONS))
@@ -99,10 +108,12 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         REPRODUCTIONS[arguments.what].refuse_ignored(plan)
     texts: list[str] = []
     left_out: list[str] = []
+    truths: dict[object, None] = {}
     found: list[dict[str, object]] = []
     for name in names:
+        own = REPRODUCTIONS[name].own(plan)
         try:
-            text, rows = _reproduce(name, REPRODUCTIONS[name].own(plan), arguments)
+            text, rows = _reproduce(name, own, arguments)
         except ValueError as error:
             if not group:
                 raise
@@ -110,12 +121,13 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
             found.append({"reproduction": name, "error": str(error)})
         else:
             texts.append(text)
+            truths[REPRODUCTIONS[name].source(own)["truth"]] = None
             found += [{"reproduction": name, **row} for row in rows]
     texts += left_out
     if arguments.quick:
-        texts.append("quick: half the jobs, so compare the policies with each other only")
-    truth = "the shipped profiles" if artifact is None else "the artifact's measurements"
-    texts.append(f"by {truth}; written to {folder}: a .csv and a .{arguments.pictures} of each")
+        texts.append("quick: half the jobs or less, so compare lines with each other only")
+    by = " and ".join(told for truth, told in TRUTHS.items() if truth in truths) or "nothing"
+    texts.append(f"by {by}; written to {folder}: a .csv and a .{arguments.pictures} of each")
     return Output("\n\n".join(texts), for_machines(found))
 
 
@@ -126,7 +138,8 @@ def _reproduce(
     reproduction = REPRODUCTIONS[name]
     reproduction.require(plan)
     tasks = list(dict.fromkeys(reproduction.tasks(plan)))
-    refused = _run(arguments, tasks, plan.folder, name)
+    workers = ALONE if reproduction.measures else arguments.workers
+    refused = _run(arguments, tasks, plan.folder, name, workers)
     if refused:
         raise ValueError(_complaints(list(refused.values())))
     rows, source = reproduction.rows(plan), reproduction.source(plan)
@@ -181,12 +194,16 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
 
 
 def _run(
-    arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path, name: str
+    arguments: argparse.Namespace,
+    tasks: Sequence[Task],
+    folder: Path,
+    name: str,
+    workers: Workers,
 ) -> dict[Path, str]:
     """Do the tasks under a progress bar, as `run_tasks`; an interrupt says how to go on."""
     try:
         with progress_bar(name, len(tasks), quiet=arguments.json) as bar:
-            return run_tasks(tasks, arguments.workers, bar.update)
+            return run_tasks(tasks, workers, bar.update)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; the same command goes on from the last checkpoint in {folder}."

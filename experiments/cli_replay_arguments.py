@@ -126,14 +126,16 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--artifact", metavar="FOLDER",
         help="folder simulator of the Pollux artifact, for sia and restrictions that of Sia's, for "
-        "openb, predictability and step-times that of their lists (default: shipped profiles, "
-        "drawn workloads)",
+        "openb, predictability and step-times that of their lists, for aiturbo one that holds "
+        "aiturbo-jobs and dl2-ps-worker-speed (default: shipped profiles, drawn workloads)",
     )  # fmt: skip
     parser.add_argument(
         "--gaps", action=argparse.BooleanOptionalAction, default=False,
         help="also prove how far every decision is from the best (default: no)",
     )  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="half the jobs; searches of 30 trials")
+    parser.add_argument(
+        "--quick", action="store_true", help="half the jobs or less; searches of 30 trials"
+    )
     _add_workers(parser)
     _add_pictures(parser)
     parser.add_argument(

@@ -135,7 +135,7 @@ def _alone(folder: Path) -> Iterator[None]:
         except ValueError as error:
             raise ValueError(
                 "Overheads are measured one after the other, or each would slow the other down; "
-                f"expected one worker (--workers 1) and no other run in '{folder}'."
+                f"expected no other run in '{folder}'."
             ) from error
         yield
 
@@ -166,5 +166,5 @@ OVERHEADS = Reproduction(
     "overheads: restarts and profiling with parameter servers, measured on this machine (HPDC'21)",
     _tasks, _rows, lambda _, rows: plot_overheads(rows),
     lambda _: require_extra("measure", "Measuring overheads"), summarise_overheads,
-    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
+    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), measures=True,
 )  # fmt: skip

@@ -133,6 +133,8 @@ class Reproduction:
         Fields of the plan that make no difference to it.
     lists
         Name of the folder of measurements that it needs, in a folder of several.
+    measures
+        Whether its tasks measure this machine, one after the other whoever else could work.
     """
 
     title: str
@@ -143,6 +145,7 @@ class Reproduction:
     shown: Callable[[Rows], Rows] = lambda rows: rows
     ignores: tuple[str, ...] = ()
     lists: str = ""
+    measures: bool = False
 
     def own(self, plan: Plan) -> Plan:
         """What of a plan for several reproductions concerns this one.
@@ -179,8 +182,9 @@ class Reproduction:
         def told(name: str, value: object) -> object:
             return "" if name in self.ignores else value
 
+        truth = "profiles" if plan.artifact is None else "artifact"
         return {
-            "truth": "profiles" if plan.artifact is None else "artifact",
+            "truth": "machine" if self.measures else truth,
             "workload_numbers": told("workloads", " ".join(map(str, plan.workloads))),
             "quick": told("quick", plan.quick), "version": library_version(),
         }  # fmt: skip

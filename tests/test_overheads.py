@@ -247,7 +247,7 @@ def test_two_are_not_measured_at_a_time(
         other.run()
 
     monkeypatch.setattr(overheads, "measure_profiling", measure_another)
-    with pytest.raises(ValueError, match=r"one after the other.*expected one worker"):
+    with pytest.raises(ValueError, match=r"one after the other.*expected no other run"):
         OverheadTask(tmp_path / "one", "profiling", "perceptron", 0, SMALL).run()
     assert notes == []
 
