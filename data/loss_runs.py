@@ -1,7 +1,8 @@
 r"""Seeded losses of training jobs: of such that follow the law, and of such that do not.
 
-The loss falls from *S* to near an asymptote *A*, and the user wants what is left of that after *N*
-steps. It is measured after every epoch, with noise, and now and then as a spike. Three kinds:
+The loss falls from a first value towards an asymptote. The user names a target a little above that,
+which the loss reaches after as many steps as the job takes. It is measured after every epoch, with
+noise, and now and then as a spike. Three kinds:
 
 - *lawful*: by the law :math:`l(k) = 1 / (b_0 k + b_1) + b_2` of Optimus (EuroSys'18), so that its
   end can be predicted once enough is known;

@@ -6,10 +6,10 @@ and keep what they had if that fits nowhere and is still free. A job whose confi
 change, or that was stopped, first restarts, for which it holds what it got.
 
 A step takes what `models/ps_step_time.py` says. Its coefficients were measured with pods on
-different nodes; of pods on one node nothing crosses the network, so with a share *s* of the pairs
-of servers and workers on different nodes the bandwidth over that measured is
+different nodes; what crosses no network is faster, so with a share *s* of the pairs of servers and
+workers on different nodes the bandwidth over that measured is
 
-.. math:: B = \min(1 / s, 2),                                                                  (1)
+.. math:: B = \frac{1}{s + (1 - s) / 2},                                                       (1)
 
 a documented reading, 2 being the median, over its eight models, of what DL2's simulator has within
 a node over between nodes (github.com/pengyanghua/DL2, commit 2e54920).
@@ -22,6 +22,7 @@ for it when the classifier and the curve say so (`models/predictability.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class PsSetting:
     restart_seconds
         What a change costs; 30 s as in Pollux, none is published for AITurbo.
     within_nodes
-        Largest bandwidth of (1).
+        Bandwidth within a node over between nodes, the 2 of (1).
 
     Raises
     ------
@@ -157,7 +158,7 @@ class SimulatedPsJob:
             return
         told = self.submission
         share = share_between_nodes(*pods)
-        bandwidth = min(1.0 / share, setting.within_nodes) if share > 0 else setting.within_nodes
+        bandwidth = 1.0 / (share + (1.0 - share) / setting.within_nodes)
         self.step_seconds = float(
             seconds_per_step(told.step_time, told.choices.at(cell), told.batch_size, bandwidth)
         )
@@ -290,6 +291,11 @@ class PsSimulator:
 
     def _check(self, decision: PsDecision, active: list[SimulatedPsJob]) -> None:
         """Refuse jobs that are not there and cells in which a job cannot be."""
+        if not isinstance(decision, dict):
+            raise ValueError(
+                f"Policy: the decision at {self.time:g} s is {decision!r}; expected a dictionary "
+                "of cells by the names of jobs."
+            )
         known = {job.submission.name: job.submission for job in active}
         for name, cell in decision.items():
             if name not in known:
@@ -299,15 +305,17 @@ class PsSimulator:
                 )
             told = known[name]
             shape = told.choices.shape
-            inside = len(cell) == len(shape) and all(
-                0 <= index < size for index, size in zip(cell, shape, strict=True)
-            )
+            # A configuration is a tuple of numbers, too, but of other ones.
+            inside = type(cell) is tuple and len(cell) == len(shape) and all(
+                isinstance(index, Integral) and 0 <= index < size
+                for index, size in zip(cell, shape, strict=True)
+            )  # fmt: skip
             here = told.choices.at(cell) if inside else None
             if here is None or not np.isfinite(
                 seconds_per_step(told.step_time, here, told.batch_size)
             ):
                 raise ValueError(
-                    f"Policy: job '{name}' is given the cell {tuple(cell)} at {self.time:g} s; "
+                    f"Policy: job '{name}' is given the cell {cell!r} at {self.time:g} s; "
                     "expected one in which it trains."
                 )
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.resource_grid import MOST_WHOLE, WHOLE, common_unit
-from goodalloc.models.service_table import Cell, ServiceTable
+from goodalloc.models.service_table import Cell, ServiceTable, check_tables
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -55,8 +55,9 @@ def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> Service
     Raises
     ------
     ValueError
-        If what jobs take has no common unit that is worth the name.
+        If what jobs take has no common unit that is worth the name, or there are no jobs.
     """
+    check_tables(tables, capacity)
     unit = common_units([table.demand for table in tables])
     job: list[Indices] = []
     cells: list[Cell] = []

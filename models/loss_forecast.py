@@ -9,8 +9,8 @@ steps that the job needs, over their estimate,
 
 .. math:: e = \frac{k_{high} - k_{low}}{2 \, \hat k},                                          (1)
 
-infinite where the loss that is wanted may never be reached. (How well a curve fits says little: one
-with three coefficients goes through the first few points whatever they are.)
+infinite where the loss that is wanted may never be reached, and before a dozen losses: a curve with
+three coefficients goes through so few points whatever they are, and its interval is too narrow.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from goodalloc.models.validation import require_number
 
 #: How many times more losses make a fit outdated.
 OUTDATED = 1.1
+
+#: Losses from which on an interval is believed: four for every coefficient.
+ENOUGH_LOSSES = 12
 
 #: Epochs that are believed to remain where nothing is known.
 FALLBACK_EPOCHS = 20.0
@@ -66,6 +69,7 @@ class LossRun:
     def __post_init__(self) -> None:
         for name in ("steps_per_epoch", "target", "most_epochs"):
             require_number(f"Losses: {name}", getattr(self, name), 0.0, strict=True)
+        object.__setattr__(self, "losses", tuple(self.losses))
         for number, loss in enumerate(self.losses, start=1):
             require_number(f"Losses: of epoch {number}", loss, 0.0, strict=True)
 
@@ -116,7 +120,7 @@ def _refits(epochs: int) -> tuple[int, ...]:
     found, number = [], FEWEST_STEPS
     while number <= epochs:
         found.append(number)
-        number = math.ceil(number * OUTDATED)
+        number = math.ceil(round(number * OUTDATED, 9))
     return tuple(found)
 
 
@@ -128,5 +132,5 @@ def _fitted(run: LossRun, epochs: int) -> Forecast:
     left = remaining_steps(fit, float(steps[-1]), TargetLoss(run.target))
     most = run.most_epochs * run.steps_per_epoch
     estimate = min(float(steps[-1]) + left.estimate, most)
-    sure = math.isfinite(left.high)
+    sure = math.isfinite(left.high) and epochs >= ENOUGH_LOSSES
     return Forecast(estimate, (left.high - left.low) / 2.0 / estimate if sure else math.inf)

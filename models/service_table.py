@@ -101,6 +101,16 @@ class ServiceTable:
                 f"{item}: pods take something else than the demand; expected the same."
             )
 
+    @property
+    def least(self) -> Cell:
+        """Of the cells where the job can be, the first of those that take least.
+
+        That is by the sum of the resources, each over the most that the job could take of it.
+        """
+        most = np.maximum(self.demand.reshape(-1, self.demand.shape[-1]).max(axis=0), 1e-300)
+        taken = np.where(np.isfinite(self.service), (self.demand / most).sum(axis=-1), np.inf)
+        return tuple(int(i) for i in np.unravel_index(int(np.argmin(taken)), taken.shape))
+
     def after(self, cell: Cell, axis: int, units: int) -> Cell | None:
         """The cell so many units further along an axis, None where the job cannot be."""
         moved = list(cell)
@@ -109,6 +119,21 @@ class ServiceTable:
             return None
         found = tuple(moved)
         return found if np.isfinite(self.service[found]) else None
+
+
+def check_tables(tables: Sequence[ServiceTable], capacity: Floats) -> None:
+    """Refuse no jobs at all, and a capacity of other resources than jobs take.
+
+    Raises
+    ------
+    ValueError
+        With what was expected.
+    """
+    if not tables:
+        raise ValueError("Remaining service: there are no jobs; expected at least one.")
+    size, expected = np.shape(capacity), tables[0].demand.shape[-1:]
+    if size != expected:
+        raise ValueError(f"Capacity has the shape {size}; expected {expected}, one a resource.")
 
 
 class Marginal(NamedTuple):

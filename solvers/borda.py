@@ -15,8 +15,11 @@ jobs that cannot be predicted it counts twice:
 Ranks *r* are normalised, 0 for the first and 1 for the last, so that scores of both kinds lie
 between 0 and 2 whatever the number of jobs: by attained service, the least first, among all jobs;
 by marginal effect, the largest first, among the predictable ones. Jobs that are equal share the
-mean of their ranks. (The follow-on counts positions in the list, equal or not.) The least score is
-served first.
+mean of their ranks. The least score is served first.
+
+The follow-on differs: its counter grows by one for every job whenever it sorts, so that its scores
+and their bounds (30 and 180) are of another kind; it ranks small gains first, jobs that gain by a
+unit less by that, and serves within a level by score.
 
 The scores are cut into levels; within a level the job that was submitted first is served first, so
 that small differences in score do not preempt. A job that has waited `promote` times as long as it
@@ -35,8 +38,7 @@ from goodalloc.models.validation import require_number
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-#: Scores at which a lower level begins. The follow-on has three levels, with bounds on counts of
-#: positions that its 60 jobs rarely exceed; thirds of the range take their place.
+#: Scores at which a lower level begins: thirds of the range, the follow-on having three levels.
 LEVELS = (2.0 / 3.0, 4.0 / 3.0)
 
 
@@ -98,7 +100,7 @@ def service_order(
     scores
         Of (1).
     executed, waited
-        Seconds that every job ran and waited since it last was in the first level.
+        Seconds that every job ran, and waited after it first ran.
     levels
         Scores at which a lower level begins, ascending.
     promote

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from itertools import product
 from math import isfinite
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.mode import RESOURCE_TOLERANCE
-from goodalloc.models.service_table import Cell, ServiceTable, marginal_table
-from goodalloc.models.validation import require_count
+from goodalloc.models.service_table import Cell, ServiceTable, check_tables, marginal_table
+from goodalloc.models.validation import require_choice, require_count
 
 Floats = NDArray[np.float64]
 
@@ -108,8 +108,10 @@ def exchange_units(
     Raises
     ------
     ValueError
-        If the cells do not fit in the cluster.
+        If the cells do not fit in the cluster, a job cannot be in its cell, or an option makes no
+        sense.
     """
+    require_choice("Exchange: free", free, get_args(Free))
     if most is not None:
         require_count("Exchange: most", most, minimum=0)
     where = [tuple(cell) for cell in cells]
@@ -252,8 +254,22 @@ def left_of(tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Flo
     Raises
     ------
     ValueError
-        If that is less than nothing.
+        If that is less than nothing, or a job is where it cannot be.
     """
+    check_tables(tables, capacity)
+    if len(cells) != len(tables):
+        raise ValueError(
+            f"There are {len(tables)} jobs and {len(cells)} cells; expected a cell for every job."
+        )
+    for table, cell in zip(tables, cells, strict=True):
+        inside = len(cell) == table.service.ndim and all(
+            0 <= index < size for index, size in zip(cell, table.service.shape, strict=True)
+        )
+        if not inside or not np.isfinite(table.service[cell]):
+            raise ValueError(
+                f"Job '{table.name}' is in the cell {tuple(cell)}; expected one where it can be, "
+                f"as {table.least}."
+            )
     taken = np.sum([table.demand[cell] for table, cell in zip(tables, cells, strict=True)], axis=0)
     left = np.asarray(capacity, dtype=float) * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE - taken
     if (left < 0).any():

@@ -107,7 +107,7 @@ class PsAiturbo:
         ]  # fmt: skip
         tables = {index: self._table(view.jobs[index]) for index in elastic}
         wanted = {
-            index: self._first_cells(job) if index in tables else [job.asked]
+            index: _first_cells(job, tables[index]) if index in tables else [job.asked]
             for index, job in enumerate(view.jobs)
         }
         effect = np.zeros(len(view.jobs))
@@ -144,12 +144,6 @@ class PsAiturbo:
         small = [index[axis] < job.asked[axis] for axis in POD_AXES]
         return replace(table, service=np.where(np.any(small, axis=0), np.inf, table.service))
 
-    def _first_cells(self, job: ActivePsJob) -> list[Cell]:
-        """What a job has, or else the least it may have."""
-        smallest = [job.asked[axis] if self.pods == "asked" else 0 for axis in POD_AXES]
-        least = (0, 0, *smallest)
-        return [least] if job.job.cell is None else [job.job.cell, least]
-
     def _units(
         self, tables: Sequence[ServiceTable], cells: Sequence[Cell], left: Floats
     ) -> Sequence[Cell]:
@@ -160,6 +154,13 @@ class PsAiturbo:
             return found.cells
         best = least_service(tables, left, stop=self.stop)
         return best.cells if best.cells is not None and best.total < found.total else found.cells
+
+
+def _first_cells(job: ActivePsJob, table: ServiceTable) -> list[Cell]:
+    """What a job has, if it may have that, or else the least that it may have."""
+    has = job.job.cell
+    stays = has is not None and np.isfinite(table.service[has])
+    return [has, table.least] if has is not None and stays else [table.least]
 
 
 def as_long_again(job: ActivePsJob, newcomer: float = NEWCOMER) -> PsJob:

@@ -223,6 +223,41 @@ def test_jobs_that_do_not_fit_where_they_begin_are_refused() -> None:
         exchange_units(tables, cells, np.array([1.0, 1.0]))
 
 
+def test_rounds_that_make_no_sense_are_refused() -> None:
+    """Nobody, cells too few or where a job cannot be, other resources, an unknown option."""
+    tables, capacity = stuck_tables(), np.array(STUCK_CAPACITY)
+    least = tables[0].least
+    for tried, cells, room, message in (
+        ([], [], capacity, "there are no jobs"),
+        (tables, [least], capacity, "2 jobs and 1 cells"),
+        (
+            tables,
+            [least, (9, 0, 0, 0, 0)],
+            capacity,
+            r"in the cell \(9, 0, 0, 0, 0\)",
+        ),
+        (tables, [least, (-1, 0, 0, 0, 0)], capacity, "in the cell"),
+        (tables, [least, (0,)], capacity, "in the cell"),
+        (tables, [least, least], np.array([12.0]), "Capacity has the shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            exchange_units(tried, cells, room)
+    with pytest.raises(ValueError, match="free is"):
+        exchange_units(tables, [least, least], capacity, free="never")  # type: ignore[arg-type]
+    for tried, room, message in (
+        ([], capacity, "there are no jobs"), (tables, np.array([12.0]), "Capacity has the shape"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            least_service(tried, room)
+
+
+def test_where_least_is_taken_the_job_can_be() -> None:
+    """Of cells that take as little, the first."""
+    service = np.array([[np.inf, 5.0], [4.0, 1.0]])
+    demand = np.array([[[1.0], [2.0]], [[2.0], [3.0]]])
+    assert ServiceTable("a", service, demand).least == (0, 1)
+
+
 def test_amounts_without_a_common_unit_are_refused() -> None:
     """The square root of two is no multiple of anything that one is a multiple of."""
     table = ServiceTable("a", np.array([2.0, 1.0]), np.array([[1.0], [2**0.5]]))

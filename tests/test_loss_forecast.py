@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from goodalloc.data.loss_runs import Course, draw_losses
 from goodalloc.models.loss_forecast import MOST_EPOCHS, LossRun, forecast
+from goodalloc.models.predictability import LARGEST_ERROR
 
 COURSES = get_args(Course)
 SEEDS = st.integers(0, 10_000)
@@ -78,9 +79,23 @@ def test_without_noise_a_lawful_course_is_known_after_a_few_epochs() -> None:
     """To the step; the interval closes."""
     run = LossRun(10.0, tuple(1.0 / (0.002 * 10.0 * k + 0.2) + 0.5 for k in range(1, 61)), 1.25)
     steps = (1.0 / 0.75 - 0.2) / 0.002
-    found = forecast(run, 60.0)
-    assert found.steps == pytest.approx(steps, rel=1e-3)
-    assert found.error < 0.01
+    assert math.isinf(forecast(run, 110.0).error)
+    assert forecast(run, 130.0).steps == pytest.approx(steps, rel=1e-3)
+    assert forecast(run, 130.0).error < 0.01
+
+
+def test_few_of_the_forecasts_that_are_trusted_are_wrong() -> None:
+    """Of sixty lawful jobs, whatever number of losses is known."""
+    trusted, wrong = 0, 0
+    for seed in range(60):
+        run = drawn(seed, "lawful")
+        for epochs in (4, 5, 6, 8, 10, 12, 14, 16, 20):
+            found = forecast(run, epochs * run.steps_per_epoch)
+            if found.error <= LARGEST_ERROR:
+                trusted += 1
+                wrong += abs(found.steps / 1000.0 - 1.0) > LARGEST_ERROR
+    assert trusted > 30
+    assert wrong < 0.15 * trusted
 
 
 def test_a_plateau_looks_like_the_end_of_nothing() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,11 +139,27 @@ def test_pods_on_several_nodes_have_less_bandwidth() -> None:
     (pods,) = record.pods
     assert np.count_nonzero(pods.sum(axis=0)) == 2
     share = 1.0 - float(pods[0] @ pods[1]) / 9.0
-    expected = seconds_per_step(job.step_time, job.asked, job.batch_size, min(1 / share, 2.0))
+    bandwidth = 1.0 / (share + (1.0 - share) / 2.0)
+    expected = seconds_per_step(job.step_time, job.asked, job.batch_size, bandwidth)
     assert simulator.jobs[0].step_seconds == pytest.approx(float(expected))
     cell = job.choices.cell(job.asked)
     assert cell is not None
     assert taken(job, cell, pods).sum(axis=0).tolist() == [12.0, 3.0]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_jobs_that_cannot_do_without_gpus_end_too(name: str) -> None:
+    """Of them the least configuration is not where they can train."""
+    workload = [
+        dataclasses.replace(job, step_time=dataclasses.replace(
+            job.step_time, form=dataclasses.replace(job.step_time.form, cpu_slowdown=np.inf)
+        ))
+        for job in ps_workload(1, dataclasses.replace(SMALL, jobs=5))
+    ]  # fmt: skip
+    simulator = PsSimulator(tuple(workload), POLICIES[name](), SETTING)
+    for record in simulator.run():
+        assert not pod_violations(record.tables, record.cells, record.pods, record.view.nodes)
+    assert all(job.done == job.submission.steps for job in simulator.jobs)
 
 
 def test_utilisation_is_what_the_pods_compute() -> None:
@@ -190,15 +207,20 @@ def test_a_job_turns_predictable_when_its_losses_say_so_and_only_then() -> None:
         ({"job0": (0, 0, 0)}, "is given the cell"),
         ({"job0": (0, 0, 0, 0, 9)}, "is given the cell"),
         ({"job0": (-1, 0, 0, 0, 0)}, "is given the cell"),
+        ({"job0": (0.5, 0, 0, 0, 0)}, "is given the cell"),
+        ({"job0": None}, "is given the cell None"),
+        ({"job0": PsConfiguration(1, 1, 2, 2, 1)}, "is given the cell PsConfiguration"),
+        (None, "the decision at 0 s is None; expected a dictionary"),
+        ([("job0", ASKED)], "expected a dictionary"),
         ({}, "no job made progress"),
         ({"job0": (7, 7, 3, 3, 1)}, "no job made progress"),
     ],
 )
-def test_decisions_that_make_no_sense_are_refused(decision: PsDecision, message: str) -> None:
+def test_decisions_that_make_no_sense_are_refused(decision: Any, message: str) -> None:
     """With the job, when, and what was expected; and a replay that goes nowhere ends."""
 
     class Stubborn:
-        def decide(self, view: PsView) -> PsDecision:
+        def decide(self, view: PsView) -> Any:
             return decision
 
     with pytest.raises(ValueError, match=message):
