@@ -59,7 +59,10 @@ def build_parser() -> argparse.ArgumentParser:
         "export": ("write an instance as a mathematical program", _add_export),
         "check": ("check an allocation of an instance and say what it is worth", _add_check),
         "simulate": ("replay a workload under several policies; resumes", add_simulate),
-        "reproduce": ("repeat a table or figure of Pollux's evaluation; resumes", add_reproduce),
+        "reproduce": (
+            "repeat a published table or figure, of Pollux or another system; resumes",
+            add_reproduce,
+        ),
         "demo": ("a short demonstration", _add_demo),
     }
     for name, (text, build) in builders.items():

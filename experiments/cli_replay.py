@@ -91,7 +91,7 @@ TRUTHS = {
 
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
-    """Replay what a table or figure of Pollux's evaluation takes; published beside ours."""
+    """Do what a published table or figure takes; published beside ours."""
     require_choice("What to reproduce", arguments.what, (*GROUPS, *REPRODUCTIONS))
     group = arguments.what in GROUPS
     names = GROUPS.get(arguments.what, (arguments.what,))

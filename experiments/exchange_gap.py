@@ -234,9 +234,9 @@ def summarise_gaps(rows: Rows) -> Rows:
             shown.append({
                 "case": case, "jobs": jobs, "rounds": len(group),
                 **{name: rounded(value, 3) for name, value in means.items()},
-                "worst_%": rounded(max(losses), 3), "worst_gap": rounded(max(*gaps, 0.0), 2),
+                "exchange_worst_%": rounded(max(losses), 3), "worst_gap": rounded(max(*gaps, 0.0), 2),
                 **{name: rounded(value, 2) for name, value in seconds.items()},
-                "worst_s": rounded(max(row["placed_seconds"] for row in group), 2),
+                "placed_worst_s": rounded(max(row["placed_seconds"] for row in group), 2),
             })  # fmt: skip
     return shown
 
