@@ -234,7 +234,8 @@ def summarise_gaps(rows: Rows) -> Rows:
             shown.append({
                 "case": case, "jobs": jobs, "rounds": len(group),
                 **{name: rounded(value, 3) for name, value in means.items()},
-                "exchange_worst_%": rounded(max(losses), 3), "worst_gap": rounded(max(*gaps, 0.0), 2),
+                "exchange_worst_%": rounded(max(losses), 3),
+                "worst_gap": rounded(max(*gaps, 0.0), 2),
                 **{name: rounded(value, 2) for name, value in seconds.items()},
                 "placed_worst_s": rounded(max(row["placed_seconds"] for row in group), 2),
             })  # fmt: skip
