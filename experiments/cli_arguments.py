@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from goodalloc.experiments.cli_cluster import add_groups
+from goodalloc.experiments.cli_measure_arguments import add_fit, add_measure
 from goodalloc.experiments.cli_replay_arguments import add_reproduce, add_simulate
 from goodalloc.experiments.cli_types import (
     any_number,
@@ -27,6 +28,8 @@ COMMANDS = {
     "gap": "goodalloc.experiments.cli_experiments:gap_command",
     "simulate": "goodalloc.experiments.cli_replay:simulate_command",
     "reproduce": "goodalloc.experiments.cli_replay:reproduce_command",
+    "measure": "goodalloc.experiments.cli_measure:measure_command",
+    "fit": "goodalloc.experiments.cli_measure:fit_command",
     "demo": "goodalloc.experiments.cli_experiments:demo_command",
 }
 
@@ -59,10 +62,9 @@ def build_parser() -> argparse.ArgumentParser:
         "export": ("write an instance as a mathematical program", _add_export),
         "check": ("check an allocation of an instance and say what it is worth", _add_check),
         "simulate": ("replay a workload under several policies; resumes", add_simulate),
-        "reproduce": (
-            "repeat a published table or figure, of Pollux or another system; resumes",
-            add_reproduce,
-        ),
+        "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
+        "measure": ("measure the steps of a real training on this machine; resumes", add_measure),
+        "fit": ("fit a model of throughput to what was measured", add_fit),
         "demo": ("a short demonstration", _add_demo),
     }
     for name, (text, build) in builders.items():

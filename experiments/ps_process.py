@@ -22,22 +22,19 @@ from __future__ import annotations
 
 import hmac
 import itertools
-import json
 import os
 import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from goodalloc.experiments.orders import LEFT_ALONE, hear, say
 from goodalloc.experiments.ps_networks import batch_of, draw_examples, flat_network, summed_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 HOST = "127.0.0.1"
-
-#: Exit code of a process that ends because another one is gone.
-LEFT_ALONE = 3
 
 #: Bytes of a number.
 BYTES = 4
@@ -90,32 +87,12 @@ def part_of(total: int, parts: int, index: int) -> slice:
 def main() -> int:
     """Be what standard input says until it ends or says to stop; the exit code."""
     try:
-        _say(event="started")
-        role = Role(**_hear())
+        say(event="started")
+        role = Role(**hear())
         (_serve if role.kind == "server" else _work)(role)
     except (ConnectionError, TimeoutError):
         return LEFT_ALONE
     return 0
-
-
-def _say(**answer: Any) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
-
-
-def _hear() -> dict[str, Any]:
-    """What to do next.
-
-    Raises
-    ------
-    ConnectionError
-        If nobody is there any more to say it.
-    """
-    line = sys.stdin.readline()
-    if not line:
-        raise ConnectionError("standard input has ended")
-    found: dict[str, Any] = json.loads(line)
-    return found
 
 
 def _obey(
@@ -128,17 +105,17 @@ def _obey(
     ConnectionError
         If nobody is there any more to say so, or to be told.
     """
-    while (order := _hear())["order"] != "stop":
+    while (order := hear())["order"] != "stop":
         if order["order"] == "save":
             save(order["file"])
-            _say(event="saved")
+            say(event="saved")
             continue
         seconds, begin = [], time.process_time()
         for _ in range(order["steps"]):
             if os.getppid() != parent:
                 raise ConnectionError("the process that started this one is gone")
             seconds.append(make_step())
-        _say(event="trained", seconds=seconds, processor=time.process_time() - begin)
+        say(event="trained", seconds=seconds, processor=time.process_time() - begin)
 
 
 def _serve(role: Role) -> None:
@@ -147,9 +124,9 @@ def _serve(role: Role) -> None:
 
     torch.set_num_threads(1)
     with socket.create_server((HOST, 0)) as door:
-        _say(event="imported", port=door.getsockname()[1])
+        say(event="imported", port=door.getsockname()[1])
         peers = _let_in(door, role)
-    _say(event="connected")
+    say(event="connected")
     whole = flat_network(role.network, role.seed).parameters
     part = part_of(len(whole), role.servers, role.number)
     parameters = whole[part].clone()
@@ -173,7 +150,7 @@ def _serve(role: Role) -> None:
             peer.sendall(_bytes_of(parameters))
         return [end - begin]
 
-    _say(event="loaded", processor=time.process_time())
+    say(event="loaded", processor=time.process_time())
     _obey(role.parent, make_step, lambda file: _write(file, state))
 
 
@@ -182,9 +159,9 @@ def _work(role: Role) -> None:
     import torch
 
     torch.set_num_threads(1)
-    _say(event="imported")
-    peers = [_connect(port, role) for port in _hear()["ports"]]
-    _say(event="connected")
+    say(event="imported")
+    peers = [_connect(port, role) for port in hear()["ports"]]
+    say(event="connected")
     module, parameters, gradients = flat_network(role.network, role.seed)
     examples = draw_examples(role.network, role.seed)
     mine = part_of(role.batch_size, role.workers, role.number)
@@ -212,7 +189,7 @@ def _work(role: Role) -> None:
         clock.append(time.perf_counter())
         return [end - begin for begin, end in itertools.pairwise(clock)]
 
-    _say(event="loaded", processor=time.process_time())
+    say(event="loaded", processor=time.process_time())
     _obey(role.parent, make_step, lambda _: None)
 
 

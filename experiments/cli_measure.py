@@ -1,0 +1,150 @@
+"""The commands about real trainings: measure, fit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.measured_profile import FITS, NO_MEMORY
+from goodalloc.experiments.cli_output import Output, check_target
+from goodalloc.experiments.extras import require_extra
+from goodalloc.experiments.folder_lock import locked
+from goodalloc.experiments.measure_crew import LaunchedCrew, LocalCrew, launched_size
+from goodalloc.experiments.measuring import MeasurePlan, Measuring, doubled
+from goodalloc.experiments.progress import progress_bar
+from goodalloc.experiments.report import for_machines, text_table
+from goodalloc.experiments.training_task import find_task, task_digest
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from goodalloc.experiments.measure_crew import Crew
+
+#: Columns of the printed table.
+SHOWN = (
+    "nodes", "replicas", "atomic_batch_size", "accumulation_steps", "outcome", "pass_s",
+    "update_s", "step_s", "step_error", "repetitions",
+)  # fmt: skip
+
+
+def measure_command(arguments: argparse.Namespace) -> Output:
+    """Measure a training in every configuration that is not in the file yet."""
+    require_extra("measure", "Command measure")
+    size = launched_size(os.environ)
+    plan = MeasurePlan(
+        arguments.model, _replicas(arguments.replicas, size), arguments.accumulation,
+        arguments.batch_sizes, arguments.error, arguments.seconds, arguments.memory,
+        arguments.seed,
+    )  # fmt: skip
+    find_task(plan.model)
+    check_target(arguments.out)
+    _check_machine(plan, size)
+    if size is None:
+        return _measure(
+            plan, arguments,
+            lambda: LocalCrew(plan.model, plan.replicas, plan.seed, plan.memory_gib),
+        )  # fmt: skip
+    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed)
+    if not crew.first:
+        crew.serve()
+        crew.kill()
+        return Output(f"process {os.environ['RANK']} of {size} is done", None)
+    return _measure(plan, arguments, lambda: crew)
+
+
+def _measure(plan: MeasurePlan, arguments: argparse.Namespace, start: Callable[[], Crew]) -> Output:
+    """Measure with processes that are started when the first is needed."""
+    from goodalloc.experiments.machine_state import hardware
+
+    path, task = Path(arguments.out), find_task(plan.model)
+    limit: Any = "" if plan.memory_gib is None else f"{plan.memory_gib:g}"
+    facts = {
+        "model": plan.model, "source": task_digest(plan.model), "memory_limit_gib": limit,
+        **hardware(),
+    }  # fmt: skip
+    sizes = plan.batch_sizes or tuple(doubled(task))
+    steps = len(sizes) * len(plan.replicas) * len(plan.accumulation)
+    with (
+        locked(path.resolve().parent),
+        progress_bar("measure", steps, quiet=arguments.json) as bar,
+    ):
+        measuring = Measuring(plan, task, path, facts, start, lambda: bar.update(1))
+        try:
+            measuring.run()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted; {len(measuring.rows)} configurations are in {path}, and the same "
+                "command goes on from there."
+            ) from None
+    rows = [_shown(row) for row in measuring.rows]
+    return Output(f"{text_table(rows, SHOWN)}\n\n{_summary(rows, path)}", for_machines(rows))
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with numbers in place of their texts."""
+    found: dict[str, Any] = dict(row)
+    for name in SHOWN:
+        value = found.get(name, "")
+        if name == "outcome" or value == "":
+            continue
+        number = float(value)
+        found[name] = float(f"{number:.4g}") if name.endswith(("_s", "error")) else int(number)
+    return found
+
+
+def _summary(rows: list[dict[str, Any]], path: Path) -> str:
+    measured = [row for row in rows if row["outcome"] == FITS]
+    lacking = [row["atomic_batch_size"] for row in rows if row["outcome"] == NO_MEMORY]
+    text = f"written to {path}: {len(measured)} configurations"
+    if lacking:
+        text += f"; memory does not hold {min(lacking)} examples per replica and pass"
+    return text
+
+
+def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...]:
+    """Numbers of replicas.
+
+    Raises
+    ------
+    ValueError
+        If there are not so many processes.
+    """
+    if size is None:
+        return (1, 2) if given is None else given
+    if given is None:
+        powers = [2**k for k in range(size.bit_length()) if 2**k < size]
+        return (*powers, size)
+    if max(given) > size:
+        raise ValueError(
+            f"argument --replicas: got {max(given)}; expected at most the {size} processes that "
+            "torchrun started."
+        )
+    return given
+
+
+def _check_machine(plan: MeasurePlan, size: int | None) -> None:
+    """Refuse what this machine cannot do.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer GPUs than replicas, or memory cannot be limited.
+    """
+    import torch
+
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpus and size is None and max(plan.replicas) > gpus:
+        raise ValueError(
+            f"argument --replicas: got {max(plan.replicas)}; expected at most {gpus}, the GPUs of "
+            "this machine."
+        )
+    if plan.memory_gib is None:
+        return
+    if gpus or size is not None or sys.platform == "win32":
+        raise ValueError(
+            f"argument --memory: got {plan.memory_gib:g}; expected none but for processes on the "
+            "CPUs of this machine that goodalloc starts."
+        )

@@ -1,0 +1,348 @@
+r"""Measure passes and steps of a real training in every configuration, as `goodalloc fit` wants them.
+
+After a warm-up, passes and steps are repeated in blocks of equal length until the relative standard
+error of both means, of the block means :math:`\bar x_b` over *B* blocks
+
+.. math:: \frac{1}{\bar x} \sqrt{\frac{\sum_b (\bar x_b - \bar x)^2}{B (B - 1)}},  (1)
+
+is below what was asked for, or the time is up. Without a list of batch sizes these double from the
+least that the task allows, as far as memory holds them, the task allows them, and a step takes no
+more than a part of the time; where memory ends is found by bisection and recorded.
+
+Rows are written as they come, the file as a whole each time. What is there is not measured again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.json_file import write_atomically
+from goodalloc.data.measured_profile import (
+    CONFIGURATION,
+    FITS,
+    IDENTITY,
+    NO_MEMORY,
+    read_rows,
+    rows_as_text,
+)
+from goodalloc.experiments.machine_state import clock_state
+from goodalloc.experiments.measure_process import NO_MEMORY as LACKED_MEMORY
+from goodalloc.experiments.measure_rank import PARTS, lacks_memory
+from goodalloc.experiments.processes import ProcessEnded
+from goodalloc.models.validation import require_count, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from goodalloc.experiments.measure_crew import Crew
+    from goodalloc.experiments.training_task import TrainingTask
+
+    Rows = list[dict[str, Any]]
+
+#: Most replicas.
+MOST = 4096
+
+#: Passes and steps before those that count, and of a profile.
+WARM_UP, SPLIT = 2, 2
+
+#: Fewest blocks of a mean, also where time is up, about how many there are when it is, and the
+#: most repetitions in one.
+LEAST_BLOCKS, BLOCKS_IN_TIME, BLOCKS, LARGEST_BLOCK = 5, 2, 20, 200
+
+#: Batch sizes no longer double once a step takes this part of the time.
+LONGEST_STEP = 0.1
+
+#: Bisection ends when what fits is known to this part.
+RESOLUTION = 8
+
+
+class Configuration(NamedTuple):
+    """Replicas *K*, examples *m* per replica and pass, and accumulated passes *s*."""
+
+    replicas: int
+    atomic_batch_size: int
+    accumulation_steps: int
+
+
+@dataclass(frozen=True)
+class MeasurePlan:
+    """What is measured, and how well.
+
+    Parameters
+    ----------
+    model
+        As `find_task` knows it.
+    replicas
+        Numbers of replicas.
+    accumulation
+        Numbers of accumulated passes.
+    batch_sizes
+        Atomic batch sizes (examples); empty to double them.
+    error
+        Relative standard error of a mean at which it is known well enough.
+    seconds
+        Time of a configuration after which no more is measured, warm-up apart.
+    memory_gib
+        Most address space of a process; None for no limit.
+    seed
+        Of weights and examples.
+
+    Raises
+    ------
+    ValueError
+        If one of them makes no sense.
+    """
+
+    model: str
+    replicas: tuple[int, ...] = (1, 2)
+    accumulation: tuple[int, ...] = (0, 1)
+    batch_sizes: tuple[int, ...] = ()
+    error: float = 0.05
+    seconds: float = 5.0
+    memory_gib: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("replicas", 1), ("accumulation", 0), ("batch_sizes", 1)):
+            values = getattr(self, name)
+            if not values and name != "batch_sizes":
+                raise ValueError(f"Measure: {name} is empty; expected at least one number.")
+            for value in values:
+                require_count(
+                    f"Measure: {name}", value, least, MOST if name == "replicas" else None
+                )
+                if values.count(value) > 1:
+                    raise ValueError(f"Measure: {name} has {value} twice; expected it once.")
+        for name in ("error", "seconds"):
+            require_number(f"Measure: {name}", getattr(self, name), 0.0, strict=True)
+        if self.memory_gib is not None:
+            require_number("Measure: memory", self.memory_gib, 0.0, strict=True)
+        require_count("Measure: seed", self.seed, 0, 2**31 - 1)
+
+
+def relative_error(blocks: Sequence[float]) -> float:
+    """Relative standard error (1) of the mean of block means; infinite for fewer than two."""
+    if len(blocks) < BLOCKS_IN_TIME:
+        return float("inf")
+    return float(np.std(blocks, ddof=1) / np.sqrt(len(blocks)) / np.mean(blocks))
+
+
+def doubled(task: TrainingTask) -> Iterator[int]:
+    """Batch sizes from the least to the largest of a task, each twice the one before."""
+    size = task.smallest_batch
+    while size < task.largest_batch:
+        yield size
+        size *= 2
+    yield task.largest_batch
+
+
+@dataclass
+class Measuring:
+    """A profile in the making.
+
+    Parameters
+    ----------
+    plan
+        What is measured.
+    task
+        What is trained.
+    path
+        The file.
+    facts
+        The columns `IDENTITY` here and now.
+    start
+        Starts the processes.
+    report
+        Is told of every row.
+
+    Raises
+    ------
+    ValueError
+        If the file is of another model, machine or version, or makes no sense.
+    """
+
+    plan: MeasurePlan
+    task: TrainingTask
+    path: Path
+    facts: Mapping[str, Any]
+    start: Callable[[], Crew]
+    report: Callable[[], object] = lambda: None
+    rows: Rows = field(default_factory=list, init=False)
+    _crew: Crew | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.path.exists():
+            return
+        self.rows = [dict(row) for row in read_rows(self.path)]
+        for name in IDENTITY:
+            mine = str(self.facts[name])
+            for row in self.rows[:1]:
+                if row[name] != mine:
+                    raise ValueError(
+                        f"File '{self.path}': {name} is '{row[name]}'; expected '{mine}' as here "
+                        "and now, or a new file."
+                    )
+
+    def run(self) -> None:
+        """Measure what is not there yet.
+
+        Raises
+        ------
+        ValueError
+            If there is not even memory to make the model.
+        ProcessEnded
+            If a process fails for another reason.
+        """
+        try:
+            if self.plan.batch_sizes:
+                for size in sorted(self.plan.batch_sizes):
+                    if not self._holds(size):
+                        break
+            else:
+                self._double()
+        finally:
+            self._end()
+
+    def _double(self) -> None:
+        """Measure doubling batch sizes, then halve the last interval where memory ends in it."""
+        held = 0
+        for size in doubled(self.task):
+            if not self._holds(size):
+                break
+            held = size
+            if self._longest(size) > LONGEST_STEP * self.plan.seconds:
+                return
+        else:
+            return
+        lacking = size
+        while held and lacking - held > max(1, held // RESOLUTION):
+            middle = (held + lacking) // 2
+            if self._holds(middle):
+                held = middle
+            else:
+                lacking = middle
+
+    def _longest(self, size: int) -> float:
+        """Seconds of the longest step of that batch size."""
+        return max(
+            float(row["step_s"]) for row in self.rows
+            if int(row["atomic_batch_size"]) == size and row["outcome"] == FITS
+        )  # fmt: skip
+
+    def _holds(self, size: int) -> bool:
+        """Measure all configurations of a batch size; whether memory holds it in all of them."""
+        for accumulation in self.plan.accumulation:
+            for replicas in self.plan.replicas:
+                row = self._row(Configuration(replicas, size, accumulation))
+                self.report()
+                if row["outcome"] == NO_MEMORY:
+                    return False
+        return True
+
+    def _row(self, wanted: Configuration) -> dict[str, Any]:
+        """What is there of a configuration, or is measured now."""
+        for row in self.rows:
+            if wanted == tuple(int(row[name]) for name in CONFIGURATION[1:]):
+                return row
+        crew = self._crew = self._crew or self._started()
+        row = {"nodes": crew.nodes(wanted.replicas), **wanted._asdict(), **self.facts}
+        row |= {"weights": crew.weights, **clock_state(str(self.facts["backend"]))}
+        try:
+            row |= measure(crew, wanted, self.plan.error, self.plan.seconds)
+        except ProcessEnded as error:
+            if not _lacked(error):
+                raise
+            self._end()
+            row |= {"outcome": NO_MEMORY}
+        self.rows.append(row)
+        write_atomically(self.path, rows_as_text(self.rows))
+        return row
+
+    def _started(self) -> Crew:
+        try:
+            return self.start()
+        except ProcessEnded as error:
+            if self.plan.memory_gib is None or error.code is None:
+                raise
+            raise ValueError(
+                f"Measure: memory is {self.plan.memory_gib:g} GiB; expected enough to import "
+                f"PyTorch and make the model ({error})"
+            ) from error
+
+    def _end(self) -> None:
+        if self._crew is not None:
+            self._crew.kill()
+        self._crew = None
+
+
+def _lacked(error: ProcessEnded) -> bool:
+    """Whether a process ended for want of memory: the system kills without a word."""
+    return error.code in (LACKED_MEMORY, -signal.SIGKILL) or (
+        error.code is not None and lacks_memory(RuntimeError(error.words))
+    )
+
+
+def measure(crew: Crew, wanted: Configuration, error: float, seconds: float) -> dict[str, Any]:
+    """Outcome, means and their errors of one configuration.
+
+    Parameters
+    ----------
+    crew
+        The processes.
+    wanted
+        The configuration.
+    error, seconds
+        As `MeasurePlan` has them.
+
+    Raises
+    ------
+    ProcessEnded
+        If a process does.
+    """
+    replicas, size, accumulation = wanted
+    doing = f"training {replicas} replicas with {size} examples each"
+    probed = crew.ask(doing, replicas, order="probe", atomic_batch_size=size)
+    if not all(answer["fits"] for answer in probed):
+        return {"outcome": NO_MEMORY}
+
+    def block(repetitions: int) -> tuple[float, float, float]:
+        """Mean seconds of a pass, an update and a step, over replicas and repetitions."""
+        answers = crew.ask(
+            doing, replicas, order="train", accumulation_steps=accumulation,
+            repetitions=repetitions,
+        )  # fmt: skip
+        kinds = ("passes", "updates", "steps")
+        mine, update, step = (float(np.mean([one[kind] for one in answers])) for kind in kinds)
+        return mine, update, step
+
+    block(WARM_UP)
+    once = sum(block(1))
+    length = int(np.clip(seconds / BLOCKS / once, 1, LARGEST_BLOCK))
+    blocks: list[tuple[float, float, float]] = []
+    begin = time.monotonic()
+    while True:
+        blocks.append(block(length))
+        passes, updates, steps = np.array(blocks).T
+        errors = relative_error(passes), relative_error(steps)
+        spent = time.monotonic() - begin
+        enough = len(blocks) >= LEAST_BLOCKS and max(errors) < error
+        if enough or (len(blocks) >= BLOCKS_IN_TIME and spent >= seconds):
+            break
+    row = {
+        "outcome": FITS, "pass_s": float(passes.mean()), "update_s": float(updates.mean()),
+        "step_s": float(steps.mean()), "pass_error": errors[0], "step_error": errors[1],
+        "repetitions": length * len(blocks), "measuring_s": spent,
+    }  # fmt: skip
+    if accumulation == 0:
+        split = crew.ask(doing, replicas, order="split", repetitions=SPLIT)
+        for part in (*PARTS, "synchronisation"):
+            with contextlib.suppress(KeyError):
+                row[f"{part}_s"] = float(np.mean([answer[part] for answer in split]))
+    return row
