@@ -1,8 +1,8 @@
 r"""Profiles: measured passes and steps of a real training as a CSV file (see `FORMAT.md`).
 
 A row is a configuration: *N* nodes, *K* replicas, *m* examples per replica and pass, *s* passes
-that are accumulated. Measured are a *pass* (forward and backward, without synchronisation), an *update*
-by the optimiser and a whole *step*. Pollux (OSDI'21, section 3.2) has
+that are accumulated. Measured are a *pass* (forward and backward, without synchronisation), an
+*update* by the optimiser and a whole *step*. Pollux (OSDI'21, section 3.2) has
 
 .. math::
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 #: What tells configurations apart: counts, and examples.
 CONFIGURATION = ("nodes", "replicas", "atomic_batch_size", "accumulation_steps")
@@ -49,6 +48,7 @@ IDENTITY = (
 #: Seconds, relative standard errors, and how they came about; empty where memory was lacking.
 MEASURED = (
     "pass_s", "update_s", "step_s", "pass_error", "step_error", "repetitions", "measuring_s",
+    "quiet",
 )  # fmt: skip
 
 #: Seconds of the parts of a step by the profiler, and the state of the machine; may be empty.
@@ -100,20 +100,14 @@ class MeasuredProfile:
         """What (1) is fitted to apart: N, K and m, of shape (configurations, 3)."""
         return np.stack([self.nodes, self.replicas, self.atomic_batch_size], axis=1)
 
-    def observations(self, chosen: Flags | None = None) -> Observations:
-        """What `fit_throughput` takes: a job, whose steps have no accumulated passes any more.
-
-        Parameters
-        ----------
-        chosen
-            Which configurations; all if None.
-        """
-        which = np.ones(len(self.nodes), dtype=bool) if chosen is None else chosen
+    def observations(self) -> Observations:
+        """What `fit_throughput` takes: a job, whose steps have no accumulated passes any more."""
         last = self.step_time - self.accumulation_steps * self.pass_time
         columns = (
             self.nodes, self.replicas, self.atomic_batch_size, self.gradient_time, last,
+            np.ones(len(last), dtype=bool),
         )  # fmt: skip
-        return Observations(*(column[None, which] for column in columns))
+        return Observations(*(column[None] for column in columns))
 
 
 def rows_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -210,8 +204,14 @@ def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
     fits = [row for row in rows if row["outcome"] == FITS]
     if not fits:
         raise ValueError(f"File '{path}': no configuration was measured; expected at least one.")
-    names = (*CONFIGURATION, *MEASURED[:3])
-    columns = [np.array([float(row[name]) for row in fits]) for name in names]
+
+    def column(name: str) -> Floats:
+        return np.array([float(row[name]) for row in fits])
+
     lacking = [int(row["atomic_batch_size"]) for row in rows if row["outcome"] == NO_MEMORY]
     facts = {name: fits[0][name] for name in IDENTITY}
-    return MeasuredProfile(*columns, facts=facts, out_of_memory=min(lacking, default=None))
+    return MeasuredProfile(
+        column("nodes"), column("replicas"), column("atomic_batch_size"),
+        column("accumulation_steps"), column("pass_s"), column("update_s"), column("step_s"),
+        facts, min(lacking, default=None),
+    )  # fmt: skip

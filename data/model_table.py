@@ -29,7 +29,7 @@ class ModelTable:
         return known
 
     def _add(self, model: GoodputModel | SpeedupTable, prefix: str) -> str:
-        entry = _model_to_dict(model)
+        entry = model_to_dict(model)
         value = tuple(
             tuple(part.values()) if isinstance(part, dict) else tuple(part)
             for part in entry.values()
@@ -41,7 +41,8 @@ class ModelTable:
         return self._by_value[value]
 
 
-def _model_to_dict(model: GoodputModel | SpeedupTable) -> Document:
+def model_to_dict(model: GoodputModel | SpeedupTable) -> Document:
+    """One entry of the table of models, as JSON has it."""
     if isinstance(model, SpeedupTable):
         return {
             name: [float(s) for s in row] for name, row in zip(model._fields, model, strict=True)

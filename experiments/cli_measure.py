@@ -7,12 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.measured_profile import FITS, NO_MEMORY
+from goodalloc.data.instance_file import read_instance, write_instance
+from goodalloc.data.measured_profile import FITS, NO_MEMORY, read_measured_profile
+from goodalloc.data.model_file import write_model
+from goodalloc.data.model_table import model_to_dict
+from goodalloc.experiments.cli_experiments import drawing
 from goodalloc.experiments.cli_output import Output, check_target
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.measure_crew import LaunchedCrew, LocalCrew, launched_size
 from goodalloc.experiments.measuring import MeasurePlan, Measuring, doubled
+from goodalloc.experiments.profile_fit import error_rows, fit_profile, goodput_model, with_jobs
 from goodalloc.experiments.progress import progress_bar
 from goodalloc.experiments.report import for_machines, text_table
 from goodalloc.experiments.training_task import find_task, task_digest
@@ -22,11 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.experiments.measure_crew import Crew
+    from goodalloc.experiments.profile_fit import ProfileFit
+    from goodalloc.models.goodput import GoodputModel
 
 #: Columns of the printed table.
 SHOWN = (
     "nodes", "replicas", "atomic_batch_size", "accumulation_steps", "outcome", "pass_s",
-    "update_s", "step_s", "step_error", "repetitions",
+    "update_s", "step_s", "step_error", "repetitions", "quiet",
 )  # fmt: skip
 
 
@@ -91,7 +98,9 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         if name == "outcome" or value == "":
             continue
         number = float(value)
-        found[name] = float(f"{number:.4g}") if name.endswith(("_s", "error")) else int(number)
+        found[name] = (
+            float(f"{number:.4g}") if name.endswith(("_s", "error", "quiet")) else int(number)
+        )
     return found
 
 
@@ -148,3 +157,51 @@ def _check_machine(plan: MeasurePlan, size: int | None) -> None:
             f"argument --memory: got {plan.memory_gib:g}; expected none but for processes on the "
             "CPUs of this machine that goodalloc starts."
         )
+
+
+def fit_command(arguments: argparse.Namespace) -> Output:
+    """Fit a model to a profile, say how well it predicts, and put jobs of it into an instance."""
+    if arguments.jobs is not None and arguments.into is None:
+        raise ValueError("argument --jobs: expected --into with it.")
+    check_target(arguments.out)
+    check_target(arguments.into)
+    profile = read_measured_profile(arguments.profile)
+    instance = None if arguments.into is None else read_instance(arguments.into)
+    fit = fit_profile(profile, arguments.seed)
+    model = goodput_model(
+        fit, noise_scale=arguments.noise_scale, initial=arguments.initial_batch,
+        maximum=arguments.maximum_batch,
+    )  # fmt: skip
+    name = Path(profile.facts["model"].rpartition(":")[2]).stem
+    rows = error_rows(fit)
+    parameters = model.throughput._asdict()
+    texts = [
+        text_table(rows, tuple(rows[0])),
+        "\n".join(f"{key:<12} {value:.6g}" for key, value in parameters.items()),
+    ]
+    if not fit.held_out:
+        texts.append("too few configurations to hold any out")
+    if arguments.out is not None:
+        texts.append(_write_fit(arguments, fit, name, model, rows))
+    if instance is not None:
+        jobs = 1 if arguments.jobs is None else arguments.jobs
+        added = with_jobs(instance, name, model, int(profile.replicas.max()), jobs)
+        write_instance(added, arguments.into)
+        texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
+    data = {"model": model_to_dict(model), "errors": for_machines(rows)}
+    return Output("\n\n".join(texts), data)
+
+
+def _write_fit(
+    arguments: argparse.Namespace, fit: ProfileFit, name: str, model: GoodputModel,
+    rows: list[dict[str, Any]],
+) -> str:  # fmt: skip
+    """Write model and picture; what was written."""
+    from goodalloc.experiments.plots import save
+    from goodalloc.experiments.profile_plot import plot_profile
+
+    write_model(arguments.out, name, model, rows, fit.profile.facts)
+    picture = Path(arguments.out).with_suffix(f".{arguments.pictures}")
+    with drawing(f"{arguments.out} is whole"):
+        save(plot_profile(fit, name), picture)
+    return f"written: {arguments.out}, {picture}"

@@ -50,15 +50,16 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument(
-        "--out", required=True, metavar="PROFILE.csv", help="goes on if it is there"
+        "--out", required=True, metavar="PROFILE.csv", help="goes on from what is there"
     )
 
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
     """Of `goodalloc fit`."""
     parser.add_argument("profile", help="what `goodalloc measure` wrote")
-    parser.add_argument("--out", metavar="MODEL.json", help="write the model there")
-    parser.add_argument("--picture", metavar="FOLDER", help="draw fit.png there")
+    parser.add_argument(
+        "--out", metavar="MODEL.json", help="write the model there, and a picture beside it"
+    )
     parser.add_argument(
         "--pictures", type=picture_format, default="png", help="png, pdf or svg (default: png)"
     )

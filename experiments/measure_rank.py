@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ class MeasuredRank:
         if torch.cuda.is_available():
             torch.cuda.set_device(self._rank % torch.cuda.device_count())
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        # One batch over and over is learnt by heart: gradients vanish, and denormal numbers are slow.
+        # One batch over and over is learnt by heart: gradients vanish, denormal numbers are slow.
         torch.set_flush_denormal(True)
         torch.manual_seed(seed)
         self._module = self._task.make_module().to(self._device)
@@ -75,10 +76,10 @@ class MeasuredRank:
         kind, replicas = order.pop("order"), order.pop("replicas")
         if self._rank >= replicas:
             return {}
-        function: Callable[..., dict[str, Any]] = {
+        functions: dict[str, Callable[..., dict[str, Any]]] = {
             "probe": self._probe, "train": self._train, "split": self._split,
-        }[kind]  # fmt: skip
-        return function(replicas, **order)
+        }  # fmt: skip
+        return functions[kind](replicas, **order)
 
     def _probe(self, replicas: int, atomic_batch_size: int) -> dict[str, Any]:
         """Take a new batch; whether memory holds a pass and an update, alone."""
@@ -105,24 +106,34 @@ class MeasuredRank:
     def _train(
         self, replicas: int, accumulation_steps: int, repetitions: int
     ) -> dict[str, Any]:  # fmt: skip
-        """Seconds of passes, of updates and of steps, each repeated so often."""
+        """Seconds of passes, of updates and of steps, each repeated so often, and how undisturbed.
+
+        That is the share of a core that the passes had, which on CPUs is 1 where no other program
+        runs instead; 1 on GPUs.
+        """
         from torch import distributed
 
         module, group = self._wrapped(replicas), self._groups[replicas]
         marks = []
+        wall, processor = time.perf_counter(), time.process_time()
         for _ in range(repetitions):
             marks += [self._mark()]
             self._pass(module, synchronise=False)
             marks += [self._mark()]
             self._update()
             marks += [self._mark()]
+        wall, processor = time.perf_counter() - wall, time.process_time() - processor
         alone = self._seconds(marks)
         distributed.barrier(group)
         marks = [self._mark()]
         for _ in range(repetitions):
             self._step(module, accumulation_steps)
             marks += [self._mark()]
-        return {"passes": alone[::3], "updates": alone[1::3], "steps": self._seconds(marks)}
+        core = processor / wall if self._device.type == "cpu" else 1.0
+        return {
+            "passes": alone[::3], "updates": alone[1::3], "steps": self._seconds(marks),
+            "core": core,
+        }  # fmt: skip
 
     def _split(self, replicas: int, repetitions: int) -> dict[str, Any]:
         """Mean seconds of the parts of a step by the profiler; nothing where it is missing."""
@@ -190,7 +201,7 @@ class MeasuredRank:
 
     def _seconds(self, marks: Sequence[Any]) -> list[float]:
         """Between each mark and the next."""
-        pairs = zip(marks, marks[1:], strict=False)
+        pairs = itertools.pairwise(marks)
         if self._device.type == "cpu":
             return [end - begin for begin, end in pairs]
         import torch

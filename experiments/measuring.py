@@ -1,13 +1,17 @@
-r"""Measure passes and steps of a real training in every configuration, as `goodalloc fit` wants them.
+r"""Measure passes and steps of a real training in every configuration, for `goodalloc fit`.
 
 After a warm-up, passes and steps are repeated in blocks of equal length until the relative standard
 error of both means, of the block means :math:`\bar x_b` over *B* blocks
 
 .. math:: \frac{1}{\bar x} \sqrt{\frac{\sum_b (\bar x_b - \bar x)^2}{B (B - 1)}},  (1)
 
-is below what was asked for, or the time is up. Without a list of batch sizes these double from the
-least that the task allows, as far as memory holds them, the task allows them, and a step takes no
-more than a part of the time; where memory ends is found by bisection and recorded.
+is below what was asked for, or the time is up. Blocks in which another program took a processor's
+core from it are left out, unless there are hardly any others; configurations that were disturbed
+all the time are measured once more in the end, and whenever the same command is given again.
+
+Without a list of batch sizes these double from the least that the task allows, as far as memory
+holds them, the task allows them, and a step takes no more than a part of the time; where memory
+ends is found by bisection and recorded.
 
 Rows are written as they come, the file as a whole each time. What is there is not measured again.
 """
@@ -55,6 +59,9 @@ WARM_UP, SPLIT = 2, 2
 #: Fewest blocks of a mean, also where time is up, about how many there are when it is, and the
 #: most repetitions in one.
 LEAST_BLOCKS, BLOCKS_IN_TIME, BLOCKS, LARGEST_BLOCK = 5, 2, 20, 200
+
+#: Share of a core that a process must have had in the passes of a block that was not disturbed.
+QUIET_CORE = 0.95
 
 #: Batch sizes no longer double once a step takes this part of the time.
 LONGEST_STEP = 0.1
@@ -125,6 +132,15 @@ class MeasurePlan:
         if self.memory_gib is not None:
             require_number("Measure: memory", self.memory_gib, 0.0, strict=True)
         require_count("Measure: seed", self.seed, 0, 2**31 - 1)
+
+
+class Block(NamedTuple):
+    """Mean seconds of some passes, updates and steps, and whether nothing disturbed them."""
+
+    passes: float
+    updates: float
+    steps: float
+    quiet: bool
 
 
 def relative_error(blocks: Sequence[float]) -> float:
@@ -207,6 +223,7 @@ class Measuring:
                         break
             else:
                 self._double()
+            self._repeat_disturbed()
         finally:
             self._end()
 
@@ -228,6 +245,17 @@ class Measuring:
                 held = middle
             else:
                 lacking = middle
+
+    def _repeat_disturbed(self) -> None:
+        """Measure once more what was disturbed all the time."""
+        for place, row in enumerate(self.rows):
+            if row["outcome"] == FITS and float(row["quiet"]) == 0.0:
+                again = self._measured(
+                    Configuration(*(int(row[name]) for name in CONFIGURATION[1:]))
+                )
+                if again["outcome"] == FITS and again["quiet"] > 0.0:
+                    self.rows[place] = again
+                    self._write()
 
     def _longest(self, size: int) -> float:
         """Seconds of the longest step of that batch size."""
@@ -251,19 +279,26 @@ class Measuring:
         for row in self.rows:
             if wanted == tuple(int(row[name]) for name in CONFIGURATION[1:]):
                 return row
+        row = self._measured(wanted)
+        self.rows.append(row)
+        self._write()
+        return row
+
+    def _write(self) -> None:
+        write_atomically(self.path, rows_as_text(self.rows))
+
+    def _measured(self, wanted: Configuration) -> dict[str, Any]:
+        """The row of a configuration, measured now."""
         crew = self._crew = self._crew or self._started()
         row = {"nodes": crew.nodes(wanted.replicas), **wanted._asdict(), **self.facts}
         row |= {"weights": crew.weights, **clock_state(str(self.facts["backend"]))}
         try:
-            row |= measure(crew, wanted, self.plan.error, self.plan.seconds)
+            return row | measure(crew, wanted, self.plan.error, self.plan.seconds)
         except ProcessEnded as error:
             if not _lacked(error):
                 raise
             self._end()
-            row |= {"outcome": NO_MEMORY}
-        self.rows.append(row)
-        write_atomically(self.path, rows_as_text(self.rows))
-        return row
+            return row | {"outcome": NO_MEMORY}
 
     def _started(self) -> Crew:
         try:
@@ -312,37 +347,47 @@ def measure(crew: Crew, wanted: Configuration, error: float, seconds: float) -> 
     if not all(answer["fits"] for answer in probed):
         return {"outcome": NO_MEMORY}
 
-    def block(repetitions: int) -> tuple[float, float, float]:
-        """Mean seconds of a pass, an update and a step, over replicas and repetitions."""
+    def block(repetitions: int) -> Block:
         answers = crew.ask(
             doing, replicas, order="train", accumulation_steps=accumulation,
             repetitions=repetitions,
         )  # fmt: skip
-        kinds = ("passes", "updates", "steps")
-        mine, update, step = (float(np.mean([one[kind] for one in answers])) for kind in kinds)
-        return mine, update, step
+        means = {
+            kind: float(np.mean([one[kind] for one in answers]))
+            for kind in ("passes", "updates", "steps")
+        }
+        return Block(**means, quiet=min(one["core"] for one in answers) >= QUIET_CORE)
 
     block(WARM_UP)
-    once = sum(block(1))
+    once = sum(block(1)[:3])
     length = int(np.clip(seconds / BLOCKS / once, 1, LARGEST_BLOCK))
-    blocks: list[tuple[float, float, float]] = []
-    begin = time.monotonic()
-    while True:
-        blocks.append(block(length))
-        passes, updates, steps = np.array(blocks).T
-        errors = relative_error(passes), relative_error(steps)
-        spent = time.monotonic() - begin
-        enough = len(blocks) >= LEAST_BLOCKS and max(errors) < error
-        if enough or (len(blocks) >= BLOCKS_IN_TIME and spent >= seconds):
-            break
-    row = {
-        "outcome": FITS, "pass_s": float(passes.mean()), "update_s": float(updates.mean()),
-        "step_s": float(steps.mean()), "pass_error": errors[0], "step_error": errors[1],
-        "repetitions": length * len(blocks), "measuring_s": spent,
-    }  # fmt: skip
+    row = _repeat(lambda: block(length), error, seconds)
+    row |= {"outcome": FITS, "repetitions": length * row["repetitions"]}
     if accumulation == 0:
         split = crew.ask(doing, replicas, order="split", repetitions=SPLIT)
         for part in (*PARTS, "synchronisation"):
             with contextlib.suppress(KeyError):
                 row[f"{part}_s"] = float(np.mean([answer[part] for answer in split]))
     return row
+
+
+def _repeat(block: Callable[[], Block], error: float, seconds: float) -> dict[str, Any]:
+    """Means of as many blocks as it takes, with `repetitions` the blocks that count."""
+    blocks: list[Block] = []
+    begin = time.monotonic()
+    while True:
+        blocks.append(block())
+        quiet = [one for one in blocks if one.quiet]
+        counted = quiet if len(quiet) >= BLOCKS_IN_TIME else blocks
+        passes, updates, steps, _ = np.array(counted).T
+        errors = relative_error(passes), relative_error(steps)
+        spent = time.monotonic() - begin
+        if len(quiet) >= LEAST_BLOCKS and max(errors) < error:
+            break
+        if len(blocks) >= BLOCKS_IN_TIME and spent >= seconds:
+            break
+    return {
+        "pass_s": float(passes.mean()), "update_s": float(updates.mean()),
+        "step_s": float(steps.mean()), "pass_error": errors[0], "step_error": errors[1],
+        "repetitions": len(counted), "measuring_s": spent, "quiet": len(quiet) / len(blocks),
+    }  # fmt: skip

@@ -6,6 +6,7 @@ through a perceptron; a linear layer of both gives the logit of their interactio
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.task_modules import compose
@@ -32,7 +33,7 @@ def _module() -> Any:
     sizes = (2 * INPUTS, *LAYERS)
     layers = [
         part
-        for inputs, outputs in zip(sizes, sizes[1:], strict=False)
+        for inputs, outputs in itertools.pairwise(sizes)
         for part in (nn.Linear(inputs, outputs), nn.ReLU())
     ]
     return compose(

@@ -14,7 +14,7 @@ INPUTS, HIDDEN, CLASSES = 256, 1024, 10
 
 def perceptron() -> TrainingTask:
     """Two hidden layers of 1024, Gaussian inputs, ten classes; momentum (1.3 million weights)."""
-    return TrainingTask(_module, _draw, _loss, _optimiser, largest_batch=4096)
+    return TrainingTask(_module, _draw, _loss, _optimiser, smallest_batch=32, largest_batch=4096)
 
 
 def _module() -> Any:
