@@ -145,7 +145,7 @@ def _checked(table: list[list[str]]) -> list[Row]:
         item = f"row {number}"
         if len(cells) != len(COLUMNS):
             raise ValueError(f"{item} has {len(cells)} cells; expected {len(COLUMNS)}.")
-        row = dict(zip(COLUMNS, cells, strict=True))
+        row: Row = dict(zip(COLUMNS, cells, strict=True))
         _check_row(item, row)
         key = tuple(row[name] for name in CONFIGURATION)
         if key in seen:

@@ -183,7 +183,7 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         texts.append("too few configurations to hold any out")
     if arguments.out is not None:
         texts.append(_write_fit(arguments, fit, name, model, rows))
-    if instance is not None:
+    if instance is not None and arguments.into is not None:
         jobs = 1 if arguments.jobs is None else arguments.jobs
         added = with_jobs(instance, name, model, int(profile.replicas.max()), jobs)
         write_instance(added, arguments.into)

@@ -132,7 +132,7 @@ class LaunchedCrew:
         if backend == "gloo":
             torch.set_num_threads(1)
         distributed.init_process_group(backend, timeout=timedelta(seconds=patience))
-        self._orders = distributed.new_group(backend="gloo")
+        self._orders: Any = distributed.new_group(backend="gloo")
         self._rank = MeasuredRank(model, replicas, seed)
         self._per_node = int(os.environ["LOCAL_WORLD_SIZE"])
         self.first = distributed.get_rank() == 0

@@ -63,7 +63,7 @@ class MeasuredRank:
         self._module = self._task.make_module().to(self._device)
         self._optimiser = self._task.make_optimiser(self._module.parameters())
         self._generator = torch.Generator().manual_seed(seed + self._rank)
-        self._groups = {count: distributed.new_group(range(count)) for count in replicas}
+        self._groups: dict[int, Any] = {count: distributed.new_group(range(count)) for count in replicas}
         self._trained: dict[int, Any] = {1: self._module}
         self._batch: tuple[Any, ...] = ()
 
@@ -157,7 +157,7 @@ class MeasuredRank:
         seconds = self._seconds(marks)
         averaging = [
             (event.time_range.start, event.time_range.end)
-            for event in profiled.events()
+            for event in profiled.events() or ()
             if event.name.startswith(AVERAGING)
         ]
         found = {part: sum(seconds[i::4]) / repetitions for i, part in enumerate(PARTS)}
