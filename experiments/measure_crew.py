@@ -9,6 +9,7 @@ first of them gives the orders.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from goodalloc.experiments.measure_process import MeasureRole
 from goodalloc.experiments.processes import Processes
+from goodalloc.models.validation import require_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +82,11 @@ class LocalCrew(Processes):
         size = max(replicas)
         super().__init__(
             PROGRAM, [f"replica {rank}" for rank in range(size)], f"Training of '{model}'",
-            patience, {"GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo")},
+            patience, {
+                "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
+                # A task of the user's own may be where she stands.
+                "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), os.getcwd()]),
+            },
         )  # fmt: skip
         memory = 0 if memory_gib is None else int(memory_gib * 2**30)
         try:
@@ -194,6 +200,7 @@ def launched_size(environment: Mapping[str, str]) -> int | None:
                 f"Environment: {name} is '{environment[name]}'; expected a whole number."
             )
     size, rank = int(environment["WORLD_SIZE"]), int(environment["RANK"])
+    require_count("Environment: LOCAL_WORLD_SIZE", int(environment["LOCAL_WORLD_SIZE"]), 1)
     if not 0 <= rank < size:
         raise ValueError(f"Environment: RANK is {rank}; expected 0 to below WORLD_SIZE, {size}.")
     return size

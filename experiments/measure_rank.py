@@ -35,6 +35,10 @@ def lacks_memory(error: BaseException) -> bool:
     )
 
 
+#: Just below the largest block that glibc may keep rather than give back to the system.
+ALLOCATOR_BYTES = 31 * 2**20
+
+
 class MeasuredRank:
     """One process of the group that is there (`torch.distributed` must have been set up).
 
@@ -59,11 +63,15 @@ class MeasuredRank:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         # One batch over and over is learnt by heart: gradients vanish, denormal numbers are slow.
         torch.set_flush_denormal(True)
+        # glibc maps large blocks anew each time until it has seen one as large as this freed.
+        torch.empty(ALLOCATOR_BYTES, dtype=torch.uint8)
         torch.manual_seed(seed)
         self._module = self._task.make_module().to(self._device)
         self._optimiser = self._task.make_optimiser(self._module.parameters())
         self._generator = torch.Generator().manual_seed(seed + self._rank)
-        self._groups: dict[int, Any] = {count: distributed.new_group(range(count)) for count in replicas}
+        self._groups: dict[int, Any] = {
+            count: distributed.new_group(range(count)) for count in replicas
+        }
         self._trained: dict[int, Any] = {1: self._module}
         self._batch: tuple[Any, ...] = ()
 

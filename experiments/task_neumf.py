@@ -24,7 +24,7 @@ FACTORS, INPUTS, LAYERS = 8, 32, (32, 16, 8)
 
 def neumf() -> TrainingTask:
     """6000 users and 4000 items drawn evenly, Adam (0.4 million weights)."""
-    return TrainingTask(_module, _draw, _loss, _optimiser, smallest_batch=32, largest_batch=32768)
+    return TrainingTask(_module, _draw, _loss, _optimiser, smallest_batch=256, largest_batch=32768)
 
 
 def _module() -> Any:
@@ -71,4 +71,4 @@ def _loss(module: Any, batch: tuple[Any, ...]) -> Any:
 def _optimiser(parameters: Iterable[Any]) -> Any:
     import torch
 
-    return torch.optim.Adam(parameters, lr=1e-3)
+    return torch.optim.Adam(parameters, lr=1e-3, fused=True)
