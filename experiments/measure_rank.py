@@ -116,12 +116,33 @@ class MeasuredRank:
     ) -> dict[str, Any]:  # fmt: skip
         """Seconds of passes, of updates and of steps, each repeated so often, and how undisturbed.
 
-        That is the share of a core that the passes had, which on CPUs is 1 where no other program
-        runs instead; 1 on GPUs.
+        That is the least share of a core that the process had when it did not wait for others (in
+        passes before and after the steps; in steps of one replica), which on CPUs is 1 where no
+        other program runs instead; 1 on GPUs.
         """
         from torch import distributed
 
         module, group = self._wrapped(replicas), self._groups[replicas]
+        after = repetitions // 2
+        seconds, core = self._passes(module, repetitions - after)
+        distributed.barrier(group)
+        wall, processor = time.perf_counter(), time.process_time()
+        marks = [self._mark()]
+        for _ in range(repetitions):
+            self._step(module, accumulation_steps)
+            marks += [self._mark()]
+        if replicas == 1:
+            core = min(core, self._core(wall, processor))
+        if after:
+            more, again = self._passes(module, after)
+            seconds, core = seconds + more, min(core, again)
+        return {
+            "passes": seconds[::2], "updates": seconds[1::2], "steps": self._seconds(marks),
+            "core": core,
+        }  # fmt: skip
+
+    def _passes(self, module: Any, repetitions: int) -> tuple[list[float], float]:
+        """Seconds of passes and updates in turn, and the share of a core that they had."""
         marks = []
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(repetitions):
@@ -129,19 +150,14 @@ class MeasuredRank:
             self._pass(module, synchronise=False)
             marks += [self._mark()]
             self._update()
-            marks += [self._mark()]
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        alone = self._seconds(marks)
-        distributed.barrier(group)
-        marks = [self._mark()]
-        for _ in range(repetitions):
-            self._step(module, accumulation_steps)
-            marks += [self._mark()]
-        core = processor / wall if self._device.type == "cpu" else 1.0
-        return {
-            "passes": alone[::3], "updates": alone[1::3], "steps": self._seconds(marks),
-            "core": core,
-        }  # fmt: skip
+        marks += [self._mark()]
+        return self._seconds(marks), self._core(wall, processor)
+
+    def _core(self, wall: float, processor: float) -> float:
+        """Share of a core since these points in time."""
+        if self._device.type != "cpu":
+            return 1.0
+        return (time.process_time() - processor) / (time.perf_counter() - wall)
 
     def _split(self, replicas: int, repetitions: int) -> dict[str, Any]:
         """Mean seconds of the parts of a step by the profiler; nothing where it is missing."""

@@ -389,5 +389,6 @@ def _repeat(block: Callable[[], Block], error: float, seconds: float) -> dict[st
     return {
         "pass_s": float(passes.mean()), "update_s": float(updates.mean()),
         "step_s": float(steps.mean()), "pass_error": errors[0], "step_error": errors[1],
-        "repetitions": len(counted), "measuring_s": spent, "quiet": len(quiet) / len(blocks),
+        "repetitions": len(counted), "measuring_s": spent,
+        "quiet": len(quiet) / len(blocks) if counted is quiet else 0.0,
     }  # fmt: skip
