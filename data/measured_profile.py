@@ -78,6 +78,8 @@ class MeasuredProfile:
         The columns that are equal in all rows: model, machine, versions.
     out_of_memory
         Least m (examples) that memory did not hold; None where none was tried.
+    left_out
+        Configurations that were measured but disturbed all the time.
     """
 
     nodes: Floats
@@ -89,6 +91,7 @@ class MeasuredProfile:
     step_time: Floats
     facts: Mapping[str, str]
     out_of_memory: int | None
+    left_out: int
 
     @property
     def gradient_time(self) -> Floats:
@@ -193,7 +196,7 @@ def _number(item: str, name: str, text: str, *, positive: bool) -> float:
 
 
 def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
-    """What a file has that was measured.
+    """What a file has that was measured; what was disturbed all the time only if all was.
 
     Raises
     ------
@@ -205,13 +208,15 @@ def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
     if not fits:
         raise ValueError(f"File '{path}': no configuration was measured; expected at least one.")
 
+    kept = [row for row in fits if float(row["quiet"]) > 0] or fits
+
     def column(name: str) -> Floats:
-        return np.array([float(row[name]) for row in fits])
+        return np.array([float(row[name]) for row in kept])
 
     lacking = [int(row["atomic_batch_size"]) for row in rows if row["outcome"] == NO_MEMORY]
     facts = {name: fits[0][name] for name in IDENTITY}
     return MeasuredProfile(
         column("nodes"), column("replicas"), column("atomic_batch_size"),
         column("accumulation_steps"), column("pass_s"), column("update_s"), column("step_s"),
-        facts, min(lacking, default=None),
+        facts, min(lacking, default=None), len(fits) - len(kept),
     )  # fmt: skip

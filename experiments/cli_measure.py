@@ -179,6 +179,8 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         text_table(rows, tuple(rows[0])),
         "\n".join(f"{key:<12} {value:.6g}" for key, value in parameters.items()),
     ]
+    if profile.left_out:
+        texts.append(f"left out: {profile.left_out} configurations, disturbed all the time")
     if not fit.held_out:
         texts.append("too few configurations to hold any out")
     if arguments.out is not None:

@@ -58,7 +58,7 @@ WARM_UP, SPLIT = 2, 2
 
 #: Fewest blocks of a mean, also where time is up, about how many there are when it is, and the
 #: most repetitions in one.
-LEAST_BLOCKS, BLOCKS_IN_TIME, BLOCKS, LARGEST_BLOCK = 5, 2, 20, 200
+LEAST_BLOCKS, BLOCKS_IN_TIME, BLOCKS, LARGEST_BLOCK = 10, 2, 60, 200
 
 #: Share of a core that a process must have had in the passes of a block that was not disturbed.
 QUIET_CORE = 0.95

@@ -64,6 +64,21 @@ def test_what_memory_does_not_hold_is_a_limit_and_no_measurement(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("quiet", "kept"), [((1.0, 0.0, 0.2), [4, 16]), ((0.0, 0.0, 0.0), [4, 8, 16])]
+)
+def test_what_was_disturbed_all_the_time_is_left_out_unless_all_was(
+    tmp_path: Path, quiet: tuple[float, ...], kept: list[int]
+) -> None:
+    """And counted."""
+    path = tmp_path / "profile.csv"
+    rows = [row(1, 1, size, 0, quiet=q) for size, q in zip((4, 8, 16), quiet, strict=True)]
+    path.write_text(rows_as_text(rows), encoding="utf-8")
+    profile = read_measured_profile(path)
+    assert profile.atomic_batch_size.tolist() == kept
+    assert profile.left_out == 3 - len(kept)
+
+
+@pytest.mark.parametrize(
     ("change", "sentence"),
     [
         ({"nodes": 0}, "row 3: nodes is '0'; expected a whole number from 1"),
