@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goodalloc.data.json_file import write_atomically
 from goodalloc.data.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
 from goodalloc.experiments import cli_measure, extras, machine_state, measuring
 from goodalloc.experiments.cli import main
@@ -22,7 +23,13 @@ from goodalloc.experiments.training_task import TASKS, TrainingTask, find_task, 
 from goodalloc.models.throughput import gradient_time, step_time
 from tests.profiles import FACTS, TRUTH
 
-TASK = TrainingTask(dict, tuple, max, list, smallest_batch=4, largest_batch=100)
+
+def drawn(examples: int, generator: object) -> tuple[object, ...]:
+    """No batch at all."""
+    return examples, generator
+
+
+TASK = TrainingTask(dict, drawn, max, list, smallest_batch=4, largest_batch=100)
 
 
 class Pretended:
@@ -238,7 +245,7 @@ def test_intervals_that_overlap_count_once(intervals: list[list[int]]) -> None:
 @given(least=st.integers(1, 100), more=st.integers(0, 10_000))
 def test_batch_sizes_double_from_the_least_to_the_largest(least: int, more: int) -> None:
     """Both included."""
-    task = TrainingTask(dict, tuple, max, list, least, least + more)
+    task = TrainingTask(dict, drawn, max, list, least, least + more)
     sizes = list(doubled(task))
     assert (sizes[0], sizes[-1]) == (least, least + more)
     assert all(small < large <= 2 * small for small, large in itertools.pairwise(sizes))
@@ -278,7 +285,7 @@ def test_a_plan_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence:
         MeasurePlan("perceptron", **fields)
 
 
-WHOLE = dict(zip(LAUNCHED, ("1", "4", "2", "host", "29500"), strict=True))
+WHOLE: dict[str, str] = dict(zip(LAUNCHED, ("1", "4", "2", "host", "29500"), strict=True))
 
 
 def test_the_environment_of_torchrun_is_understood() -> None:
@@ -402,7 +409,7 @@ def test_an_interrupt_says_what_there_is_and_that_it_goes_on(
     pytest.importorskip("torch", reason="needs goodalloc[measure]")
     crew = Pretended()
     rest = iter([True] * 3)
-    write = measuring.write_atomically
+    write = write_atomically
 
     def interrupted(path: Path, text: str) -> None:
         write(path, text)
