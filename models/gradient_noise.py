@@ -224,6 +224,9 @@ def statistics_of(
 def adam_preconditioner(second_moment: Array, steps: int, decay: float, epsilon: float) -> Array:
     """The diagonal of P for Adam: 1 / (sqrt(v / (1 - beta2^t)) + epsilon); 1 in its first steps.
 
+    It is 0 where v is, a departure: there Adam has seen no gradient, and 1 / epsilon would let the
+    first one that is not 0 (of a rare feature) outweigh all the others.
+
     Parameters
     ----------
     second_moment
@@ -243,4 +246,6 @@ def adam_preconditioner(second_moment: Array, steps: int, decay: float, epsilon:
     require_number("Adam: epsilon", epsilon, 0.0)
     if steps < ADAM_STEPS or decay == 1.0:
         return second_moment * 0.0 + 1.0
-    return 1.0 / ((second_moment / (1.0 - decay**steps)) ** 0.5 + epsilon)
+    root = (second_moment / (1.0 - decay**steps)) ** 0.5
+    unseen = root == 0.0
+    return (1.0 - 1.0 * unseen) / (root + epsilon + 1.0 * unseen)

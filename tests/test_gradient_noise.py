@@ -166,6 +166,8 @@ def test_adam_s_preconditioner_is_the_one_of_its_step() -> None:
     found = adam_preconditioner(moment, 10, 0.9, 1e-8)
     np.testing.assert_allclose(found, 1.0 / (np.sqrt(corrected) + 1e-8))
     np.testing.assert_array_equal(adam_preconditioner(moment, ADAM_STEPS - 1, 0.9, 0.0), [1, 1])
+    unseen = adam_preconditioner(np.array([4.0, 0.0]), 10, 0.9, 0.0)
+    np.testing.assert_allclose(unseen, [1.0 / np.sqrt(corrected[0]), 0.0])
 
 
 @given(st.floats(1e-3, 1e3))

@@ -1,0 +1,125 @@
+"""What a training agent is told: who the job is, where its files are, rules and intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.models.batch_rules import FixedBatch
+from goodalloc.models.efficiency import GradientStatistics
+from goodalloc.models.goodput import BatchLimits, GoodputModel, validate
+from goodalloc.models.gradient_noise import DECAY
+from goodalloc.models.learning_rate import LEARNING_RATE_RULES
+from goodalloc.models.throughput import ThroughputParameters
+from goodalloc.models.validation import (
+    require_choice,
+    require_count,
+    require_name,
+    require_number,
+    require_share,
+)
+
+if TYPE_CHECKING:
+    import os
+
+    from goodalloc.models.batch_rules import BatchRule
+
+EXIT_REALLOCATED = 75
+"""Exit code of a job that has another allocation now and is to be started again on it.
+
+It is EX_TEMPFAIL of sysexits.h, "try again later"; everything is in the checkpoint.
+"""
+
+#: Files of a job's folder.
+CHECKPOINT, STATE = "checkpoint.pt", "state.json"
+
+#: Completes batch limits to a model that can be checked.
+_PLAIN = (ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0))
+
+PUBLISH_SECONDS = 30.0
+"""Interval of Pollux's agent between fits and reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """Settings of a training agent; the defaults are those of Pollux where it has any.
+
+    Parameters
+    ----------
+    name
+        Of the job, as in the scheduler's files.
+    folder
+        Where checkpoint and published state are; made if there is none.
+    batch
+        Limits of the batch size; None for the loader's batch size and no other.
+    batch_rule
+        What sets the batch size: one of `models/batch_rules.py`.
+    learning_rate
+        What scales the learning rate: one of `models/learning_rate.py`.
+    allocation
+        File in which the scheduler says what the job gets; None if nobody does.
+    nodes
+        N, as long as no allocation says it.
+    seed
+        Of the order of the examples.
+    decision_steps
+        Steps between two questions to the batch rule. Steps, not seconds: so a rule that asks only
+        for statistics decides the same in every run.
+    checkpoint_steps
+        Steps between two checkpoints.
+    measure_steps
+        Gradient noise is measured in every so-manieth step.
+    publish_seconds
+        Between two fits and published states.
+    look_seconds
+        Between two looks at the allocation.
+    decay
+        Theta of the moving averages of the gradient statistics.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    name: str
+    folder: str | os.PathLike[str]
+    batch: BatchLimits | None = None
+    batch_rule: BatchRule = field(default_factory=FixedBatch)
+    learning_rate: str = "adascale"
+    allocation: str | os.PathLike[str] | None = None
+    nodes: int = 1
+    seed: int = 0
+    decision_steps: int = 100
+    checkpoint_steps: int = 1000
+    measure_steps: int = 1
+    publish_seconds: float = PUBLISH_SECONDS
+    look_seconds: float = 1.0
+    decay: float = DECAY
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_name("Training agent", self.name)
+        item = f"Training agent of '{self.name}'"
+        require_choice(f"{item}: learning_rate", self.learning_rate, tuple(LEARNING_RATE_RULES))
+        require_count(f"{item}: seed", self.seed, 0)
+        for name in ("nodes", "decision_steps", "checkpoint_steps", "measure_steps"):
+            require_count(f"{item}: {name}", getattr(self, name), 1)
+        for name in ("publish_seconds", "look_seconds"):
+            require_number(f"{item}: {name}", getattr(self, name), 0.0)
+        require_share(f"{item}: decay", self.decay)
+        if self.decay == 1.0:
+            raise ValueError(f"{item}: decay is {self.decay!r}; expected 0 to below 1.")
+        if self.batch is not None:
+            if not isinstance(self.batch, BatchLimits):
+                raise ValueError(f"{item}: batch is {self.batch!r}; expected BatchLimits.")
+            validate(GoodputModel(*_PLAIN, self.batch), item)
+        if not callable(getattr(self.batch_rule, "choose", None)):
+            raise ValueError(
+                f"{item}: batch_rule is {self.batch_rule!r}; expected one with `choose`."
+            )
+
+    def file(self, name: str) -> Path:
+        """A file of the job's folder."""
+        return Path(self.folder) / name

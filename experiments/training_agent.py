@@ -1,0 +1,352 @@
+r"""An agent beside the training of a network, as Pollux has one in every job (PyTorch).
+
+Pollux (OSDI'21, section 4.1) gives every job an agent that measures gradient noise and the seconds
+of steps, fits the throughput model, sets batch size and learning rate to the allocation, and
+reports to the scheduler. `TrainingAgent` is one, around module, optimiser and data loader::
+
+    agent = TrainingAgent(module, optimiser, loader, AgentOptions("digits", "job"))
+    for inputs, classes in agent.batches(epochs=20):
+        agent.learn(cross_entropy(agent.module(inputs), classes))
+
+Every turn of the loop is one pass of m examples on this replica; every (s + 1)-th ends a step. The
+loss is a mean over the examples. Where the process group of `torch.distributed` is up, its
+processes are the replicas and each runs the same program.
+
+After every step the gradient statistics are brought up to date (`models/gradient_noise.py`), the
+learning rate is scaled for this step by its rule (a scheduler of the user's sets the one tuned for
+M0 as ever), and progress grows by AdaScale's gain. Every `decision_steps` the batch rule is asked.
+Every `publish_seconds` the first replica takes in the last fit, asks for the next one, and writes
+the job's state (`data/job_state.py`). When the allocation file gives the job something else than it
+runs on, all replicas make a checkpoint and end with `EXIT_REALLOCATED`; their launcher starts as
+many as it says, and each goes on from the checkpoint, with the next example of the same order.
+Killed, a job loses the steps since its last checkpoint. In one process, with a rule that does not
+go by measured seconds, a job that was interrupted ends with the same bytes as one that was not.
+
+On an accelerator a pass is timed as the program meets it, waiting for the device once a step.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.experiments.agent_checkpoint import (
+    load_checkpoint,
+    random_states,
+    restore_random,
+    save_checkpoint,
+)
+from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED
+from goodalloc.experiments.agent_report import AgentReport
+from goodalloc.experiments.example_order import batches_of, order_of
+from goodalloc.experiments.extras import require_extra
+from goodalloc.experiments.gradient_meter import GradientMeter, estimate_of
+from goodalloc.experiments.pass_times import Configuration
+from goodalloc.experiments.replicas import Replicas
+from goodalloc.models.batch_rules import Situation
+from goodalloc.models.batch_split import BatchChoice, split_batch
+from goodalloc.models.efficiency import GradientStatistics, adascale_gain
+from goodalloc.models.goodput import BatchLimits
+from goodalloc.models.gradient_noise import GradientAverage, averaged, statistics_of
+from goodalloc.models.learning_rate import learning_rate_factor
+from goodalloc.models.validation import require_count, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from goodalloc.experiments.agent_options import AgentOptions
+
+WARM_UP = 2
+"""Steps of a configuration that are not timed."""
+
+
+class TrainingAgent:
+    """Trains with batch sizes and learning rates that suit the job and its allocation.
+
+    Parameters
+    ----------
+    module
+        The network, not wrapped; call `agent.module` in its place.
+    optimiser
+        Of its parameters, with the learning rate tuned for M0.
+    loader
+        Gives the data set, how it is collated and by how many processes; its batch size is M0 where
+        the options have no limits. The agent draws the order itself, shuffled.
+    options
+        Everything else.
+    companions
+        Other things with a state that goes into the checkpoint, by name: a scheduler, say.
+
+    Raises
+    ------
+    ValueError
+        If anything makes no sense, or the checkpoint cannot be read or is of something else.
+    """
+
+    def __init__(
+        self, module: Any, optimiser: Any, loader: Any, options: AgentOptions,
+        companions: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        require_extra("measure", "A training agent")
+        for group in optimiser.param_groups:
+            require_number("Optimiser: learning rate", group["lr"], 0.0)
+        self.options, self._optimiser, self._plain = options, optimiser, module
+        self._item = f"Training agent of '{options.name}'"
+        self._companions = dict(companions or {})
+        self._replicas = Replicas()
+        self._meter = GradientMeter(optimiser, self._replicas.count)
+        self._loader, self._order = loader, order_of(loader, options.seed)
+        self.batch = options.batch or _only(loader.batch_size)
+        self.choice = split_batch(float(self.batch.initial), self._replicas.count, self.batch)
+        self.report = AgentReport(options, self._replicas.count)
+        self._average = GradientAverage()
+        self.steps = self.examples = 0
+        self.progress, self.loss = 0.0, math.nan
+        self._random: dict[str, Any] | None = None
+        self._resume()
+        self.module = self._replicas.wrap(module, self._meter.hook)
+        self._passes_made, self._waiting, self._stale = 0, False, self.report.stale
+        self._seconds: list[float] = []
+        self._loss: Any = 0.0
+        self._clock = self._rate = 0.0
+        self._timed_from = self.steps + WARM_UP
+
+    @property
+    def gradient(self) -> GradientStatistics | None:
+        """Gradient statistics; None before there are any."""
+        return statistics_of(self._average)
+
+    @property
+    def epoch(self) -> int:
+        """Whole passes through the data."""
+        return self.examples // self._order.examples
+
+    @property
+    def total(self) -> int:
+        """M, the examples of a step."""
+        return self.choice.total(self._replicas.count)
+
+    def batches(self, epochs: int) -> Iterator[Any]:
+        """What the loader gives, a pass at a time, until so many epochs are over in all.
+
+        Parameters
+        ----------
+        epochs
+            Passes through the data, those before a restart included.
+
+        Raises
+        ------
+        ValueError
+            If `learn` was not called for what came before.
+        SystemExit
+            With `EXIT_REALLOCATED`, if there is another allocation.
+        """
+        require_count(f"{self._item}: epochs", epochs, 1)
+        if self._random is not None:
+            restore_random(self._random)
+            self._random = None
+        if self._replicas.agree(self._stale):
+            self._leave()
+        self._clock = time.perf_counter()
+        while self.epoch < epochs:
+            choice = self.choice
+            for batch in self._loaded():
+                if self._passes_made == 0:
+                    measured = self.steps % self.options.measure_steps == 0
+                    self._meter.begin(choice.accumulation_steps + 1, measured)
+                    self._loss, self._seconds = 0.0, []
+                self._replicas.exchange(self._passes_made == choice.accumulation_steps)
+                self._waiting = True
+                yield batch
+                if self._waiting:
+                    raise ValueError(f"{self._item}: a batch was not learnt; expected `learn`.")
+                if self._passes_made == 0 and (self.epoch >= epochs or self.choice != choice):
+                    break
+        self._end()
+
+    def _loaded(self) -> Iterator[Any]:
+        """Batches of m examples of this replica, from where training is, without end."""
+        passes = self._order.passes(
+            self.examples, self.choice.atomic, self._replicas.count, self._replicas.rank
+        )
+        return batches_of(self._loader, passes, self.options.seed + self.examples)
+
+    def learn(self, loss: Any) -> None:
+        """Take the gradient of the loss of a batch; with the last pass of a step, make the step.
+
+        Parameters
+        ----------
+        loss
+            Mean loss of the batch, a tensor of one number.
+
+        Raises
+        ------
+        ValueError
+            If there is no batch to learn.
+        SystemExit
+            With `EXIT_REALLOCATED`, if there is another allocation.
+        """
+        if not self._waiting:
+            raise ValueError(
+                f"{self._item}: nothing to learn; expected a batch of `batches` first."
+            )
+        self._waiting = False
+        last = self._passes_made == self.choice.accumulation_steps
+        loss.backward()
+        exchanged = last and self._replicas.several
+        waited = time.perf_counter() - self._meter.computed if exchanged else 0.0
+        if not exchanged:
+            self._meter.take_pass(last)
+        self._loss = self._loss + loss.detach()
+        self._passes_made += 1
+        if last:
+            self._passes_made = 0
+            self._step()
+        now = time.perf_counter()
+        self._seconds.append(now - self._clock)
+        self._clock = now
+        if last:
+            self._time_step(waited)
+            self._between_steps()
+            self._clock = time.perf_counter()
+
+    def _step(self) -> None:
+        """Statistics, learning rate, the optimiser's step, progress."""
+        total, scale = self.total, self.total / self.batch.initial
+        self._measure(scale)
+        gradient, groups = self.gradient, self._optimiser.param_groups
+        factor = self.choice.rate_factor * learning_rate_factor(
+            self.options.learning_rate, gradient, self.batch.initial, total
+        )
+        tuned = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] *= factor
+        self._optimiser.step()
+        self._rate = float(max(group["lr"] for group in groups))
+        for group, rate in zip(groups, tuned, strict=True):
+            group["lr"] = rate
+        gain = 1.0
+        if gradient is not None:
+            gain = float(adascale_gain(gradient, self.batch.initial, total))
+        self.steps, self.examples = self.steps + 1, self.examples + total
+        self.progress += gain
+        self._meter.refresh(self.steps)
+
+    def _measure(self, scale: float) -> None:
+        """Add up what the replicas measured, in one message, and take it into the averages."""
+        norms = self._meter.finish()
+        local, *own = (0.0,) if norms is None else norms
+        wish = self._replicas.first and self.report.look()
+        shared, own = self._replicas.added(
+            [local, self._loss, float(wish)], [one for one in own if one is not None]
+        )
+        count = self._replicas.count * (self.choice.accumulation_steps + 1)
+        self.loss, self._stale = shared[1] / count, shared[2] > 0.0
+        if norms is None:
+            return
+        estimate = estimate_of(shared[0], own, count, scale)
+        if estimate is not None:
+            self._average = averaged(self._average, estimate, scale, self.options.decay)
+
+    def _time_step(self, waited: float) -> None:
+        """Take in the seconds of a step, once its configuration has warmed up."""
+        *quiet, last = self._seconds
+        gradient = sum(quiet) / len(quiet) if quiet else last - waited
+        if self.steps > self._timed_from and min(gradient, last) > 0.0:
+            where = Configuration(self.report.nodes, self._replicas.count, self.choice.atomic)
+            self.report.times.record(where, gradient, last)
+
+    def _between_steps(self) -> None:
+        """Whatever is due."""
+        if self.steps % self.options.decision_steps == 0:
+            self._decide()
+        if self._stale:
+            self._leave()
+        if self.steps % self.options.checkpoint_steps == 0:
+            self._save()
+        if self._replicas.first and self.report.due:
+            self._publish()
+
+    def _decide(self) -> None:
+        """Ask the batch rule; the first replica's answer is everybody's."""
+        found = self.choice
+        if self._replicas.first:
+            found = self.options.batch_rule.choose(
+                Situation(
+                    self.report.nodes, self._replicas.count, self.choice, self.batch, self.epoch,
+                    self._rate, self.loss, self.gradient, self.report.throughput,
+                )
+            )  # fmt: skip
+        atomic, accumulation, factor = self._replicas.told(found)
+        found = BatchChoice(int(atomic), int(accumulation), factor)
+        if found != self.choice:
+            self._meter.forget()
+            self._timed_from = self.steps + WARM_UP
+            self.choice = found
+
+    def _publish(self) -> None:
+        """Write the job's state."""
+        self.report.publish(
+            self.batch, atomic=self.choice.atomic, gradient=self.gradient, steps=self.steps,
+            accumulation_steps=self.choice.accumulation_steps, examples=self.examples,
+            epoch=self.epoch, scale_invariant_steps=self.progress,
+        )  # fmt: skip
+
+    def _end(self) -> None:
+        """Make a checkpoint, and say so."""
+        self._save()
+        if self._replicas.first:
+            self._publish()
+        self.report.close()
+
+    def _leave(self) -> None:
+        """End, to be started again on another allocation."""
+        self._end()
+        self._replicas.close()
+        raise SystemExit(EXIT_REALLOCATED)
+
+    def _save(self) -> None:
+        """Make a checkpoint, the first replica for all."""
+        everybody = self._replicas.gathered(random_states())
+        if self._replicas.first:
+            save_checkpoint(self.options.file(CHECKPOINT), {
+                "name": self.options.name, "parameters": self._shapes(),
+                "replicas": self._replicas.count, "module": self._plain.state_dict(),
+                "optimiser": self._optimiser.state_dict(),
+                "companions": {name: one.state_dict() for name, one in self._companions.items()},
+                "random": everybody, "meter": self._meter.state(), "average": [*self._average],
+                "report": self.report.state(), "choice": [*self.choice],
+                "counts": [self.steps, self.examples, self.progress, self.loss],
+            })  # fmt: skip
+        self._replicas.wait()
+
+    def _resume(self) -> None:
+        """Go on from the checkpoint, if there is one."""
+        path = self.options.file(CHECKPOINT)
+        found = load_checkpoint(path, self.options.name, self._shapes(), self._companions)
+        if found is None:
+            return
+        self._plain.load_state_dict(found["module"])
+        self._optimiser.load_state_dict(found["optimiser"])
+        for name, one in self._companions.items():
+            one.load_state_dict(found["companions"][name])
+        self.report.load(found["report"])
+        self._average = GradientAverage(*found["average"])
+        self.steps, self.examples, self.progress, self.loss = found["counts"]
+        self.choice = BatchChoice(*found["choice"])
+        if found["replicas"] == self._replicas.count:
+            self._meter.load(found["meter"])
+            self._random = found["random"][self._replicas.rank]
+            return
+        total = float(self.choice.total(found["replicas"]))
+        split = split_batch(total, self._replicas.count, self.batch)
+        self.choice = split._replace(rate_factor=self.choice.rate_factor)
+
+    def _shapes(self) -> list[tuple[int, ...]]:
+        return [tuple(one.shape) for one in self._meter.parameters]
+
+
+def _only(batch_size: int) -> BatchLimits:
+    """Limits that allow one total batch size."""
+    return BatchLimits(batch_size, batch_size, 1, batch_size, True)
