@@ -8,7 +8,7 @@ replicas exchange the sum. So a step costs one reading of the gradient for each 
 gradient a step one more for the product with the last one; no pass through the network is added.
 
 For Adam the norms are those of the preconditioned gradient. Its preconditioner hardly moves in a
-few steps and is taken anew only every `REFRESH` of them.
+few steps and is taken anew only every `REFRESH` of them, and every `EARLY` of the first ones.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from goodalloc.models.efficiency import GradientStatistics
 
-REFRESH = 10
-"""Steps for which a preconditioner serves."""
+REFRESH, EARLY = 50, 5
+"""Steps for which a preconditioner serves, and in the first of these."""
 
 
 class StepNorms(NamedTuple):
@@ -114,21 +114,22 @@ class GradientMeter:
         self._sums: list[Any] | None = None
         self._passes = 1
         self._local: Any = 0.0
-        self.measuring = True
+        self.measuring = self._next_measuring = self._alone = True
         self.computed = 0.0  # when the hook had the last bucket, by time.perf_counter
 
-    def begin(self, passes: int, measuring: bool = True) -> None:
+    def begin(self, passes: int, measuring: bool = True, next_measuring: bool = True) -> None:
         """Begin a step.
 
         Parameters
         ----------
         passes
             s + 1.
-        measuring
-            Whether norms are wanted.
+        measuring, next_measuring
+            Whether norms of this step, and of the next one, are wanted.
         """
         self._passes, self._sums, self._local = passes, None, 0.0
-        self.measuring = measuring
+        self.measuring, self._next_measuring = measuring, next_measuring
+        self._alone = self._replicas * passes == 1
         self._clear()
 
     def _clear(self) -> None:
@@ -138,7 +139,7 @@ class GradientMeter:
     def take_pass(self, last: bool) -> None:
         """Take the gradients of a pass, after its backward pass; not those that the hook took."""
         gradients = [one.grad for one in self.parameters]
-        if self.measuring:
+        if self.measuring and not self._alone:
             self._local = self._local + self._square(gradients, range(len(gradients)))
         self._sums = gradients if self._sums is None else _added(self._sums, gradients)
         if not last:
@@ -173,21 +174,22 @@ class GradientMeter:
     def finish(self) -> StepNorms | None:
         """The norms of a step whose mean gradient the parameters hold; None if not measured."""
         gradients = [one.grad for one in self.parameters]
-        alone = self._replicas * self._passes == 1
-        if not self.measuring:
-            self._previous, self._previous_square = gradients if alone else None, None
-            return None
-        mean = self._local if alone else self._square(gradients, range(len(gradients)))
-        product = previous = None
-        if alone and self._previous is not None:
-            product = self._product(self._previous, gradients)
-            previous = self._previous_square
-            if previous is None:
-                previous = self._square(self._previous, range(len(gradients)))
+        previous, before = self._previous, self._previous_square
         # kept, not copied: the next step's gradients are other tensors
-        self._previous = gradients if alone else None
-        self._previous_square = mean
-        return StepNorms(self._local, mean, product, previous)
+        self._previous = gradients if self._alone and self._next_measuring else None
+        self._previous_square = None
+        if not self.measuring:
+            return None
+        everything = range(len(gradients))
+        if not self._alone:
+            return StepNorms(self._local, self._square(gradients, everything), None, None)
+        if previous is None:
+            self._previous_square = square = self._square(gradients, everything)
+            return StepNorms(square, square, None, None)
+        square, product = self._square_and_product(gradients, previous)
+        self._previous_square = square
+        before = self._square(previous, everything) if before is None else before
+        return StepNorms(square, square, product, before)
 
     def forget(self) -> None:
         """Forget the gradient of the step before, because the next batch has another size."""
@@ -201,7 +203,7 @@ class GradientMeter:
         steps
             That were made.
         """
-        if not self._adam or steps % REFRESH:
+        if not self._adam or steps % (EARLY if steps < REFRESH else REFRESH):
             return
         weights = []
         for group in self._optimiser.param_groups:
@@ -228,28 +230,30 @@ class GradientMeter:
         """Squared norm of some parameters' gradients, preconditioned."""
         from torch.nn.utils import get_total_norm
 
-        if self._weights is None:
+        if self._weights is None:  # fused, where the device can
             there = [one for one in gradients if one is not None]
             return get_total_norm(there).double().square()
-        total: Any = 0.0
-        for row, gradient in zip(rows, gradients, strict=True):
-            if gradient is not None:
-                weighted = self._weighted(row, gradient)
-                total = total + weighted.dot(weighted).double()
-        return total
+        weighted = (
+            self._weighted(row, gradient)
+            for row, gradient in zip(rows, gradients, strict=True)
+            if gradient is not None
+        )
+        return _total([one.dot(one) for one in weighted])
 
-    def _product(self, one: list[Any], other: list[Any]) -> Any:
-        """Inner product of two gradients, preconditioned."""
-        total: Any = 0.0
-        for row, (first, second) in enumerate(zip(one, other, strict=True)):
-            if first is None or second is None:
+    def _square_and_product(self, gradients: list[Any], others: list[Any]) -> tuple[Any, Any]:
+        """Squared norm of a gradient, and its product with another one, preconditioned."""
+        squares, products = [], []
+        for row, (one, other) in enumerate(zip(gradients, others, strict=True)):
+            if one is None or other is None:
                 continue
-            left = first.reshape(-1)
-            right = second.reshape(-1)
+            flat = one.reshape(-1)
             if self._weights is not None:
-                right = self._weighted(row, second).mul_(self._weights[row].reshape(-1))
-            total = total + left.dot(right).double()
-        return total
+                flat = self._weighted(row, one)
+            squares.append(flat.dot(flat))
+            if self._weights is not None:
+                flat.mul_(self._weights[row].reshape(-1))
+            products.append(flat.dot(other.reshape(-1)))
+        return _total(squares), _total(products)
 
     def _weighted(self, row: int, gradient: Any) -> Any:
         """P g of a parameter, flat, in memory that the next one uses too."""
@@ -258,6 +262,13 @@ class GradientMeter:
         assert self._weights is not None
         target = self._scratch[: gradient.numel()]
         return torch.mul(gradient.reshape(-1), self._weights[row].reshape(-1), out=target)
+
+
+def _total(numbers: list[Any]) -> Any:
+    """The sum of tensors of one number, in double precision."""
+    import torch
+
+    return torch.stack(numbers).double().sum()
 
 
 def _added(sums: list[Any], gradients: list[Any]) -> list[Any]:

@@ -32,7 +32,7 @@ class Replicas:
 
     def wrap(self, module: Any, hook: Callable[[object, Any], Any]) -> Any:
         """The module to call: where there are others, one that exchanges gradients by a hook."""
-        self._device = next(module.parameters()).device
+        self._device = next(module.parameters()).device.type
         if not self.several:
             return module
         from torch.nn.parallel import DistributedDataParallel
@@ -57,6 +57,8 @@ class Replicas:
         import torch
         import torch.distributed as dist
 
+        if not self.several and str(self._device) == "cpu":  # there is nothing to wait for
+            return [float(one) for one in shared], [float(one) for one in own]
         numbers = [torch.as_tensor(one, dtype=torch.float64) for one in (*shared, *own)]
         vector = torch.stack([one.to(self._device) for one in numbers])
         if self.several:

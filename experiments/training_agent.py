@@ -153,8 +153,9 @@ class TrainingAgent:
             choice = self.choice
             for batch in self._loaded():
                 if self._passes_made == 0:
-                    measured = self.steps % self.options.measure_steps == 0
-                    self._meter.begin(choice.accumulation_steps + 1, measured)
+                    every = self.options.measure_steps
+                    measured = self.steps % every == 0, (self.steps + 1) % every == 0
+                    self._meter.begin(choice.accumulation_steps + 1, *measured)
                     self._loss, self._seconds = 0.0, []
                 self._replicas.exchange(self._passes_made == choice.accumulation_steps)
                 self._waiting = True

@@ -1,5 +1,6 @@
 """Training under an agent: right gradients and statistics, and nothing lost by an interruption."""
 
+import csv
 import json
 import math
 import os
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.data.job_state import read_job_state
-from goodalloc.experiments import extras
+from goodalloc.experiments import bench_agent, bench_noise_scale, extras
 from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED, STATE, AgentOptions
 from goodalloc.experiments.example_order import ExampleOrder
 from goodalloc.experiments.fit_process import FitProcess
@@ -161,53 +162,29 @@ def test_an_agent_that_changes_nothing_trains_as_a_plain_loop_does(
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("optimiser", "limits"),
-    [
-        ("sgd", (32, 32, 1, 16, True)),
-        ("sgd", (32, 32, 1, 32, True)),
-        ("adam", (32, 32, 1, 16, True)),
-    ],
-)
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize(("optimiser", "passes"), [("sgd", 2), ("sgd", 1), ("adam", 2)])
 def test_the_noise_scale_is_that_of_many_independent_batches(
-    torch: Any, tmp_path: Path, optimiser: str, limits: tuple[Any, ...]
+    tmp_path: Path, optimiser: str, passes: int
 ) -> None:
     """Within 15 %, on the digits, of two gradients a step or of consecutive ones."""
-    datasets = pytest.importorskip("sklearn.datasets", reason="needs goodalloc[predict]")
-    from torch import nn
-    from torch.utils.data import DataLoader, TensorDataset
+    pytest.importorskip("sklearn", reason="needs goodalloc[predict]")
+    found = bench_noise_scale.measure(optimiser, passes, 25, 2000, tmp_path)
+    assert found.ratio == pytest.approx(1.0, abs=0.15)
 
-    digits = datasets.load_digits()
-    inputs, classes = torch.tensor(digits.data / 16.0).float(), torch.tensor(digits.target)
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
-    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-    frozen = kinds[optimiser](module.parameters(), lr=0.0)
-    agent = TrainingAgent(
-        module, frozen, DataLoader(TensorDataset(inputs, classes), 32),
-        AgentOptions("digits", tmp_path, BatchLimits(*limits)),
-    )  # fmt: skip
-    for some, wanted in agent.batches(epochs=25):
-        agent.learn(nn.functional.cross_entropy(agent.module(some), wanted))
-    weight = torch.ones(sum(one.numel() for one in module.parameters()))
-    if optimiser == "adam":
-        moments = [frozen.state[one]["exp_avg_sq"].flatten() for one in module.parameters()]
-        steps = int(frozen.state[next(module.parameters())]["step"])
-        weight = 1.0 / ((torch.cat(moments) / (1.0 - 0.999**steps)).sqrt() + 1e-8)
-    generator = torch.Generator().manual_seed(5)
-    drawn = []
-    for _ in range(2000):
-        rows = torch.randint(len(inputs), (32,), generator=generator)
-        loss = nn.functional.cross_entropy(module(inputs[rows]), classes[rows])
-        gradients = torch.autograd.grad(loss, list(module.parameters()))
-        drawn.append(weight * torch.cat([one.flatten() for one in gradients]))
-    batches = torch.stack(drawn).double()
-    trace = 32.0 * batches.var(dim=0).sum().item()
-    square = batches.mean(dim=0).square().sum().item() - trace / 32.0 / len(drawn)
-    assert agent.gradient is not None
-    found = 32.0 * agent.gradient.variance / agent.gradient.square
-    assert found == pytest.approx(trace / square, rel=0.15)
-    assert agent.progress == agent.steps
+
+@pytest.mark.usefixtures("torch")
+def test_the_benchmark_trains_to_the_same_weights_both_ways(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One pass a step: the agent only watches. A row a case."""
+    cases = (("perceptron", "adam", 8, 1, 5),)
+    monkeypatch.setattr(bench_agent, "CASES", cases)
+    monkeypatch.setattr(bench_agent, "fit_seconds", lambda: (0.0, 0.0))
+    assert bench_agent.main(["--pairs", "20", "--out", str(tmp_path / "rows.csv")]) == 0
+    (row,) = csv.DictReader((tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines())
+    assert float(row["weight_difference"]) == 0.0
+    assert float(row["plain_ms"]) > 0.0
 
 
 @pytest.mark.usefixtures("torch")

@@ -1,0 +1,137 @@
+"""Noise scale of an agent beside brute force; `python -m goodalloc.experiments.bench_noise_scale`.
+
+A small network looks at scikit-learn's digits (extras `goodalloc[measure,predict]`) with a learning
+rate of 0, so that there is one true noise scale. Each row of the CSV is one optimiser and number of
+passes a step: the noise scale that the agent's moving averages come to, that of the covariance and
+the mean of the gradients of many independent batches of M0 examples, and their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.experiments.agent_options import AgentOptions
+from goodalloc.experiments.cli_types import whole
+from goodalloc.experiments.extras import require_extra
+from goodalloc.experiments.measurements import write_measurements
+from goodalloc.experiments.training_agent import TrainingAgent
+from goodalloc.models.efficiency import noise_scale
+from goodalloc.models.goodput import BatchLimits
+from goodalloc.models.gradient_noise import adam_preconditioner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INITIAL = 32
+"""M0."""
+
+CASES = (("sgd", 1), ("sgd", 2), ("sgd", 4), ("adam", 1), ("adam", 2))
+"""Optimiser, and passes a step; with one the agent goes by consecutive gradients."""
+
+
+class Measurement(NamedTuple):
+    """One row of the table."""
+
+    optimiser: str
+    passes: int
+    steps: int
+    agent: float
+    batches: int
+    brute_force: float
+    ratio: float
+
+
+def measure(optimiser: str, passes: int, epochs: int, batches: int, folder: Path) -> Measurement:
+    """Both noise scales.
+
+    Parameters
+    ----------
+    optimiser
+        "sgd" or "adam", which preconditions.
+    passes
+        Passes a step.
+    epochs
+        Of the agent.
+    batches
+        Of the brute force.
+    folder
+        For the agent's files.
+    """
+    import torch
+    from sklearn.datasets import load_digits
+    from torch import nn
+    from torch.nn.functional import cross_entropy
+    from torch.utils.data import DataLoader, TensorDataset
+
+    digits: Any = load_digits()
+    inputs, classes = torch.tensor(digits.data / 16.0).float(), torch.tensor(digits.target)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    frozen = kinds[optimiser](module.parameters(), lr=0.0)
+    limits = BatchLimits(INITIAL, INITIAL, 1, INITIAL // passes, True)
+    options = AgentOptions("digits", folder / f"{optimiser}-{passes}", limits)
+    agent = TrainingAgent(
+        module, frozen, DataLoader(TensorDataset(inputs, classes), INITIAL), options
+    )  # fmt: skip
+    for some, wanted in agent.batches(epochs):
+        agent.learn(cross_entropy(agent.module(some), wanted))
+    weight = torch.cat([_weight(frozen, one).reshape(-1) for one in module.parameters()])
+    generator, drawn = torch.Generator().manual_seed(5), []
+    for _ in range(batches):
+        rows = torch.randint(len(inputs), (INITIAL,), generator=generator)
+        loss = cross_entropy(module(inputs[rows]), classes[rows])
+        gradients = torch.autograd.grad(loss, list(module.parameters()))
+        drawn.append(weight * torch.cat([one.reshape(-1) for one in gradients]))
+    gradients = torch.stack(drawn).double()
+    trace = gradients.var(dim=0).sum().item()  # of the mean of M0 examples
+    square = gradients.mean(dim=0).square().sum().item() - trace / batches
+    assert agent.gradient is not None
+    found, brute = float(noise_scale(agent.gradient, INITIAL)), INITIAL * trace / square
+    return Measurement(optimiser, passes, agent.steps, found, batches, brute, found / brute)
+
+
+def _weight(optimiser: Any, parameter: Any) -> Any:
+    """The preconditioner of a parameter: 1 but for Adam."""
+    import torch
+
+    state = optimiser.state[parameter]
+    if "exp_avg_sq" not in state:
+        return torch.ones_like(parameter)
+    ((_, decay), epsilon) = (optimiser.param_groups[0][name] for name in ("betas", "eps"))
+    return adam_preconditioner(state["exp_avg_sq"], int(state["step"]), decay, epsilon)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark from the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the name of the programme; those of the process if None.
+    """
+    purpose, _, _ = (__doc__ or "").partition(";")
+    parser = argparse.ArgumentParser(prog="bench_noise_scale", description=f"{purpose}.")
+    parser.add_argument("--epochs", type=whole(1), default=100, help="of the agent")
+    parser.add_argument("--batches", type=whole(2), default=5000, help="of the brute force")
+    parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
+    given = parser.parse_args(argv)
+    try:
+        for extra in ("measure", "predict"):
+            require_extra(extra, "The benchmark of the noise scale")
+    except ValueError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [measure(*case, given.epochs, given.batches, Path(folder)) for case in CASES]
+    write_measurements(Measurement._fields, rows, given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
