@@ -2,7 +2,7 @@
 
 It reads a line of JSON (rows of N, K, m and seconds of a pass without and with synchronisation) and
 answers with a line of the seven parameters. Training does not wait for it, and neither compiles
-anything nor loads JAX: the child does, on the processor and with the lowest priority. A fit that
+anything nor loads JAX: the child does, on the processor and with a lower priority. A fit that
 takes longer than its patience is given up, the child with it. It ends when its input does.
 """
 
@@ -25,6 +25,9 @@ PROGRAM = "goodalloc.experiments.fit_process"
 
 PATIENCE = 60.0
 """Seconds that a fit may take, the first of which compiles."""
+
+NICENESS = 5
+"""Of the child: on a crowded machine the lowest priority would keep a fit waiting for minutes."""
 
 
 class FitProcess:
@@ -115,7 +118,7 @@ def fit_table(table: Sequence[Sequence[float]]) -> ThroughputParameters:
 def main() -> int:
     """Answer every line until there are no more."""
     with contextlib.suppress(OSError):
-        os.nice(19)
+        os.nice(NICENESS)
     for line in sys.stdin:
         sys.stdout.write(json.dumps(fit_table(json.loads(line))) + "\n")
         sys.stdout.flush()

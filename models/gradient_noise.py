@@ -30,7 +30,7 @@ size (the difference estimate of Pollux's agent). (2) with :math:`c = 2` and twi
     \frac{tr \Sigma}{M_0} \approx \frac{S}{2} |g - g'|^2.                                 (3)
 
 All three are unbiased, (3) as far as the gradient has not moved in between: a step at learning rate
-:math:`\eta` lowers (3)'s first estimate by about :math:`\eta \, tr(H \Sigma) / M`, with :math:`H` the
+:math:`\eta` lowers its first estimate by about :math:`\eta \, tr(H \Sigma) / M`, with :math:`H` the
 Hessian, which near a minimum may be all of it; two passes a step avoid that. For an optimiser that
 scales the gradient by a preconditioner :math:`P` (Adam), every norm is that of :math:`P g`, which
 gives :math:`\varphi = tr(P \Sigma P^T) / |P G|^2` (Pollux, section 3.1).
