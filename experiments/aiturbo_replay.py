@@ -341,9 +341,12 @@ def plot_replays(plan: Plan, rows: Rows) -> Figure:
         ]
         style = {name: look[policy][name] for name in ("color", "linestyle")}
         differences.plot(np.mean(values, axis=0), heights, linewidth=1.4, **style)
-    for label, place in SLIDES.items():
-        differences.plot(place, 80.0, marker="x", color="black", markersize=8, linestyle="none")
-        differences.annotate(f"slides,\n{label}", (place + 2.0, 72.0), fontsize="small")
+    for marker, (label, place) in zip("+x", SLIDES.items(), strict=True):
+        differences.plot(
+            place, 80.0, marker=marker, color="black", markersize=9, linestyle="none",
+            label=f"slides, {label}",
+        )  # fmt: skip
+    differences.legend(loc="lower right", frameon=False)
     differences.set_xlim(0.0, 100.0)
     differences.set_ylim(0.0, 100.0)
     differences.set_xlabel("|CPU - GPU utilisation| (%)")
