@@ -193,10 +193,15 @@ def goodput_model(
     return validate(model, "Fit")
 
 
+#: Seconds since jobs that are added were submitted: with none, Pollux's penalty for restarts has
+#: nothing to start a job for.
+AGE = 3600.0
+
+
 def with_jobs(
     instance: Instance, application: str, model: GoodputModel, largest: int, jobs: int
 ) -> Instance:
-    """An instance with so many more jobs, which have just been submitted and profiled.
+    """An instance with so many more jobs, which were submitted an hour ago and have not run.
 
     Parameters
     ----------
@@ -216,7 +221,7 @@ def with_jobs(
     batch = model.batch
     most = min(2 * largest, MOST_REPLICAS, int(batch.maximum) // int(batch.atomic_minimum))
     added = [
-        Job(name, model, max_replicas=most, application=application)
+        Job(name, model, age=AGE, max_replicas=most, application=application)
         for name in itertools.islice(free, jobs)
     ]
     return instance.replace(jobs=(*instance.jobs, *added))

@@ -109,7 +109,10 @@ def test_measured_jobs_mix_with_others_in_an_instance(path: Path, tmp_path: Path
     assert name == "perceptron"
     assert found.jobs[1].model == fitted
     assert found.jobs[1].max_replicas == 8
-    assert solve(found, "highs").status == "optimal"
+    decided = solve(found, "highs")
+    assert decided.status == "optimal"
+    assert decided.allocation is not None
+    assert (decided.allocation.job_replicas > 0).all()
     assert model.with_suffix(".png").stat().st_size > 10_000
 
 
