@@ -258,7 +258,8 @@ def test_the_curve_through_three_points_of_a_curve_is_that_curve(
     assert again.loss(at) == pytest.approx(curve.loss(at), rel=1e-4)
     flat = curves_through(at, np.array([[1.0, 3.0, 2.0]]))
     assert flat.loss(at) == pytest.approx([2.0, 2.0, 2.0])
-    concave = curves_through(at, np.array([[3.0, 2.9, 1.0]]))
+    above = 3.0 - (at[1] - at[0]) / (at[2] - at[0])  # half as far below 3 as the straight line
+    concave = curves_through(at, np.array([[3.0, above, 1.0]]))
     assert concave.asymptote == 0
     assert concave.loss(at[[0, 2]]) == pytest.approx([3.0, 1.0])
 
