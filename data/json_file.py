@@ -61,8 +61,15 @@ def _unique(pairs: list[tuple[str, Any]]) -> Document:
     return document
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
+def read_text(path: str | os.PathLike[str], kind: str = "JSON") -> str:
     """The text of a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        What it should be, for people.
 
     Raises
     ------
@@ -81,10 +88,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"File '{path}' is not UTF-8 text (byte {error.start}); expected a JSON file."
+            f"File '{path}' is not UTF-8 text (byte {error.start}); expected a {kind} file."
         ) from error
     if not text.strip():
-        raise ValueError(f"File '{path}' is empty; expected a JSON file.")
+        raise ValueError(f"File '{path}' is empty; expected a {kind} file.")
     return text
 
 

@@ -132,7 +132,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     ValueError
         If the file cannot be read or anything in it makes no sense; one sentence.
     """
-    text = read_text(path)
+    text = read_text(path, "CSV")
     try:
         return _checked(list(csv.reader(io.StringIO(text))))
     except (ValueError, csv.Error) as error:

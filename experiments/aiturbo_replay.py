@@ -204,10 +204,9 @@ class PsReplay:
 
     @property
     def options(self) -> PsWorkloadOptions:
-        """What is drawn: where the share makes no difference, without unpredictable jobs."""
-        contender = CONTENDERS[self.policy]
-        share = 0.0 if contender.blind else self.share / 100.0
-        return PsWorkloadOptions(jobs=self.jobs, unpredictable=share, told=contender.told)
+        """What is drawn."""
+        told = CONTENDERS[self.policy].told
+        return PsWorkloadOptions(jobs=self.jobs, unpredictable=self.share / 100.0, told=told)
 
     def description(self) -> dict[str, Any]:
         """Everything that the numbers depend on."""
@@ -237,7 +236,8 @@ class PsReplay:
 
 
 def _task(plan: Plan, nodes: int, policy: str, share: int, seed: int) -> PsReplay:
-    """A replay, of half the jobs if quick; equal replays share a folder."""
+    """A replay, of half the jobs if quick; who is blind has one for all shares."""
+    share = SHARES[0] if CONTENDERS[policy].blind else share
     jobs = PsWorkloadOptions().jobs // (2 if plan.quick else 1)
     task = PsReplay(plan.folder, policy, share, seed, jobs, PsSetting(nodes))
     name = f"ps-{policy}-{digest(task.description())}"
@@ -245,23 +245,21 @@ def _task(plan: Plan, nodes: int, policy: str, share: int, seed: int) -> PsRepla
 
 
 def _tasks(plan: Plan) -> list[PsReplay]:
-    """A replay for every cluster, policy, share and workload, one for all shares if blind."""
-    return [
+    """A replay for every cluster, policy, share and workload."""
+    return list(dict.fromkeys(
         _task(plan, nodes, policy, share, seed)
-        for nodes in NODES for seed in plan.workloads for policy, contender in CONTENDERS.items()
-        for share in (SHARES[:1] if contender.blind else SHARES)
-    ]  # fmt: skip
+        for nodes in NODES for seed in plan.workloads for policy in CONTENDERS for share in SHARES
+    ))  # fmt: skip
 
 
 def _rows(plan: Plan) -> Rows:
     """A row for every cluster, policy, share and workload."""
     rows = []
     for nodes in NODES:
-        for policy, contender in CONTENDERS.items():
+        for policy in CONTENDERS:
             for share in SHARES:
                 for seed in plan.workloads:
-                    replayed = SHARES[0] if contender.blind else share
-                    task = _task(plan, nodes, policy, replayed, seed)
+                    task = _task(plan, nodes, policy, share, seed)
                     record = task.record()
                     rows.append({
                         "nodes": nodes, "policy": policy, "unpredictable_%": share,
@@ -331,12 +329,9 @@ def plot_replays(plan: Plan, rows: Rows) -> Figure:
         ax.set_ylabel("average completion time (h)")
         ax.set_title(f"{nodes} nodes", fontsize="medium")
     heights = np.linspace(0.0, 100.0, QUANTILES)
-    for policy in DISTRIBUTIONS:
-        if policy not in CONTENDERS:
-            continue
-        share = SHARES[0] if CONTENDERS[policy].blind else CLOSE
+    for policy in (name for name in DISTRIBUTIONS if name in CONTENDERS):
         values = [
-            _task(plan, NODES[-1], policy, share, seed).record()["differences"]
+            _task(plan, NODES[-1], policy, CLOSE, seed).record()["differences"]
             for seed in plan.workloads
         ]
         style = {name: look[policy][name] for name in ("color", "linestyle")}

@@ -14,7 +14,6 @@ agent's child process, for which training does not wait; the first one loads and
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from goodalloc.experiments.agent_options import AgentOptions
 from goodalloc.experiments.cli_types import whole
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.fit_process import FitProcess
-from goodalloc.experiments.measurements import write_measurements
+from goodalloc.experiments.measurements import measurement_parser, write_measurements
 from goodalloc.experiments.ps_networks import draw_examples, flat_network
 from goodalloc.experiments.training_agent import TrainingAgent
 from goodalloc.models.goodput import BatchLimits
@@ -220,10 +219,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         Arguments without the name of the programme; those of the process if None.
     """
-    purpose, _, _ = (__doc__ or "").partition(";")
-    parser = argparse.ArgumentParser(prog="bench_agent", description=f"{purpose}.")
+    parser = measurement_parser("bench_agent", __doc__)
     parser.add_argument("--pairs", type=whole(10), default=300, help="timed steps of each")
-    parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     given = parser.parse_args(argv)
     try:
         require_extra("measure", "The benchmark of the agent")

@@ -13,7 +13,6 @@ else from the shipped profiles with noise.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 import time
@@ -26,7 +25,7 @@ import numpy as np
 from goodalloc.data.fit_profiles import APPLICATIONS, read_observations
 from goodalloc.data.profiles import application_names, load_profile
 from goodalloc.experiments.cli_types import whole
-from goodalloc.experiments.measurements import write_measurements
+from goodalloc.experiments.measurements import measurement_parser, write_measurements
 from goodalloc.models.fitting import Fit, Observations, fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time
 
@@ -267,15 +266,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         Arguments without the name of the programme; those of the process if None.
     """
-    purpose, _, _ = (__doc__ or "").partition(";")
-    parser = argparse.ArgumentParser(prog="bench_fitting", description=f"{purpose}.")
+    parser = measurement_parser("bench_fitting", __doc__)
     parser.add_argument("--jobs", type=whole(1), nargs="+", default=[1, 16, 64, 256, 1024])
     parser.add_argument("--observations", type=whole(1), nargs="+", default=[5])
     parser.add_argument("--published", type=whole(1), default=100, help="jobs to fit as published")
     parser.add_argument("--repeats", type=whole(1), default=3)
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--reference", type=Path, help="folder that holds pollux/")
-    parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     given = parser.parse_args(argv)
     generator = np.random.default_rng(given.seed)
     tables = measured_tables(given.reference) if given.reference else drawn_tables(generator)

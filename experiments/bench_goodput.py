@@ -9,17 +9,15 @@ Peak memory is that of the process so far, the arguments included.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from goodalloc.experiments.cli_types import whole
-from goodalloc.experiments.measurements import peak_gib, write_measurements
+from goodalloc.experiments.measurements import measurement_parser, peak_gib, write_measurements
 from goodalloc.models.batch_integer import find_optimum
 from goodalloc.models.batch_size import GRID_POINTS
 from goodalloc.models.chunked import Backend, Search, search_chunked
@@ -182,14 +180,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         Arguments without the name of the programme; those of the process if None.
     """
-    purpose, _, _ = (__doc__ or "").partition(";")
-    parser = argparse.ArgumentParser(prog="bench_goodput", description=f"{purpose}.")
+    parser = measurement_parser("bench_goodput", __doc__)
     parser.add_argument("--allocations", type=whole(1), default=1_000_000, help="for the searches")
     parser.add_argument("--points", type=whole(1), default=16_384, help="for single points")
     parser.add_argument("--repeats", type=whole(1), default=5)
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--backends", nargs="+", choices=("jax", "numpy"), default=["jax", "numpy"])
-    parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     given = parser.parse_args(argv)
     rows = []
     searches: tuple[Search, ...] = ("integer", "grid")

@@ -8,7 +8,6 @@ the mean of the gradients of many independent batches of M0 examples, and their 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goodalloc.experiments.agent_options import AgentOptions
 from goodalloc.experiments.cli_types import whole
 from goodalloc.experiments.extras import require_extra
-from goodalloc.experiments.measurements import write_measurements
+from goodalloc.experiments.gradient_meter import adam_weight
+from goodalloc.experiments.measurements import measurement_parser, write_measurements
 from goodalloc.experiments.training_agent import TrainingAgent
 from goodalloc.models.efficiency import noise_scale
 from goodalloc.models.goodput import BatchLimits
-from goodalloc.models.gradient_noise import adam_preconditioner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +80,10 @@ def measure(optimiser: str, passes: int, epochs: int, batches: int, folder: Path
     )  # fmt: skip
     for some, wanted in agent.batches(epochs):
         agent.learn(cross_entropy(agent.module(some), wanted))
-    weight = torch.cat([_weight(frozen, one).reshape(-1) for one in module.parameters()])
+    (group,) = frozen.param_groups
+    weight = torch.cat([
+        adam_weight(frozen.state.get(one, {}), group, one).reshape(-1) for one in group["params"]
+    ])  # fmt: skip
     generator, drawn = torch.Generator().manual_seed(5), []
     for _ in range(batches):
         rows = torch.randint(len(inputs), (INITIAL,), generator=generator)
@@ -96,17 +98,6 @@ def measure(optimiser: str, passes: int, epochs: int, batches: int, folder: Path
     return Measurement(optimiser, passes, agent.steps, found, batches, brute, found / brute)
 
 
-def _weight(optimiser: Any, parameter: Any) -> Any:
-    """The preconditioner of a parameter: 1 but for Adam."""
-    import torch
-
-    state = optimiser.state[parameter]
-    if "exp_avg_sq" not in state:
-        return torch.ones_like(parameter)
-    ((_, decay), epsilon) = (optimiser.param_groups[0][name] for name in ("betas", "eps"))
-    return adam_preconditioner(state["exp_avg_sq"], int(state["step"]), decay, epsilon)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark from the command line.
 
@@ -115,11 +106,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         Arguments without the name of the programme; those of the process if None.
     """
-    purpose, _, _ = (__doc__ or "").partition(";")
-    parser = argparse.ArgumentParser(prog="bench_noise_scale", description=f"{purpose}.")
+    parser = measurement_parser("bench_noise_scale", __doc__)
     parser.add_argument("--epochs", type=whole(1), default=100, help="of the agent")
     parser.add_argument("--batches", type=whole(2), default=5000, help="of the brute force")
-    parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     given = parser.parse_args(argv)
     try:
         for extra in ("measure", "predict"):

@@ -16,6 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from goodalloc.experiments.processes import fresh_interpreter
 from goodalloc.models.throughput import ThroughputParameters
 
 if TYPE_CHECKING:
@@ -55,12 +56,9 @@ class FitProcess:
         if self.busy or not table:
             return
         if self._child is None:
-            path = os.pathsep.join(filter(None, sys.path))
-            environment = os.environ | {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
-            self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", PROGRAM], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
-            )  # fmt: skip
+            self._child = fresh_interpreter(
+                PROGRAM, {"JAX_PLATFORMS": "cpu"}, stderr=subprocess.DEVNULL
+            )
             assert self._child.stdout is not None
             os.set_blocking(self._child.stdout.fileno(), False)
         assert self._child.stdin is not None

@@ -209,7 +209,7 @@ class GradientMeter:
         for group in self._optimiser.param_groups:
             for one in group["params"]:
                 if one.requires_grad:
-                    weights.append(_adam_weight(self._optimiser.state.get(one, {}), group, one))
+                    weights.append(adam_weight(self._optimiser.state.get(one, {}), group, one))
         self._weights = weights
         self._previous_square = None  # it was by the other one
 
@@ -287,8 +287,8 @@ def _divide(sums: list[Any], count: int) -> None:
             one.div_(count)
 
 
-def _adam_weight(state: dict[str, Any], group: dict[str, Any], parameter: Any) -> Any:
-    """The preconditioner of a parameter; 1 before its first step."""
+def adam_weight(state: dict[str, Any], group: dict[str, Any], parameter: Any) -> Any:
+    """The preconditioner of a parameter, by its state and group; 1 before a step of Adam."""
     import torch
 
     if "exp_avg_sq" not in state:

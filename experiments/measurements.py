@@ -1,5 +1,6 @@
-"""Rows of measurements as CSV, for the benchmarks that time one part."""
+"""The command line and the rows of benchmarks that time one part, as CSV."""
 
+import argparse
 import csv
 import resource
 import sys
@@ -14,6 +15,22 @@ def peak_gib() -> float:
     """The most memory that this process has held so far, in GiB."""
     kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return kibibytes / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+def measurement_parser(name: str, about: str | None) -> argparse.ArgumentParser:
+    """A parser that knows `--out`.
+
+    Parameters
+    ----------
+    name
+        Of the benchmark.
+    about
+        Its docstring, told up to the first semicolon.
+    """
+    purpose, _, _ = (about or "").partition(";")
+    parser = argparse.ArgumentParser(prog=name, description=f"{purpose}.")
+    parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
+    return parser
 
 
 def write_measurements(

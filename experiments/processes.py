@@ -45,6 +45,27 @@ class ProcessEnded(ChildProcessError):
         self.code, self.words = code, words
 
 
+def fresh_interpreter(
+    program: str, variables: Mapping[str, str], **options: Any
+) -> subprocess.Popen[Any]:
+    """Start a module in an interpreter of its own, which is told and answers by pipes.
+
+    Parameters
+    ----------
+    program
+        The module.
+    variables
+        Of its environment, beside those of this process.
+    options
+        Further ones of `subprocess.Popen`.
+    """
+    path = os.pathsep.join(filter(None, sys.path))
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": path} | dict(variables), **options,
+    )  # fmt: skip
+
+
 class Processes:
     """Processes under way; as a context manager it leaves none behind.
 
@@ -84,13 +105,11 @@ class Processes:
 
     def _launch(self) -> None:
         """Start all interpreters."""
-        path = os.pathsep.join(filter(None, sys.path))
-        environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | self._variables
+        variables = {"OMP_NUM_THREADS": "1"} | self._variables
         for index in range(len(self._names)):
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", self._program], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
-            )  # fmt: skip
+            process = fresh_interpreter(
+                self._program, variables, stderr=subprocess.STDOUT, text=True
+            )
             self._processes.append(process)
             listener = threading.Thread(target=self._listen, args=(index, process), daemon=True)
             listener.start()

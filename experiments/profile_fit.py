@@ -2,14 +2,8 @@ r"""Fit a model of throughput to a measured profile, and say how well it predict
 
 The seven parameters are fitted as Pollux fits them. Of five parts of the configurations (nodes,
 replicas, atomic batch size: what the fit tells apart, so those that differ in accumulation stay
-together) each is held out once, with its share of every number of replicas. The error of a
-predicted time over that measured is
-
-.. math::
-
-    \mathrm{RMSLE} = \Bigl( \frac{1}{n} \sum_i \log^2 \frac{\hat T_i}{T_i} \Bigr)^{1/2}  (1)
-
-and the median of :math:`|\hat T_i / T_i - 1|`.
+together) each is held out once, with its share of every number of replicas. Errors of predicted
+times are the RMSLE (`statistics.py`) and the median of :math:`|\hat T_i / T_i - 1|`.
 """
 
 from __future__ import annotations
@@ -22,6 +16,7 @@ import numpy as np
 
 from goodalloc.data.generator import MOST_REPLICAS
 from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.statistics import rmsle
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.fitting import Observations, fit_throughput
 from goodalloc.models.goodput import BatchLimits, GoodputModel, validate
@@ -146,7 +141,7 @@ def error_rows(fit: ProfileFit) -> list[dict[str, Any]]:
             rows.append({
                 "configurations": f"{FOLDS}-fold held out" if held_out else "fitted",
                 "time": time, "measurements": ratio.size,
-                "rmsle": rounded(float(np.sqrt(np.mean(np.log(ratio) ** 2)))),
+                "rmsle": rounded(rmsle(predicted, measured)),
                 "median_error": rounded(float(np.median(np.abs(ratio - 1.0)))),
                 "worst_error": rounded(float(np.max(np.abs(ratio - 1.0)))),
             })  # fmt: skip

@@ -13,8 +13,11 @@ from goodalloc.models.throughput import throughput
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from goodalloc.experiments.profile_fit import ProfileFit
+
+    Flags = NDArray[np.bool_]
 
 #: Points of a line.
 POINTS = 50
@@ -47,11 +50,14 @@ def plot_profile(fit: ProfileFit, name: str) -> Figure:
     return figure
 
 
-def _kinds(fit: ProfileFit) -> list[tuple[int, int, int]]:
-    """Nodes, replicas and accumulated passes that were measured together with some batch size."""
+def _kinds(fit: ProfileFit) -> list[tuple[int, int, int, Flags]]:
+    """Nodes, replicas and accumulated passes, and which configurations have them."""
     one = fit.profile
     table = np.stack([one.nodes, one.replicas, one.accumulation_steps], axis=1).astype(int)
-    return [(row[0], row[1], row[2]) for row in np.unique(table, axis=0).tolist()]
+    return [
+        (row[0], row[1], row[2], (table == row).all(axis=1))
+        for row in np.unique(table, axis=0).tolist()
+    ]
 
 
 def _label(nodes: int, replicas: int, accumulation: int) -> str:
@@ -61,10 +67,7 @@ def _label(nodes: int, replicas: int, accumulation: int) -> str:
 
 def _plot_throughput(fit: ProfileFit, ax: Axes) -> None:
     one = fit.profile
-    for look, kind in enumerate(_kinds(fit)):
-        nodes, replicas, accumulation = kind
-        here = (one.nodes == nodes) & (one.replicas == replicas)
-        here &= one.accumulation_steps == accumulation
+    for look, (nodes, replicas, accumulation, here) in enumerate(_kinds(fit)):
         atomic = one.atomic_batch_size[here]
         line = np.geomspace(atomic.min(), atomic.max(), POINTS)
         passes, colour = replicas * (accumulation + 1), COLOURS[look % len(COLOURS)]
@@ -74,7 +77,8 @@ def _plot_throughput(fit: ProfileFit, ax: Axes) -> None:
         )  # fmt: skip
         ax.plot(
             passes * atomic, passes * atomic / one.step_time[here], color=colour, markersize=4.5,
-            linestyle="none", marker=MARKERS[look % len(MARKERS)], label=_label(*kind),
+            linestyle="none", marker=MARKERS[look % len(MARKERS)],
+            label=_label(nodes, replicas, accumulation),
         )  # fmt: skip
     open_axes(ax)
     logarithmic(ax, "x")
@@ -86,9 +90,7 @@ def _plot_throughput(fit: ProfileFit, ax: Axes) -> None:
 def _plot_steps(fit: ProfileFit, ax: Axes) -> None:
     one = fit.profile
     _, predicted = fit.predicted(held_out=bool(fit.held_out))
-    for look, (nodes, replicas, accumulation) in enumerate(_kinds(fit)):
-        here = (one.nodes == nodes) & (one.replicas == replicas)
-        here &= one.accumulation_steps == accumulation
+    for look, (*_, here) in enumerate(_kinds(fit)):
         ax.plot(
             one.step_time[here], predicted[here], linestyle="none", markersize=4.5,
             color=COLOURS[look % len(COLOURS)], marker=MARKERS[look % len(MARKERS)],

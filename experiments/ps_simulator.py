@@ -138,18 +138,17 @@ class SimulatedPsJob:
         told = self.submission
         asked = told.choices.cell(told.asked)
         assert asked is not None
-        found = Forecast(told.steps, 0.0)
-        if told.losses is not None:
-            found = forecast(told.losses, self.done)
+        known = Forecast(told.steps, 0.0)
+        found = known if told.losses is None else forecast(told.losses, self.done)
         job = PsJob(
             told.name, max(found.steps - self.done, LEAST_LEFT * self.done), told.batch_size,
             told.step_time, told.choices,
             None if self.cell is None else told.choices.at(self.cell), restart_seconds,
         )  # fmt: skip
         step = float(seconds_per_step(told.step_time, told.asked, told.batch_size))
-        known = is_predictable(told.confidence, found.error)
+        predictable = is_predictable(told.confidence, found.error)
         left = (told.steps - self.done) * step
-        return ActivePsJob(job, asked, self.done, self.attained, known, left)
+        return ActivePsJob(job, asked, self.done, self.attained, predictable, left)
 
     def give(self, cell: Cell | None, pods: Indices | None, setting: PsSetting) -> None:
         """Have it start with something else, or stop."""

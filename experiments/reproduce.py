@@ -1,4 +1,4 @@
-"""The tables and figures of Pollux's evaluation (OSDI'21) that can be repeated, by name."""
+"""Published tables and figures that can be repeated, and further studies, by name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ STUDIES: Mapping[str, Reproduction] = {
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23);
 #: of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus (EuroSys'18),
-#: replays, and the overheads of real processes.
+#: the overheads of real processes, and replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,

@@ -113,7 +113,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A table or figure of Pollux's evaluation, or a study that goes beyond it.
+    """A published table or figure that is repeated, or a study that goes beyond it.
 
     Parameters
     ----------

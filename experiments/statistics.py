@@ -1,4 +1,4 @@
-"""Statistics of benchmarks: shifted geometric mean and performance profile."""
+"""Statistics of benchmarks and predictions: geometric mean, performance profile, RMSLE."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -9,6 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 from goodalloc.models.validation import require_number
 
 Floats = NDArray[np.float64]
+
+
+def rmsle(predicted: ArrayLike, measured: ArrayLike) -> float:
+    r"""Root of the mean squared logarithm: :math:`(\mathrm{mean} \log^2 (\hat T / T))^{1/2}`.
+
+    Parameters
+    ----------
+    predicted, measured
+        Of one shape, above 0.
+    """
+    ratio = np.asarray(predicted, dtype=float) / np.asarray(measured, dtype=float)
+    return float(np.sqrt(np.mean(np.log(ratio) ** 2)))
 
 
 def shifted_geometric_mean(values: Iterable[float], shift: float) -> float:

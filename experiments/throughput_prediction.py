@@ -17,6 +17,7 @@ import numpy as np
 from goodalloc.data.fit_profiles import APPLICATIONS, read_observations, relative_errors
 from goodalloc.experiments.predictions import reading, require_traces
 from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.statistics import rmsle
 from goodalloc.models.fitting import fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, step_time
 
@@ -179,7 +180,7 @@ def fig3_rows(traces: str | None) -> list[dict[str, Any]]:
                 "application": name,
                 "allocations": allocations,
                 "measurements": len(table),
-                "rmsle": rounded(float(np.sqrt(np.mean(np.log(predicted / measured) ** 2)))),
+                "rmsle": rounded(rmsle(predicted, measured)),
                 "least_rmsle": rounded(least_error(table)),
                 **{k: rounded(value) for k, value in relative_errors(predicted, measured).items()},
             })  # fmt: skip

@@ -107,9 +107,10 @@ def forecast(run: LossRun, done: float) -> Forecast:
     require_number("Forecast: done", done, 0.0)
     # Whoever has done all of an epoch may lack a rounding of it.
     epochs = min(math.floor(done / run.steps_per_epoch * (1 + 1e-12)), len(run.losses))
-    fitted = bisect.bisect_right(_refits(len(run.losses)), epochs)
-    if fitted:
-        return _fitted(run, _refits(len(run.losses))[fitted - 1])
+    refits = _refits(len(run.losses))
+    made = bisect.bisect_right(refits, epochs)
+    if made:
+        return _fitted(run, refits[made - 1])
     most = run.most_epochs * run.steps_per_epoch
     return Forecast(min(done + FALLBACK_EPOCHS * run.steps_per_epoch, most), math.inf)
 

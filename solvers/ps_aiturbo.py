@@ -159,8 +159,9 @@ class PsAiturbo:
 def _first_cells(job: ActivePsJob, table: ServiceTable) -> list[Cell]:
     """What a job has, if it may have that, or else the least that it may have."""
     has = job.job.cell
-    stays = has is not None and np.isfinite(table.service[has])
-    return [has, table.least] if has is not None and stays else [table.least]
+    if has is None or not np.isfinite(table.service[has]):
+        return [table.least]
+    return [has, table.least]
 
 
 def as_long_again(job: ActivePsJob, newcomer: float = NEWCOMER) -> PsJob:

@@ -13,7 +13,7 @@ import pytest
 from goodalloc.data.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.measure_crew import LocalCrew
-from goodalloc.experiments.measuring import Configuration, measure
+from goodalloc.experiments.measured_configuration import Configuration, measure
 from goodalloc.experiments.processes import ProcessEnded
 from goodalloc.experiments.training_task import TASKS, find_task
 

@@ -17,7 +17,8 @@ from goodalloc.experiments.cli import main
 from goodalloc.experiments.measure_crew import LAUNCHED, launched_size
 from goodalloc.experiments.measure_process import NO_MEMORY as LACKED_MEMORY
 from goodalloc.experiments.measure_rank import covered, lacks_memory
-from goodalloc.experiments.measuring import MeasurePlan, Measuring, doubled, relative_error
+from goodalloc.experiments.measured_configuration import relative_error
+from goodalloc.experiments.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.processes import ProcessEnded
 from goodalloc.experiments.training_task import TASKS, TrainingTask, find_task, task_digest
 from goodalloc.models.throughput import gradient_time, step_time
