@@ -34,8 +34,9 @@ It is EX_TEMPFAIL of sysexits.h, "try again later"; everything is in the checkpo
 #: Files of a job's folder.
 CHECKPOINT, STATE = "checkpoint.pt", "state.json"
 
-#: Completes batch limits to a model that can be checked.
+#: Complete what is given to a model that can be checked.
 _PLAIN = (ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0))
+_ANY = BatchLimits(1, 1, 1, 1)
 
 PUBLISH_SECONDS = 30.0
 """Interval of Pollux's agent between fits and reports."""
@@ -76,6 +77,9 @@ class AgentOptions:
         Between two looks at the allocation.
     decay
         Theta of the moving averages of the gradient statistics.
+    throughput
+        Throughput parameters as `goodalloc fit` found them for this job, by which the batch rule
+        goes until the first fit; None if nothing was measured before.
 
     Raises
     ------
@@ -97,6 +101,7 @@ class AgentOptions:
     publish_seconds: float = PUBLISH_SECONDS
     look_seconds: float = 1.0
     decay: float = DECAY
+    throughput: ThroughputParameters | None = None
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
@@ -111,10 +116,13 @@ class AgentOptions:
         require_share(f"{item}: decay", self.decay)
         if self.decay == 1.0:
             raise ValueError(f"{item}: decay is {self.decay!r}; expected 0 to below 1.")
-        if self.batch is not None:
-            if not isinstance(self.batch, BatchLimits):
-                raise ValueError(f"{item}: batch is {self.batch!r}; expected BatchLimits.")
-            validate(GoodputModel(*_PLAIN, self.batch), item)
+        if self.batch is not None and not isinstance(self.batch, BatchLimits):
+            raise ValueError(f"{item}: batch is {self.batch!r}; expected BatchLimits.")
+        if self.throughput is not None and not isinstance(self.throughput, ThroughputParameters):
+            raise ValueError(
+                f"{item}: throughput is {self.throughput!r}; expected ThroughputParameters."
+            )
+        validate(GoodputModel(self.throughput or _PLAIN[0], _PLAIN[1], self.batch or _ANY), item)
         if not callable(getattr(self.batch_rule, "choose", None)):
             raise ValueError(
                 f"{item}: batch_rule is {self.batch_rule!r}; expected one with `choose`."

@@ -41,7 +41,7 @@ class AgentReport:
     times
         Measured seconds.
     throughput
-        The last fit; None before there is one.
+        The last fit; before there is one what the options say, which may be None.
     restarts
         Times the job was restarted.
 
@@ -60,7 +60,7 @@ class AgentReport:
             reason = (error.strerror or str(error)).lower()
             raise ValueError(f"Folder '{options.folder}' cannot be made ({reason}).") from error
         self.times, self._fits = PassTimes(), FitProcess()
-        self.throughput: ThroughputParameters | None = None
+        self.throughput: ThroughputParameters | None = options.throughput
         self.restarts, self._most, self._service = 0, replicas, 0.0
         self._began = self._submitted = time.time()
         self._published = self._looked = time.monotonic()

@@ -73,7 +73,7 @@ def measure(optimiser: str, passes: int, epochs: int, batches: int, folder: Path
         module = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     frozen = kinds[optimiser](module.parameters(), lr=0.0)
-    limits = BatchLimits(INITIAL, INITIAL, 1, INITIAL // passes, True)
+    limits = BatchLimits(INITIAL, INITIAL, 1, INITIAL // passes, passes > 1)
     options = AgentOptions("digits", folder / f"{optimiser}-{passes}", limits)
     agent = TrainingAgent(
         module, frozen, DataLoader(TensorDataset(inputs, classes), INITIAL), options

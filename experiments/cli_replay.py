@@ -86,7 +86,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
 #: Where rows come from, as the last line says it.
 TRUTHS = {
     "profiles": "the shipped profiles", "artifact": "the artifact's measurements",
-    "machine": "measurements of this machine",
+    "machine": "measurements of this machine", "training": "training here",
 }  # fmt: skip
 
 

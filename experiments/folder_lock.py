@@ -37,3 +37,30 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def measuring_alone(folder: Path, what: str) -> Iterator[None]:
+    """Measure nothing else in a folder meanwhile.
+
+    Parameters
+    ----------
+    folder
+        Which all such measurements share.
+    what
+        Is measured, as a sentence begins.
+
+    Raises
+    ------
+    ValueError
+        If something else is being measured there.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder))
+        except ValueError as error:
+            raise ValueError(
+                f"{what} are measured one after the other, or each would slow the other down; "
+                f"expected no other run in '{folder}'."
+            ) from error
+        yield

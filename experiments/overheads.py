@@ -24,7 +24,6 @@ state is small, the disk local, and no GPU has to be set up.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.experiments.extras import require_extra
-from goodalloc.experiments.folder_lock import locked
+from goodalloc.experiments.folder_lock import measuring_alone
 from goodalloc.experiments.overhead_measurements import (
     FULL,
     QUICK,
@@ -47,7 +46,6 @@ from goodalloc.experiments.reproduction import Reproduction, digest
 from goodalloc.experiments.version import library_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from goodalloc.experiments.overhead_measurements import Extent
@@ -102,7 +100,7 @@ class OverheadTask:
         check_description(self.folder / DESCRIPTION, self.description())
         if (self.folder / ROWS).exists():
             return
-        with _alone(self.folder.parent):
+        with measuring_alone(self.folder.parent, "Overheads"):
             try:
                 rows = self._measure(report)
             except ChildProcessError as error:
@@ -118,26 +116,6 @@ class OverheadTask:
             return measure_restarts(self.network, self.extent, checkpoints, report)
         finally:
             shutil.rmtree(checkpoints, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Measure nothing else in a folder meanwhile.
-
-    Raises
-    ------
-    ValueError
-        If something else is being measured there.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder))
-        except ValueError as error:
-            raise ValueError(
-                "Overheads are measured one after the other, or each would slow the other down; "
-                f"expected no other run in '{folder}'."
-            ) from error
-        yield
 
 
 def _tasks(plan: Plan) -> list[OverheadTask]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from goodalloc.experiments.adaptive_batch import ADAPTIVE_BATCH
 from goodalloc.experiments.aiturbo_replay import AITURBO_REPLAY
 from goodalloc.experiments.cloud import FIGURE_9
+from goodalloc.experiments.digits_efficiency import DIGITS_EFFICIENCY
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.exchange_gap import EXCHANGE
 from goodalloc.experiments.fairness import FIGURE_7
@@ -78,10 +80,17 @@ OTHERS: Mapping[str, Reproduction] = {
     "aiturbo-replay": AITURBO_REPLAY,
 }
 
-REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS}
+#: Real training on this machine.
+TRAININGS: Mapping[str, Reproduction] = {
+    "digits-efficiency": DIGITS_EFFICIENCY,
+    "adaptive-batch": ADAPTIVE_BATCH,
+}
 
-#: Names that stand for several: Pollux's tables and figures; all of AITurbo.
+REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
+
+#: Names that stand for several: Pollux's tables and figures; all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": tuple(PUBLISHED),
     "aiturbo": ("predictability", "step-times", "exchange", "overheads", "aiturbo-replay"),
+    "training": tuple(TRAININGS),
 }

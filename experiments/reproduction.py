@@ -135,6 +135,8 @@ class Reproduction:
         Name of the folder of measurements that it needs, in a folder of several.
     measures
         Whether its tasks measure this machine, one after the other whoever else could work.
+    trains
+        Whether what it tells comes of real training.
     """
 
     title: str
@@ -146,6 +148,7 @@ class Reproduction:
     ignores: tuple[str, ...] = ()
     lists: str = ""
     measures: bool = False
+    trains: bool = False
 
     def own(self, plan: Plan) -> Plan:
         """What of a plan for several reproductions concerns this one.
@@ -183,8 +186,9 @@ class Reproduction:
             return "" if name in self.ignores else value
 
         truth = "profiles" if plan.artifact is None else "artifact"
+        kinds = {"machine": self.measures, "training": self.trains, truth: True}
         return {
-            "truth": "machine" if self.measures else truth,
+            "truth": next(kind for kind, true in kinds.items() if true),
             "workload_numbers": told("workloads", " ".join(map(str, plan.workloads))),
             "quick": told("quick", plan.quick), "version": library_version(),
         }  # fmt: skip

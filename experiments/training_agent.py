@@ -14,7 +14,8 @@ processes are the replicas and each runs the same program.
 
 After every step the gradient statistics are brought up to date (`models/gradient_noise.py`), the
 learning rate is scaled for this step by its rule (a scheduler of the user's sets the one tuned for
-M0 as ever), and progress grows by AdaScale's gain. Every `decision_steps` the batch rule is asked.
+M0 as ever), and progress grows by AdaScale's gain. The batch rule is asked at the beginning, on
+another number of replicas, and every `decision_steps`.
 Every `publish_seconds` the first replica takes in the last fit, asks for the next one, and writes
 the job's state (`data/job_state.py`). When the allocation file gives the job something else than it
 runs on, all replicas make a checkpoint and end with `EXIT_REALLOCATED`; their launcher starts as
@@ -27,6 +28,7 @@ On an accelerator a pass is timed as the program meets it, waiting for the devic
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from typing import TYPE_CHECKING, Any
@@ -104,12 +106,12 @@ class TrainingAgent:
         self.steps = self.examples = 0
         self.progress, self.loss = 0.0, math.nan
         self._random: dict[str, Any] | None = None
-        self._resume()
+        self._asked = self._resume()
         self.module = self._replicas.wrap(module, self._meter.hook)
         self._passes_made, self._waiting, self._stale = 0, False, self.report.stale
         self._seconds: list[float] = []
         self._loss: Any = 0.0
-        self._clock = self._rate = 0.0
+        self._clock, self._rate = 0.0, float(max(one["lr"] for one in optimiser.param_groups))
         self._timed_from = self.steps + WARM_UP
 
     @property
@@ -148,6 +150,9 @@ class TrainingAgent:
             self._random = None
         if self._replicas.agree(self._stale):
             self._leave()
+        if not self._asked:
+            self._decide()
+            self._asked = True
         self._clock = time.perf_counter()
         while self.epoch < epochs:
             choice = self.choice
@@ -211,6 +216,12 @@ class TrainingAgent:
             self._time_step(waited)
             self._between_steps()
             self._clock = time.perf_counter()
+
+    @contextlib.contextmanager
+    def untimed(self) -> Iterator[None]:
+        """What is done within, between two batches (an evaluation, say), is no part of a step."""
+        yield
+        self._clock = time.perf_counter()
 
     def _step(self) -> None:
         """Statistics, learning rate, the optimiser's step, progress."""
@@ -322,12 +333,12 @@ class TrainingAgent:
             })  # fmt: skip
         self._replicas.wait()
 
-    def _resume(self) -> None:
-        """Go on from the checkpoint, if there is one."""
+    def _resume(self) -> bool:
+        """Go on from the checkpoint, if there is one; whether its batch suits as it is."""
         path = self.options.file(CHECKPOINT)
         found = load_checkpoint(path, self.options.name, self._shapes(), self._companions)
         if found is None:
-            return
+            return False
         self._plain.load_state_dict(found["module"])
         self._optimiser.load_state_dict(found["optimiser"])
         for name, one in self._companions.items():
@@ -339,10 +350,11 @@ class TrainingAgent:
         if found["replicas"] == self._replicas.count:
             self._meter.load(found["meter"])
             self._random = found["random"][self._replicas.rank]
-            return
+            return True
         total = float(self.choice.total(found["replicas"]))
         split = split_batch(total, self._replicas.count, self.batch)
         self.choice = split._replace(rate_factor=self.choice.rate_factor)
+        return False
 
     def _shapes(self) -> list[tuple[int, ...]]:
         return [tuple(one.shape) for one in self._meter.parameters]

@@ -236,6 +236,8 @@ class GoodputBatch:
         if found.total(replicas) > batch.maximum:  # the published grid rounds up
             room = replicas * (found.accumulation_steps + 1)
             found = found._replace(atomic=int(batch.maximum) // room)
+        if found.total(replicas) == batch.initial:  # one replica makes two passes of it
+            found = split_batch(found.total(replicas), replicas, batch)
         now, then = (
             float(goodput(model, nodes, replicas, choice.atomic, choice.accumulation_steps))
             for choice in (present, found)

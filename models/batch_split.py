@@ -36,9 +36,11 @@ class BatchChoice(NamedTuple):
 def split_batch(total: float, replicas: int, batch: BatchLimits) -> BatchChoice:
     """Split a total batch size into m and s, with the fewest passes that m allows.
 
-    One replica that trains on more than M0 makes at least two passes, where it may accumulate:
-    gradient noise needs two gradients (Pollux). The batch is rounded up, as on Pollux's grid, but
-    where that leads beyond M_max, down.
+    One replica makes at least two passes, where it may accumulate and two are not too small:
+    gradient noise needs two gradients. Pollux has it do so beyond M0 only, and at M0 goes by
+    consecutive steps, whose noise scale comes out infinite where parameters move
+    (`gradient_noise.py`). The batch is rounded up, as on Pollux's grid, but where that leads beyond
+    M_max, down.
 
     Parameters
     ----------
@@ -68,7 +70,8 @@ def split_batch(total: float, replicas: int, batch: BatchLimits) -> BatchChoice:
     passes = 1
     if batch.accumulation:
         passes = math.ceil(wanted / largest)
-        if replicas == 1 and wanted > batch.initial:
+        halves = 2 * math.ceil(wanted / 2)
+        if replicas == 1 and wanted >= 2 * batch.atomic_minimum and halves <= most:
             passes = max(passes, 2)
     passes = max(min(passes, most // least), 1)
     atomic = math.ceil(wanted / (replicas * passes))
