@@ -6,7 +6,6 @@ import contextlib
 import csv
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +22,7 @@ from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.solvers.result_file import csv_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from goodalloc.experiments.digits_training import DigitsJob
     from goodalloc.experiments.replay_task import Report

@@ -37,8 +37,8 @@ PIXELS, BRIGHTEST, CLASSES = 64, 16.0, 10
 HIDDEN = {"perceptron": (64,), "wide perceptron": (512, 512)}
 CHANNELS = 8
 
-#: Seconds between two fits: the trainings are short.
-PUBLISH_SECONDS = 1.0
+#: Steps between two questions to the batch rule, seconds between two fits: trainings are short.
+DECISION_STEPS, PUBLISH_SECONDS = 20, 1.0
 
 
 class DigitsJob(NamedTuple):
@@ -181,7 +181,7 @@ def train(
             AgentOptions(
                 "digits", folder, BatchLimits(job.initial, job.maximum, 1, job.maximum // 2, True),
                 job.rule, job.learning_rate, seed=job.seed, checkpoint_steps=10**9,
-                publish_seconds=PUBLISH_SECONDS, decay=job.decay, throughput=throughput,
+                decision_steps=DECISION_STEPS, publish_seconds=PUBLISH_SECONDS, decay=job.decay, throughput=throughput,
             ),
         )  # fmt: skip
         found: list[Moment] = []
