@@ -181,7 +181,8 @@ def train(
             AgentOptions(
                 "digits", folder, BatchLimits(job.initial, job.maximum, 1, job.maximum // 2, True),
                 job.rule, job.learning_rate, seed=job.seed, checkpoint_steps=10**9,
-                decision_steps=DECISION_STEPS, publish_seconds=PUBLISH_SECONDS, decay=job.decay, throughput=throughput,
+                decision_steps=DECISION_STEPS, publish_seconds=PUBLISH_SECONDS,
+                decay=job.decay, throughput=throughput,
             ),
         )  # fmt: skip
         found: list[Moment] = []
