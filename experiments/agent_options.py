@@ -38,6 +38,9 @@ CHECKPOINT, STATE = "checkpoint.pt", "state.json"
 _PLAIN = (ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0))
 _ANY = BatchLimits(1, 1, 1, 1)
 
+MOST_COORDINATES = 2**16
+"""What a gradient is read of, so that it costs little however many parameters there are."""
+
 PUBLISH_SECONDS = 30.0
 """Interval of Pollux's agent between fits and reports."""
 
@@ -71,6 +74,9 @@ class AgentOptions:
         Steps between two checkpoints.
     measure_steps
         Gradient noise is measured in every so-manieth step.
+    most_coordinates
+        Gradient noise is measured by about so many coordinates at most (`gradient_sample.py`);
+        by all if None, which is better where few of very many matter, as in large embeddings.
     publish_seconds
         Between two fits and published states.
     look_seconds
@@ -98,6 +104,7 @@ class AgentOptions:
     decision_steps: int = 100
     checkpoint_steps: int = 1000
     measure_steps: int = 1
+    most_coordinates: int | None = MOST_COORDINATES
     publish_seconds: float = PUBLISH_SECONDS
     look_seconds: float = 1.0
     decay: float = DECAY
@@ -111,6 +118,8 @@ class AgentOptions:
         require_count(f"{item}: seed", self.seed, 0)
         for name in ("nodes", "decision_steps", "checkpoint_steps", "measure_steps"):
             require_count(f"{item}: {name}", getattr(self, name), 1)
+        if self.most_coordinates is not None:
+            require_count(f"{item}: most_coordinates", self.most_coordinates, 1)
         for name in ("publish_seconds", "look_seconds"):
             require_number(f"{item}: {name}", getattr(self, name), 0.0)
         require_share(f"{item}: decay", self.decay)

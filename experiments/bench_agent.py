@@ -1,12 +1,18 @@
 """Benchmark of the training agent; `python -m goodalloc.experiments.bench_agent`.
 
 The same network is trained twice in one process on one core, by a plain loop of PyTorch and under
-an agent, a step of one and a step of the other by turns, the first of which alternates. Each row of
-the CSV is one network, optimiser, number of passes a step and interval of measurement: median
-milliseconds of a plain step, and by how much a step under the agent is longer, as the median over
-the pairs of steps of their difference, over the plain median: by the processor's seconds of the
-thread that trains, which other work of the machine hardly disturbs, with an interval of 95 %, and
-by the clock. The last columns are the load of the machine and the largest difference of a weight.
+an agent, a step of one and a step of the other by turns, the first of which alternates. Where their
+memory happens to lie alone makes two plain loops differ by up to two hundredths; so both are built
+anew in every round, one or the other first, behind a block of another size. Before, the memory
+allocator is settled, as where trainings are measured: it would give pages back in one loop or the
+other.
+
+Each row of the CSV is one network, optimiser, number of passes a step and interval of measurement:
+median milliseconds of a plain step, and by how much a step under the agent is longer, over that:
+the mean over the rounds of the median over the pairs of steps of their difference, by the
+processor's seconds of the thread that trains, which other work of the machine hardly disturbs, with
+an interval of 95 % (Student's, of the rounds), and by the clock. The last columns are the load of
+the machine and the largest difference of a weight.
 
 Batches are such that a step takes 20 ms or more. Below the table stand the seconds of a fit in the
 agent's child process, for which training does not wait; the first one loads and compiles.
@@ -14,6 +20,7 @@ agent's child process, for which training does not wait; the first one loads and
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -27,6 +34,7 @@ from goodalloc.experiments.agent_options import AgentOptions
 from goodalloc.experiments.cli_types import whole
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.fit_process import FitProcess
+from goodalloc.experiments.measure_rank import settle_allocator
 from goodalloc.experiments.measurements import measurement_parser, write_measurements
 from goodalloc.experiments.ps_networks import draw_examples, flat_network
 from goodalloc.experiments.training_agent import TrainingAgent
@@ -46,10 +54,11 @@ CASES = (
     ("perceptron", "adam", 512, 2, 1), ("perceptron", "adam", 512, 1, 10),
 )  # fmt: skip
 
-#: Steps before any is timed.
+#: Steps of a round before any is timed.
 WARM_UP = 10
 
-RESAMPLES = 1000
+#: Bytes between the memory of one round and that of the next one, at most.
+LARGEST_GAP = 2**22
 
 
 class Measurement(NamedTuple):
@@ -121,8 +130,8 @@ def agent_training(
     module, made, loader = _parts(network, optimiser, batch)
     total = batch * passes
     options = AgentOptions(
-        f"{network}-{optimiser}-{passes}-{measure_steps}",
-        folder / f"{network}-{optimiser}-{passes}-{measure_steps}",
+        folder.name,
+        folder,
         BatchLimits(total, total, batch, batch, True),
         measure_steps=measure_steps,
         checkpoint_steps=10**9,
@@ -140,7 +149,7 @@ def agent_training(
 
 def measure(
     network: str, optimiser: str, batch: int, passes: int, measure_steps: int, pairs: int,
-    folder: Path,
+    rounds: int, folder: Path,
 ) -> Measurement:  # fmt: skip
     """Train both ways by turns.
 
@@ -149,50 +158,73 @@ def measure(
     network, optimiser, batch, passes, measure_steps
         What, as in `CASES`.
     pairs
-        Timed steps of each.
+        Timed steps of each in a round.
+    rounds
+        How often both are built anew.
     folder
         For the agent's files.
     """
-    both = (
-        plain_training(network, optimiser, batch, passes),
-        agent_training(network, optimiser, batch, passes, measure_steps, folder),
-    )
+    import torch
+
+    plain, extra, apart, parameters = [], [], 0.0, 0
+    sizes = np.random.default_rng(0).integers(1, LARGEST_GAP, rounds)
+    for index, size in enumerate(sizes.tolist()):
+        gap = torch.empty(size, dtype=torch.uint8)
+        where = folder / f"{network}-{optimiser}-{passes}-{measure_steps}-{index}"
+        made = {
+            which: plain_training(network, optimiser, batch, passes) if which == 0
+            else agent_training(network, optimiser, batch, passes, measure_steps, where)
+            for which in ((0, 1) if index % 2 else (1, 0))
+        }  # fmt: skip
+        seconds = _seconds(made, pairs)
+        plain.append(np.median(seconds[:, 0], axis=0))
+        extra.append(_typical(seconds[:, 1] - seconds[:, 0], measure_steps))
+        weights = [list(made[which].module.parameters()) for which in (0, 1)]
+        parameters = sum(one.numel() for one in weights[0])
+        apart = max(
+            apart,
+            *(float((one - two).detach().abs().max()) for one, two in zip(*weights, strict=True)),
+        )
+        del gap
+    typical = np.mean(plain, axis=0)
+    share = np.array(extra) / typical
+    low, high = _interval(share[:, 0])
+    return Measurement(
+        network, optimiser, parameters, batch, passes, measure_steps, 1e3 * float(typical[0]),
+        float(share[:, 0].mean()), low, high, float(share[:, 1].mean()), os.getloadavg()[0], apart,
+    )  # fmt: skip
+
+
+def _seconds(made: dict[int, Training], pairs: int) -> NDArray[np.float64]:
+    """Of pairs of steps, shape (pairs, 2, 2): of which one, by the processor and by the clock."""
     seconds = np.empty((pairs + WARM_UP, 2, 2))
     for pair in range(pairs + WARM_UP):
         for which in (0, 1) if pair % 2 else (1, 0):
             begin = time.thread_time(), time.perf_counter()
-            next(both[which].steps)
+            next(made[which].steps)
             end = time.thread_time(), time.perf_counter()
             seconds[pair, which] = np.subtract(end, begin)
-    seconds = seconds[WARM_UP:]
-    plain = np.median(seconds[:, 0], axis=0)
-    extra = seconds[:, 1] - seconds[:, 0]
-    # a step that measures costs more than one that does not: the mean over the interval counts
-    share = _typical(extra, measure_steps) / plain
-    low, high = _interval(extra[:, 0], measure_steps) / plain[0]
-    weights = zip(both[0].module.parameters(), both[1].module.parameters(), strict=True)
-    return Measurement(
-        network, optimiser, sum(one.numel() for one in both[0].module.parameters()), batch, passes,
-        measure_steps, 1e3 * float(plain[0]), float(share[0]), float(low), float(high),
-        float(share[1]), os.getloadavg()[0],
-        max(float((one - other).detach().abs().max()) for one, other in weights),
-    )  # fmt: skip
+    return seconds[WARM_UP:]
 
 
 def _typical(extra: NDArray[np.float64], every: int) -> NDArray[np.float64]:
-    """Median of sums of consecutive differences, a step's share of it; by column."""
+    """Median of means of so many consecutive differences; by column.
+
+    A step that measures costs more than one that does not: the mean over the interval counts.
+    """
     whole_rows = extra[: len(extra) // every * every]
-    sums = whole_rows.reshape(-1, every, *extra.shape[1:]).mean(axis=1)
-    found: NDArray[np.float64] = np.median(sums, axis=0)
+    means = whole_rows.reshape(-1, every, *extra.shape[1:]).mean(axis=1)
+    found: NDArray[np.float64] = np.median(means, axis=0)
     return found
 
 
-def _interval(extra: NDArray[np.float64], every: int) -> NDArray[np.float64]:
-    """Bootstrap interval of `_typical`, 95 %."""
-    blocks = extra[: len(extra) // every * every].reshape(-1, every).mean(axis=1)
-    draws = np.random.default_rng(0).choice(blocks, (RESAMPLES, len(blocks)))
-    found: NDArray[np.float64] = np.quantile(np.median(draws, axis=1), [0.025, 0.975])
-    return found
+def _interval(shares: NDArray[np.float64]) -> tuple[float, float]:
+    """Of the mean of independent shares, 95 %."""
+    from scipy.stats import t as student
+
+    error = float(shares.std(ddof=1)) / math.sqrt(len(shares))
+    reach = float(student.ppf(0.975, len(shares) - 1)) * error
+    return float(shares.mean()) - reach, float(shares.mean()) + reach
 
 
 def fit_seconds() -> tuple[float, float]:
@@ -220,7 +252,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         Arguments without the name of the programme; those of the process if None.
     """
     parser = measurement_parser("bench_agent", __doc__)
-    parser.add_argument("--pairs", type=whole(10), default=300, help="timed steps of each")
+    parser.add_argument("--pairs", type=whole(10), default=50, help="timed steps in a round")
+    parser.add_argument("--rounds", type=whole(2), default=6, help="of both, built anew")
     given = parser.parse_args(argv)
     try:
         require_extra("measure", "The benchmark of the agent")
@@ -230,8 +263,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     import torch
 
     torch.set_num_threads(1)
+    settle_allocator()
     with tempfile.TemporaryDirectory() as folder:
-        rows = [measure(*case, given.pairs, Path(folder)) for case in CASES]
+        rows = [measure(*case, given.pairs, given.rounds, Path(folder)) for case in CASES]
     write_measurements(Measurement._fields, rows, given.out)
     first, second = fit_seconds()
     sys.stdout.write(f"a fit in the child: first {first:.2f} s, then {second:.4f} s\n")

@@ -1,9 +1,10 @@
 """Noise scale of an agent beside brute force; `python -m goodalloc.experiments.bench_noise_scale`.
 
 A small network looks at scikit-learn's digits (extras `goodalloc[measure,predict]`) with a learning
-rate of 0, so that there is one true noise scale. Each row of the CSV is one optimiser and number of
-passes a step: the noise scale that the agent's moving averages come to, that of the covariance and
-the mean of the gradients of many independent batches of M0 examples, and their ratio.
+rate of 0, so that there is one true noise scale. Each row of the CSV is one optimiser, number of
+passes a step and number of coordinates that the agent may read of the 2,410 that there are: the
+noise scale that its moving averages come to, that of the covariance and the mean of the whole
+gradients of many independent batches of M0 examples, and their ratio.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 INITIAL = 32
 """M0."""
 
-CASES = (("sgd", 1), ("sgd", 2), ("sgd", 4), ("adam", 1), ("adam", 2))
-"""Optimiser, and passes a step; with one the agent goes by consecutive gradients."""
+CASES: tuple[tuple[str, int, int | None], ...] = (
+    ("sgd", 1, None), ("sgd", 2, None), ("sgd", 4, None), ("adam", 1, None), ("adam", 2, None),
+    ("sgd", 1, 1200), ("sgd", 2, 1200), ("adam", 2, 1200),
+)  # fmt: skip
+"""Optimiser, passes a step (with one the agent goes by consecutive gradients) and coordinates."""
 
 
 class Measurement(NamedTuple):
@@ -37,6 +41,7 @@ class Measurement(NamedTuple):
 
     optimiser: str
     passes: int
+    most_coordinates: int | None
     steps: int
     agent: float
     batches: int
@@ -44,7 +49,10 @@ class Measurement(NamedTuple):
     ratio: float
 
 
-def measure(optimiser: str, passes: int, epochs: int, batches: int, folder: Path) -> Measurement:
+def measure(
+    optimiser: str, passes: int, most_coordinates: int | None, epochs: int, batches: int,
+    folder: Path,
+) -> Measurement:  # fmt: skip
     """Both noise scales.
 
     Parameters
@@ -53,6 +61,8 @@ def measure(optimiser: str, passes: int, epochs: int, batches: int, folder: Path
         "sgd" or "adam", which preconditions.
     passes
         Passes a step.
+    most_coordinates
+        Of a gradient that the agent reads; None for all.
     epochs
         Of the agent.
     batches
@@ -74,7 +84,10 @@ def measure(optimiser: str, passes: int, epochs: int, batches: int, folder: Path
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     frozen = kinds[optimiser](module.parameters(), lr=0.0)
     limits = BatchLimits(INITIAL, INITIAL, 1, INITIAL // passes, passes > 1)
-    options = AgentOptions("digits", folder / f"{optimiser}-{passes}", limits)
+    options = AgentOptions(
+        "digits", folder / f"{optimiser}-{passes}-{most_coordinates}", limits,
+        most_coordinates=most_coordinates,
+    )  # fmt: skip
     agent = TrainingAgent(
         module, frozen, DataLoader(TensorDataset(inputs, classes), INITIAL), options
     )  # fmt: skip
@@ -95,7 +108,9 @@ def measure(optimiser: str, passes: int, epochs: int, batches: int, folder: Path
     square = gradients.mean(dim=0).square().sum().item() - trace / batches
     assert agent.gradient is not None
     found, brute = float(noise_scale(agent.gradient, INITIAL)), INITIAL * trace / square
-    return Measurement(optimiser, passes, agent.steps, found, batches, brute, found / brute)
+    return Measurement(
+        optimiser, passes, most_coordinates, agent.steps, found, batches, brute, found / brute
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,11 +1,13 @@
 r"""Squared norms of the gradients of a step of training, taken as they arise (PyTorch).
 
-A step on K replicas that make s + 1 passes each has :math:`c = K (s + 1)` local gradients. Autograd
-gives each pass a gradient of its own, which is measured and then added to the sum of the step, in
-place of the addition that autograd would have made. In the last pass of several replicas, that
-happens in the communication hook of `DistributedDataParallel`, bucket by bucket, before the
-replicas exchange the sum. So a step costs one reading of the gradient for each norm, and with one
-gradient a step one more for the product with the last one; no pass through the network is added.
+A step on K replicas that make s + 1 passes each has :math:`c = K (s + 1)` local gradients. A pass's
+loss is divided by s + 1, and autograd adds its gradient to those of the passes before, as it does
+without an agent; the difference between two readings of the sum is the gradient of the pass. In the
+last pass of several replicas, the sum is read in the communication hook of
+`DistributedDataParallel`, bucket by bucket, before the replicas exchange it.
+
+A reading copies as many coordinates as was agreed (`gradient_sample.py`), and all else is done on
+that. No pass through the network is added, and gradients live no longer than in a plain loop.
 
 For Adam the norms are those of the preconditioned gradient. Its preconditioner hardly moves in a
 few steps and is taken anew only every `REFRESH` of them, and every `EARLY` of the first ones.
@@ -15,8 +17,10 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from goodalloc.experiments.gradient_sample import GradientSample, Reading
 from goodalloc.models.gradient_noise import (
     adam_preconditioner,
     from_consecutive_gradients,
@@ -24,7 +28,7 @@ from goodalloc.models.gradient_noise import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from goodalloc.models.efficiency import GradientStatistics
 
@@ -81,7 +85,7 @@ def estimate_of(
 
 
 class GradientMeter:
-    """Collects the gradients of a step, and their norms.
+    """Reads the gradients of a step, and has their norms.
 
     Parameters
     ----------
@@ -89,6 +93,8 @@ class GradientMeter:
         Whose parameters are trained.
     replicas
         K.
+    most_coordinates, seed
+        What is read of a gradient, as in `GradientSample`.
 
     Raises
     ------
@@ -96,7 +102,9 @@ class GradientMeter:
         If there is nothing to train.
     """
 
-    def __init__(self, optimiser: Any, replicas: int) -> None:
+    def __init__(
+        self, optimiser: Any, replicas: int, most_coordinates: int | None = None, seed: int = 0
+    ) -> None:
         import torch
 
         self._optimiser, self._replicas = optimiser, replicas
@@ -106,15 +114,14 @@ class GradientMeter:
             raise ValueError("Optimiser: 0 parameters require a gradient; expected some.")
         self._adam = isinstance(optimiser, (torch.optim.Adam, torch.optim.AdamW))
         self._index = {id(one): index for index, one in enumerate(self.parameters)}
-        size = max(one.numel() for one in self.parameters)
-        self._scratch = torch.empty(size if self._adam else 0).to(self.parameters[0])
-        self._weights: list[Any] | None = None  # the preconditioner, if it is not 1
-        self._previous: list[Any] | None = None  # gradient of the step before
-        self._previous_square: Any = None
-        self._sums: list[Any] | None = None
-        self._passes = 1
+        self._sample = GradientSample(self.parameters, most_coordinates, seed)
+        self._now, self._before = (self._sample.reading() for _ in range(2))
+        self._weights = self._sample.factors  # times the preconditioner, if that is not 1
+        self._known = False  # whether `_before` is the gradient of the step before
+        self._square: Any = None  # of that one, where it is known
+        self._passes, self._taken = 1, 0
         self._local: Any = 0.0
-        self.measuring = self._next_measuring = self._alone = True
+        self._measuring = self._next_measuring = self._alone = True
         self.computed = 0.0  # when the hook had the last bucket, by time.perf_counter
 
     def begin(self, passes: int, measuring: bool = True, next_measuring: bool = True) -> None:
@@ -127,73 +134,93 @@ class GradientMeter:
         measuring, next_measuring
             Whether norms of this step, and of the next one, are wanted.
         """
-        self._passes, self._sums, self._local = passes, None, 0.0
-        self.measuring, self._next_measuring = measuring, next_measuring
+        self._passes, self._taken, self._local = passes, 0, 0.0
+        self._measuring, self._next_measuring = measuring, next_measuring
         self._alone = self._replicas * passes == 1
-        self._clear()
-
-    def _clear(self) -> None:
         for one in self.parameters:
             one.grad = None
 
-    def take_pass(self, last: bool) -> None:
-        """Take the gradients of a pass, after its backward pass; not those that the hook took."""
-        gradients = [one.grad for one in self.parameters]
-        if self.measuring and not self._alone:
-            self._local = self._local + self._square(gradients, range(len(gradients)))
-        self._sums = gradients if self._sums is None else _added(self._sums, gradients)
-        if not last:
-            self._clear()
-            return
-        if self._passes > 1:
-            _divide(self._sums, self._passes)
-        for one, gradient in zip(self.parameters, self._sums, strict=True):
-            one.grad = gradient
+    def take_pass(self) -> None:
+        """Read the gradient of a pass, after its backward pass; not what the hook reads."""
+        if self._measuring and not self._alone:
+            self._read()
+            self._take()
 
     def hook(self, _: object, bucket: Any) -> Any:
-        """Communication hook of the last pass: measure, add the other passes, exchange.
+        """Communication hook of the last pass: read the sum of the passes, exchange it.
 
         Parameters
         ----------
         bucket
-            Gradients of some parameters, of the last pass of this replica.
+            Gradients of some parameters, of all passes of this replica.
         """
         import torch.distributed as dist
 
         self.computed = time.perf_counter()
-        rows = [self._index[id(one)] for one in bucket.parameters()]
-        gradients, buffer = bucket.gradients(), bucket.buffer()
-        if self.measuring:
-            self._local = self._local + self._square(gradients, rows)
-        if self._sums is not None:
-            _added(gradients, [self._sums[row] for row in rows])
-        buffer.div_(self._replicas * self._passes)
+        buffer = bucket.buffer()
+        if self._measuring:
+            rows = [self._index[id(one)] for one in bucket.parameters()]
+            self._sample.read(bucket.gradients(), self._now, rows)
+        buffer.div_(self._replicas)
         work: Any = dist.all_reduce(buffer, async_op=True)
         return work.get_future().then(lambda found: found.value()[0])
 
     def finish(self) -> StepNorms | None:
         """The norms of a step whose mean gradient the parameters hold; None if not measured."""
-        gradients = [one.grad for one in self.parameters]
-        previous, before = self._previous, self._previous_square
-        # kept, not copied: the next step's gradients are other tensors
-        self._previous = gradients if self._alone and self._next_measuring else None
-        self._previous_square = None
-        if not self.measuring:
+        if self._alone:
+            return self._finish_alone()
+        self._known = False
+        if not self._measuring:
             return None
-        everything = range(len(gradients))
-        if not self._alone:
-            return StepNorms(self._local, self._square(gradients, everything), None, None)
-        if previous is None:
-            self._previous_square = square = self._square(gradients, everything)
+        if self._replicas > 1:
+            self._take()  # what the hook read
+            self._read().weigh(self._weights)
+        mean = self._now if self._replicas > 1 else self._before
+        # the loss of each pass was divided by their number
+        local = self._passes**2 * self._local
+        return StepNorms(local, mean.dot(mean), None, None)
+
+    def _finish_alone(self) -> StepNorms | None:
+        """The norms of a step of one gradient, and of it and the one of the step before."""
+        known, self._known = self._known, self._next_measuring
+        before = self._square
+        self._square = None
+        if not (self._measuring or self._next_measuring):
+            return None
+        now, other = self._read(), self._before
+        now.weigh(self._weights)
+        self._now, self._before = other, now
+        if not self._measuring:
+            return None
+        self._square = square = now.dot(now)
+        if not known:
             return StepNorms(square, square, None, None)
-        square, product = self._square_and_product(gradients, previous)
-        self._previous_square = square
-        before = self._square(previous, everything) if before is None else before
-        return StepNorms(square, square, product, before)
+        before = other.dot(other) if before is None else before
+        return StepNorms(square, square, now.dot(other), before)
+
+    def _read(self) -> Reading:
+        """Read what the parameters' gradients are now."""
+        self._sample.read([one.grad for one in self.parameters], self._now)
+        return self._now
+
+    def _take(self) -> None:
+        """Add the squared norm of the pass that was read last."""
+        import torch
+
+        now, before = self._now, self._before
+        now.weigh(self._weights)
+        if self._taken:
+            torch.sub(now.weighted, before.weighted, out=before.weighted)
+            square = before.dot(before)
+        else:
+            square = now.dot(now)
+        self._local = self._local + square
+        self._taken += 1
+        self._now, self._before = before, now
 
     def forget(self) -> None:
         """Forget the gradient of the step before, because the next batch has another size."""
-        self._previous = None
+        self._known = False
 
     def refresh(self, steps: int) -> None:
         """Take the preconditioner anew, every so many steps.
@@ -203,97 +230,69 @@ class GradientMeter:
         steps
             That were made.
         """
+        import torch
+
         if not self._adam or steps % (EARLY if steps < REFRESH else REFRESH):
             return
-        weights = []
-        for group in self._optimiser.param_groups:
-            for one in group["params"]:
-                if one.requires_grad:
-                    weights.append(adam_weight(self._optimiser.state.get(one, {}), group, one))
-        self._weights = weights
-        self._previous_square = None  # it was by the other one
+        weights = [
+            adam_weight(
+                self._optimiser.state.get(one, {}), group, one,
+                partial(self._sample.pick, self._index[id(one)]),
+            )
+            for group in self._optimiser.param_groups
+            for one in group["params"]
+            if one.requires_grad
+        ]  # fmt: skip
+        self._weights = torch.cat([one.reshape(-1) for one in weights]).to(self._now.raw)
+        if self._sample.factors is not None:
+            self._weights *= self._sample.factors
+        if self._known:
+            self._before.weigh(self._weights)
+        self._square = None  # it was by the other one
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint needs so that nothing is lost."""
         return {
-            "weights": self._weights,
-            "previous": self._previous,
-            "previous_square": self._previous_square,
+            "weights": self._weights if self._adam else None,
+            "previous": self._before.raw if self._known else None,
+            "previous_square": self._square,
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
-        self._weights, self._previous = state["weights"], state["previous"]
-        self._previous_square = state["previous_square"]
-
-    def _square(self, gradients: list[Any], rows: Iterable[int]) -> Any:
-        """Squared norm of some parameters' gradients, preconditioned."""
-        from torch.nn.utils import get_total_norm
-
-        if self._weights is None:  # fused, where the device can
-            there = [one for one in gradients if one is not None]
-            return get_total_norm(there).double().square()
-        weighted = (
-            self._weighted(row, gradient)
-            for row, gradient in zip(rows, gradients, strict=True)
-            if gradient is not None
+        """Go on from a state; what was read of other coordinates is left out."""
+        weights, previous = (
+            None if one is None or len(one) != self._sample.size else one.to(self._now.raw)
+            for one in (state["weights"], state["previous"])
         )
-        return _total([one.dot(one) for one in weighted])
-
-    def _square_and_product(self, gradients: list[Any], others: list[Any]) -> tuple[Any, Any]:
-        """Squared norm of a gradient, and its product with another one, preconditioned."""
-        squares, products = [], []
-        for row, (one, other) in enumerate(zip(gradients, others, strict=True)):
-            if one is None or other is None:
-                continue
-            flat = one.reshape(-1)
-            if self._weights is not None:
-                flat = self._weighted(row, one)
-            squares.append(flat.dot(flat))
-            if self._weights is not None:
-                flat.mul_(self._weights[row].reshape(-1))
-            products.append(flat.dot(other.reshape(-1)))
-        return _total(squares), _total(products)
-
-    def _weighted(self, row: int, gradient: Any) -> Any:
-        """P g of a parameter, flat, in memory that the next one uses too."""
-        import torch
-
-        assert self._weights is not None
-        target = self._scratch[: gradient.numel()]
-        return torch.mul(gradient.reshape(-1), self._weights[row].reshape(-1), out=target)
+        if weights is not None:
+            self._weights = weights
+        self._known = previous is not None
+        if previous is not None:
+            self._before.raw.copy_(previous)
+            self._before.weigh(self._weights)
+            self._square = state["previous_square"]
 
 
-def _total(numbers: list[Any]) -> Any:
-    """The sum of tensors of one number, in double precision."""
-    import torch
+def adam_weight(
+    state: dict[str, Any], group: dict[str, Any], parameter: Any,
+    pick: Callable[[Any], Any] = lambda tensor: tensor,
+) -> Any:  # fmt: skip
+    """The preconditioner of a parameter; 1 before a step of Adam.
 
-    return torch.stack(numbers).double().sum()
-
-
-def _added(sums: list[Any], gradients: list[Any]) -> list[Any]:
-    """Sums to which gradients were added, in place where there was something."""
-    for index, gradient in enumerate(gradients):
-        if sums[index] is None:
-            sums[index] = gradient
-        elif gradient is not None:
-            sums[index].add_(gradient)
-    return sums
-
-
-def _divide(sums: list[Any], count: int) -> None:
-    for one in sums:
-        if one is not None:
-            one.div_(count)
-
-
-def adam_weight(state: dict[str, Any], group: dict[str, Any], parameter: Any) -> Any:
-    """The preconditioner of a parameter, by its state and group; 1 before a step of Adam."""
+    Parameters
+    ----------
+    state, group
+        The optimiser's, of the parameter.
+    parameter
+        The parameter.
+    pick
+        Takes some coordinates of a tensor of its shape.
+    """
     import torch
 
     if "exp_avg_sq" not in state:
-        return torch.ones_like(parameter)
-    moment = state.get("max_exp_avg_sq", state["exp_avg_sq"])
+        return torch.ones_like(pick(parameter.detach()))
+    moment = pick(state.get("max_exp_avg_sq", state["exp_avg_sq"]))
     return adam_preconditioner(
         moment, int(state["step"]), float(group["betas"][1]), float(group["eps"])
     ).to(parameter)

@@ -39,6 +39,17 @@ def lacks_memory(error: BaseException) -> bool:
 ALLOCATOR_BYTES = 31 * 2**20
 
 
+def settle_allocator() -> None:
+    """Have glibc keep large blocks that are freed.
+
+    It maps them anew each time, which zeroes their pages, until it has seen a larger one freed; so
+    a step would be the slower the more blocks of a new size come by.
+    """
+    import torch
+
+    torch.empty(ALLOCATOR_BYTES, dtype=torch.uint8)
+
+
 class MeasuredRank:
     """One process of the group that is there (`torch.distributed` must have been set up).
 
@@ -63,8 +74,7 @@ class MeasuredRank:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         # One batch over and over is learnt by heart: gradients vanish, denormal numbers are slow.
         torch.set_flush_denormal(True)
-        # glibc maps large blocks anew each time until it has seen one as large as this freed.
-        torch.empty(ALLOCATOR_BYTES, dtype=torch.uint8)
+        settle_allocator()
         torch.manual_seed(seed)
         self._module = self._task.make_module().to(self._device)
         self._optimiser = self._task.make_optimiser(self._module.parameters())

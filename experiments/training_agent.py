@@ -46,9 +46,9 @@ from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.gradient_meter import GradientMeter, estimate_of
 from goodalloc.experiments.pass_times import Configuration
 from goodalloc.experiments.replicas import Replicas
+from goodalloc.experiments.step_clock import StepClock
 from goodalloc.models.batch_rules import Situation
 from goodalloc.models.batch_split import BatchChoice, split_batch
-from goodalloc.models.efficiency import GradientStatistics, adascale_gain
 from goodalloc.models.goodput import BatchLimits
 from goodalloc.models.gradient_noise import GradientAverage, averaged, statistics_of
 from goodalloc.models.learning_rate import learning_rate_factor
@@ -58,9 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from goodalloc.experiments.agent_options import AgentOptions
-
-WARM_UP = 2
-"""Steps of a configuration that are not timed."""
+    from goodalloc.models.efficiency import GradientStatistics
 
 
 class TrainingAgent:
@@ -97,7 +95,9 @@ class TrainingAgent:
         self._item = f"Training agent of '{options.name}'"
         self._companions = dict(companions or {})
         self._replicas = Replicas()
-        self._meter = GradientMeter(optimiser, self._replicas.count)
+        self._meter = GradientMeter(
+            optimiser, self._replicas.count, options.most_coordinates, options.seed
+        )
         self._loader, self._order = loader, order_of(loader, options.seed)
         self.batch = options.batch or _only(loader.batch_size)
         self.choice = split_batch(float(self.batch.initial), self._replicas.count, self.batch)
@@ -109,10 +109,9 @@ class TrainingAgent:
         self._asked = self._resume()
         self.module = self._replicas.wrap(module, self._meter.hook)
         self._passes_made, self._waiting, self._stale = 0, False, self.report.stale
-        self._seconds: list[float] = []
         self._loss: Any = 0.0
-        self._clock, self._rate = 0.0, float(max(one["lr"] for one in optimiser.param_groups))
-        self._timed_from = self.steps + WARM_UP
+        self._rate = float(max(one["lr"] for one in optimiser.param_groups))
+        self._clock = StepClock(self.steps)
 
     @property
     def gradient(self) -> GradientStatistics | None:
@@ -153,7 +152,7 @@ class TrainingAgent:
         if not self._asked:
             self._decide()
             self._asked = True
-        self._clock = time.perf_counter()
+        self._clock.begin()
         while self.epoch < epochs:
             choice = self.choice
             for batch in self._loaded():
@@ -161,7 +160,8 @@ class TrainingAgent:
                     every = self.options.measure_steps
                     measured = self.steps % every == 0, (self.steps + 1) % every == 0
                     self._meter.begin(choice.accumulation_steps + 1, *measured)
-                    self._loss, self._seconds = 0.0, []
+                    self._clock.begin_step()
+                    self._loss = 0.0
                 self._replicas.exchange(self._passes_made == choice.accumulation_steps)
                 self._waiting = True
                 yield batch
@@ -198,39 +198,44 @@ class TrainingAgent:
                 f"{self._item}: nothing to learn; expected a batch of `batches` first."
             )
         self._waiting = False
-        last = self._passes_made == self.choice.accumulation_steps
-        loss.backward()
+        passes = self.choice.accumulation_steps + 1
+        last = self._passes_made + 1 == passes
+        (loss if passes == 1 else loss / passes).backward()
         exchanged = last and self._replicas.several
         waited = time.perf_counter() - self._meter.computed if exchanged else 0.0
         if not exchanged:
-            self._meter.take_pass(last)
+            self._meter.take_pass()
         self._loss = self._loss + loss.detach()
         self._passes_made += 1
         if last:
             self._passes_made = 0
             self._step()
-        now = time.perf_counter()
-        self._seconds.append(now - self._clock)
-        self._clock = now
+        self._clock.end()
         if last:
-            self._time_step(waited)
+            seconds = self._clock.passes(self.steps, waited)
+            if seconds is not None:
+                where = Configuration(self.report.nodes, self._replicas.count, self.choice.atomic)
+                self.report.times.record(where, *seconds)
             self._between_steps()
-            self._clock = time.perf_counter()
+            self._clock.begin()
 
     @contextlib.contextmanager
     def untimed(self) -> Iterator[None]:
         """What is done within, between two batches (an evaluation, say), is no part of a step."""
         yield
-        self._clock = time.perf_counter()
+        self._clock.begin()
 
     def _step(self) -> None:
         """Statistics, learning rate, the optimiser's step, progress."""
         total, scale = self.total, self.total / self.batch.initial
         self._measure(scale)
         gradient, groups = self.gradient, self._optimiser.param_groups
-        factor = self.choice.rate_factor * learning_rate_factor(
-            self.options.learning_rate, gradient, self.batch.initial, total
-        )
+        rule = self.options.learning_rate
+        gain = learning_rate_factor("adascale", gradient, self.batch.initial, total)
+        factor = self.choice.rate_factor * (
+            gain if rule == "adascale"
+            else learning_rate_factor(rule, gradient, self.batch.initial, total)
+        )  # fmt: skip
         tuned = [group["lr"] for group in groups]
         for group in groups:
             group["lr"] *= factor
@@ -238,9 +243,6 @@ class TrainingAgent:
         self._rate = float(max(group["lr"] for group in groups))
         for group, rate in zip(groups, tuned, strict=True):
             group["lr"] = rate
-        gain = 1.0
-        if gradient is not None:
-            gain = float(adascale_gain(gradient, self.batch.initial, total))
         self.steps, self.examples = self.steps + 1, self.examples + total
         self.progress += gain
         self._meter.refresh(self.steps)
@@ -260,14 +262,6 @@ class TrainingAgent:
         estimate = estimate_of(shared[0], own, count, scale)
         if estimate is not None:
             self._average = averaged(self._average, estimate, scale, self.options.decay)
-
-    def _time_step(self, waited: float) -> None:
-        """Take in the seconds of a step, once its configuration has warmed up."""
-        *quiet, last = self._seconds
-        gradient = sum(quiet) / len(quiet) if quiet else last - waited
-        if self.steps > self._timed_from and min(gradient, last) > 0.0:
-            where = Configuration(self.report.nodes, self._replicas.count, self.choice.atomic)
-            self.report.times.record(where, gradient, last)
 
     def _between_steps(self) -> None:
         """Whatever is due."""
@@ -294,7 +288,7 @@ class TrainingAgent:
         found = BatchChoice(int(atomic), int(accumulation), factor)
         if found != self.choice:
             self._meter.forget()
-            self._timed_from = self.steps + WARM_UP
+            self._clock.warm_up(self.steps)
             self.choice = found
 
     def _publish(self) -> None:
@@ -347,10 +341,11 @@ class TrainingAgent:
         self._average = GradientAverage(*found["average"])
         self.steps, self.examples, self.progress, self.loss = found["counts"]
         self.choice = BatchChoice(*found["choice"])
+        self._meter.load(found["meter"])
         if found["replicas"] == self._replicas.count:
-            self._meter.load(found["meter"])
             self._random = found["random"][self._replicas.rank]
             return True
+        self._meter.forget()
         total = float(self.choice.total(found["replicas"]))
         split = split_batch(total, self._replicas.count, self.batch)
         self.choice = split._replace(rate_factor=self.choice.rate_factor)

@@ -163,13 +163,16 @@ def test_an_agent_that_changes_nothing_trains_as_a_plain_loop_does(
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize(("optimiser", "passes"), [("sgd", 2), ("sgd", 1), ("adam", 2)])
+@pytest.mark.parametrize(
+    ("optimiser", "passes", "coordinates"),
+    [("sgd", 2, None), ("sgd", 1, None), ("adam", 2, None), ("sgd", 2, 1200)],
+)
 def test_the_noise_scale_is_that_of_many_independent_batches(
-    tmp_path: Path, optimiser: str, passes: int
+    tmp_path: Path, optimiser: str, passes: int, coordinates: int | None
 ) -> None:
-    """Within 15 %, on the digits, of two gradients a step or of consecutive ones."""
+    """Within 15 %, on the digits, of two gradients a step or of consecutive ones, or by a half."""
     pytest.importorskip("sklearn", reason="needs goodalloc[predict]")
-    found = bench_noise_scale.measure(optimiser, passes, 25, 2000, tmp_path)
+    found = bench_noise_scale.measure(optimiser, passes, coordinates, 25, 2000, tmp_path)
     assert found.ratio == pytest.approx(1.0, abs=0.15)
 
 
@@ -181,7 +184,10 @@ def test_the_benchmark_trains_to_the_same_weights_both_ways(
     cases = (("perceptron", "adam", 8, 1, 5),)
     monkeypatch.setattr(bench_agent, "CASES", cases)
     monkeypatch.setattr(bench_agent, "fit_seconds", lambda: (0.0, 0.0))
-    assert bench_agent.main(["--pairs", "20", "--out", str(tmp_path / "rows.csv")]) == 0
+    assert (
+        bench_agent.main(["--pairs", "10", "--rounds", "2", "--out", str(tmp_path / "rows.csv")])
+        == 0
+    )
     (row,) = csv.DictReader((tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines())
     assert float(row["weight_difference"]) == 0.0
     assert float(row["plain_ms"]) > 0.0
@@ -194,7 +200,7 @@ def test_the_benchmark_trains_to_the_same_weights_both_ways(
         {}, {"optimiser": "adam", "rate": 0.01, "limits": (16, 256, 1, 4, True)},
         {"batch_rule": "noise-scale", "decision_steps": 7},
         {"batch_rule": "adabatch", "decision_steps": 5, "learning_rate": "constant"},
-        {"measure_steps": 4},
+        {"measure_steps": 4}, {"most_coordinates": 90, "optimiser": "adam", "rate": 0.01},
     ],
     ids=lambda given: str(given.get("batch_rule", given.get("optimiser", len(given)))),
 )  # fmt: skip
@@ -365,6 +371,7 @@ def test_batches_and_learn_take_turns(tmp_path: Path) -> None:
         ({"name": ""}, "name is ''"), ({"learning_rate": "best"}, "learning_rate is 'best'; exp"),
         ({"seed": -1}, "seed is -1"), ({"nodes": 0}, "nodes is 0"),
         ({"decision_steps": 0}, "decision_steps is 0"), ({"measure_steps": 0}, "measure_steps is"),
+        ({"most_coordinates": 0}, "most_coordinates is 0; expected an integer of at least 1"),
         ({"checkpoint_steps": 1.5}, "checkpoint_steps is 1.5"),
         ({"publish_seconds": math.nan}, "publish_seconds is nan"),
         ({"look_seconds": -1.0}, "look_seconds is -1.0"), ({"decay": 1.0}, "decay is 1.0"),
