@@ -17,7 +17,7 @@ from goodalloc.data.json_file import write_bytes_atomically
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 VERSION = 1
 
@@ -52,6 +52,22 @@ def restore_random(states: dict[str, Any]) -> None:
     torch.random.set_rng_state(states["torch"])
     if len(states["cuda"]) == torch.cuda.device_count() > 0:
         torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def seed_random(entropy: Sequence[int]) -> None:
+    """Begin the random numbers of this process anew: what goes on as other replicas has no past.
+
+    Parameters
+    ----------
+    entropy
+        Numbers of at least 0; others give other random numbers.
+    """
+    import torch
+
+    ours, theirs, torchs = np.random.SeedSequence(entropy).generate_state(3).tolist()
+    random.seed(ours)
+    np.random.seed(theirs)  # noqa: NPY002
+    torch.manual_seed(torchs)
 
 
 def save_checkpoint(path: str | os.PathLike[str], content: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from goodalloc.data.application import packed
 from goodalloc.data.profiles import load_profile
 from goodalloc.experiments.reproduction import Reproduction
-from goodalloc.experiments.simulated_job import split_batch
+from goodalloc.experiments.simulated_job import published_split
 from goodalloc.models.throughput import ThroughputParameters, throughput
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def reading(folder: Path) -> Iterator[None]:
 
 def plan_pass(batch: int, gpus: int, limits: BatchLimits, *, accumulates: bool = False) -> Pass:
     """Split a total batch size over GPUs in as few passes as fit, rounded up."""
-    return Pass(gpus, *split_batch(batch, gpus, limits, accumulates=accumulates))
+    return Pass(gpus, *published_split(batch, gpus, limits, accumulates=accumulates))
 
 
 def measured_throughput(application: Application, one: Pass) -> float:

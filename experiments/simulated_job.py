@@ -63,7 +63,7 @@ def total(intervals: Iterable[Interval]) -> Interval:
 PLAIN = Equipment.of(Cluster.uniform(1, 1))
 
 
-def split_batch(
+def published_split(
     batch: int, replicas: int, limits: BatchLimits, *, accumulates: bool
 ) -> tuple[int, int]:
     """Examples a GPU and pass, and accumulation steps, of a total batch size; rounded up.
@@ -196,7 +196,7 @@ class SimulatedJob:
         if batch is None:
             batch = int(max(limits.initial, limits.atomic_minimum * self.replicas))
         alone = self.replicas == 1 and batch > limits.initial
-        self.set_batch(*split_batch(batch, self.replicas, limits, accumulates=alone))
+        self.set_batch(*published_split(batch, self.replicas, limits, accumulates=alone))
 
     def set_batch(self, atomic_batch_size: int, accumulation_steps: int) -> None:
         """Take a batch size, no larger in total than the application allows."""
@@ -304,7 +304,7 @@ class JobOracle:
     def _step(self, replicas: int, gpus_per_node: int) -> float:
         application = self._job.application
         limits = application.batch
-        atomic, steps = split_batch(
+        atomic, steps = published_split(
             self._job.submission.batch_size, replicas, limits, accumulates=replicas == 1
         )
         atomic = min(atomic, int(limits.maximum / (replicas * (steps + 1))))

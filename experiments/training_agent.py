@@ -31,6 +31,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.agent_checkpoint import (
@@ -38,6 +39,7 @@ from goodalloc.experiments.agent_checkpoint import (
     random_states,
     restore_random,
     save_checkpoint,
+    seed_random,
 )
 from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED
 from goodalloc.experiments.agent_report import AgentReport
@@ -55,7 +57,7 @@ from goodalloc.models.learning_rate import learning_rate_factor
 from goodalloc.models.validation import require_count, require_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from goodalloc.experiments.agent_options import AgentOptions
     from goodalloc.models.efficiency import GradientStatistics
@@ -105,7 +107,7 @@ class TrainingAgent:
         self._average = GradientAverage()
         self.steps = self.examples = 0
         self.progress, self.loss = 0.0, math.nan
-        self._random: dict[str, Any] | None = None
+        self._restore_random: Callable[[], None] | None = None
         self._asked = self._resume()
         self.module = self._replicas.wrap(module, self._meter.hook)
         self._passes_made, self._waiting, self._stale = 0, False, self.report.stale
@@ -144,9 +146,9 @@ class TrainingAgent:
             With `EXIT_REALLOCATED`, if there is another allocation.
         """
         require_count(f"{self._item}: epochs", epochs, 1)
-        if self._random is not None:
-            restore_random(self._random)
-            self._random = None
+        if self._restore_random is not None:
+            self._restore_random()
+            self._restore_random = None
         if self._replicas.agree(self._stale):
             self._leave()
         if not self._asked:
@@ -343,9 +345,12 @@ class TrainingAgent:
         self.choice = BatchChoice(*found["choice"])
         self._meter.load(found["meter"])
         if found["replicas"] == self._replicas.count:
-            self._random = found["random"][self._replicas.rank]
+            mine = found["random"][self._replicas.rank]
+            self._restore_random = partial(restore_random, mine)
             return True
         self._meter.forget()
+        entropy = self.options.seed, self.steps, self._replicas.rank
+        self._restore_random = partial(seed_random, entropy)
         total = float(self.choice.total(found["replicas"]))
         split = split_batch(total, self._replicas.count, self.batch)
         self.choice = split._replace(rate_factor=self.choice.rate_factor)

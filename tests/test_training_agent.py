@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from goodalloc.data.job_state import read_job_state
 from goodalloc.experiments import bench_agent, bench_noise_scale, extras
+from goodalloc.experiments.agent_checkpoint import random_states, restore_random, seed_random
 from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED, STATE, AgentOptions
 from goodalloc.experiments.example_order import ExampleOrder
 from goodalloc.experiments.fit_process import FitProcess
@@ -283,6 +285,23 @@ def test_another_allocation_ends_the_job_which_goes_on_there(
     assert last["restarts"] == 3
     assert last["choice"] == (8, 3, 1.0)
     assert read_job_state(Path(folder) / STATE).max_replicas == 4
+
+
+def test_replicas_that_go_on_as_others_draw_numbers_of_their_own(torch: Any) -> None:
+    """The same ones whenever they begin at the same step."""
+
+    def drawn(*entropy: int) -> tuple[float, float, float]:
+        seed_random(entropy)
+        return random.random(), np.random.random(), float(torch.rand(()))  # noqa: NPY002, S311
+
+    before = random_states()
+    try:
+        assert drawn(0, 12, 0) == drawn(0, 12, 0)
+        several = [drawn(0, 12, 0), drawn(0, 12, 1), drawn(0, 18, 0), drawn(1, 12, 0)]
+        assert len(set(several)) == 4
+        assert all(len(set(one)) == 3 for one in several)
+    finally:
+        restore_random(before)
 
 
 @pytest.mark.usefixtures("torch")
