@@ -292,7 +292,7 @@ def test_replicas_that_go_on_as_others_draw_numbers_of_their_own(torch: Any) -> 
 
     def drawn(*entropy: int) -> tuple[float, float, float]:
         seed_random(entropy)
-        return random.random(), np.random.random(), float(torch.rand(()))  # noqa: NPY002, S311
+        return random.random(), np.random.random(), float(torch.rand(()))  # noqa: NPY002
 
     before = random_states()
     try:
