@@ -9,10 +9,15 @@ that are accumulated. Measured are a *pass* (forward and backward, without synch
     T = s T_{grad} + (T_{grad}^\gamma + T_{sync}^\gamma)^{1/\gamma}, \qquad
     T_{grad} = \alpha_{grad} + \beta_{grad} m,  (1)
 
-and no term for the update. As its published measurements do (gradient time is step time less
-synchronisation time), :math:`T_{grad}` has it here: one replica without accumulation, which does
-not synchronise, then takes :math:`T_{grad}` a step. With accumulation (1) counts the update in
-every pass; measured steps have it once.
+and no term for the update. Pollux's agent takes for :math:`T_{grad}` the mean over all passes of
+their time without synchronisation, in which the last one has the update (AdaptDL,
+``torch/_metrics.py``, ``_fit_perf_params``):
+
+.. math:: T_{grad} = t_{pass} + t_{update} / (s + 1).  (2)
+
+So does this. One replica, which does not synchronise, then takes :math:`s + 1` times (2) a step, as
+measured; the pass that synchronises is fitted to what :math:`s` times (2) leave of a step. What (1)
+cannot have is that (2) is less with more accumulation: a fit to several *s* lies in between.
 """
 
 from __future__ import annotations
@@ -95,8 +100,8 @@ class MeasuredProfile:
 
     @property
     def gradient_time(self) -> Floats:
-        """Seconds of a pass with the update: T_grad of (1)."""
-        return self.pass_time + self.update_time
+        """Seconds of a pass with its share of the update: T_grad by (2)."""
+        return self.pass_time + self.update_time / (self.accumulation_steps + 1.0)
 
     @property
     def configurations(self) -> Floats:
@@ -105,7 +110,7 @@ class MeasuredProfile:
 
     def observations(self) -> Observations:
         """What `fit_throughput` takes: a job, whose steps have no accumulated passes any more."""
-        last = self.step_time - self.accumulation_steps * self.pass_time
+        last = self.step_time - self.accumulation_steps * self.gradient_time
         columns = (
             self.nodes, self.replicas, self.atomic_batch_size, self.gradient_time, last,
             np.ones(len(last), dtype=bool),

@@ -54,8 +54,8 @@ CASES = (
     ("perceptron", "adam", 512, 2, 1), ("perceptron", "adam", 512, 1, 10),
 )  # fmt: skip
 
-#: Steps of a round before any is timed.
-WARM_UP = 10
+#: Steps of a round before any is timed: in these, Adam's preconditioner is taken anew more often.
+WARM_UP = 50
 
 #: Bytes between the memory of one round and that of the next one, at most.
 LARGEST_GAP = 2**22

@@ -43,21 +43,24 @@ class StepClock:
     def passes(self, steps: int, waited: float) -> tuple[float, float] | None:
         """Seconds of a pass without synchronisation, and of the last one, with it.
 
+        The former is the mean over the passes, the latter what they leave of the step, which has
+        the optimiser's update (`data/measured_profile.py`).
+
         Parameters
         ----------
         steps
             That were made.
         waited
-            Seconds that the last pass waited for the exchange of gradients, which it was without
-            synchronisation but for them.
+            Seconds that the last pass waited for the exchange of gradients.
 
         Returns
         -------
         tuple of float, or None
             None while the configuration warms up, or if the clock stood still.
         """
-        *quiet, last = self._seconds
-        gradient = sum(quiet) / len(quiet) if quiet else last - waited
+        whole = sum(self._seconds)
+        gradient = (whole - waited) / len(self._seconds)
+        last = whole - (len(self._seconds) - 1) * gradient
         if steps > self._timed_from and min(gradient, last) > 0.0:
             return gradient, last
         return None

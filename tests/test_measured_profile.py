@@ -37,15 +37,16 @@ def test_the_step_that_is_fitted_has_no_accumulated_passes(
     tmp_path_factory: pytest.TempPathFactory, passes: float, update: float, last: float,
     accumulation: int,
 ) -> None:  # fmt: skip
-    """It is the pass that synchronises with the update, and the gradient time has the update."""
+    """Passes share the update, and what they leave of the step is the one that synchronises."""
     path = tmp_path_factory.mktemp("profile") / "profile.csv"
-    times = {"pass_s": passes, "update_s": update, "step_s": last + accumulation * passes}
+    share = passes + update / (accumulation + 1)
+    size = last + accumulation * share
+    times = {"pass_s": passes, "update_s": update, "step_s": size}
     path.write_text(rows_as_text([row(1, 2, 4, accumulation, **times)]), encoding="utf-8")
     found = read_measured_profile(path).observations()
     assert np.shape(found.step_time) == (1, 1)
-    size = last + accumulation * passes
     assert np.asarray(found.step_time)[0, 0] == pytest.approx(last, rel=1e-6, abs=1e-5 * size)
-    assert np.asarray(found.gradient_time)[0, 0] == pytest.approx(passes + update, rel=1e-6)
+    assert np.asarray(found.gradient_time)[0, 0] == pytest.approx(share, rel=1e-6)
 
 
 def test_what_memory_does_not_hold_is_a_limit_and_no_measurement(tmp_path: Path) -> None:

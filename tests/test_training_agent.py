@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.data.job_state import read_job_state
-from goodalloc.experiments import bench_agent, bench_noise_scale, extras
+from goodalloc.experiments import bench_agent, bench_noise_scale, extras, step_clock
 from goodalloc.experiments.agent_checkpoint import random_states, restore_random, seed_random
 from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED, STATE, AgentOptions
 from goodalloc.experiments.example_order import ExampleOrder
@@ -115,6 +115,21 @@ def test_pass_times_keep_medians_of_the_last_few_of_the_last_configurations() ->
     for bad in (0.0, math.nan, -1.0):
         with pytest.raises(ValueError, match="Pass times: step is"):
             times.record(one, 1.0, bad)
+
+
+def test_a_clock_shares_the_update_among_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the last pass waited for others is not shared; steps that warm up say nothing."""
+    now = 0.0
+    monkeypatch.setattr(step_clock.time, "perf_counter", lambda: now)
+    clock = step_clock.StepClock(5)
+    for step, found in ((6, None), (7, None), (8, (2.5, 5.5))):
+        clock.begin_step()
+        clock.begin()
+        for seconds in (2.0, 6.0):
+            now += seconds
+            clock.end()
+        assert clock.passes(step, 3.0) == found
+    assert clock.passes(8, 9.0) is None
 
 
 def test_a_child_fits_the_throughput_model() -> None:
