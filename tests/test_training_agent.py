@@ -20,12 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.data.job_state import read_job_state
-from goodalloc.experiments import bench_agent, bench_noise_scale, extras, step_clock
+from goodalloc.experiments import bench_agent, bench_noise_scale, extras
 from goodalloc.experiments.agent_checkpoint import random_states, restore_random, seed_random
 from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED, STATE, AgentOptions
 from goodalloc.experiments.example_order import ExampleOrder
 from goodalloc.experiments.fit_process import FitProcess
 from goodalloc.experiments.pass_times import KEPT, LEAST, MOST, Configuration, PassTimes
+from goodalloc.experiments.step_clock import StepClock
 from goodalloc.experiments.training_agent import TrainingAgent
 from goodalloc.models.batch_rules import BatchRule, Situation
 from goodalloc.models.batch_split import BatchChoice
@@ -120,8 +121,8 @@ def test_pass_times_keep_medians_of_the_last_few_of_the_last_configurations() ->
 def test_a_clock_shares_the_update_among_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the last pass waited for others is not shared; steps that warm up say nothing."""
     now = 0.0
-    monkeypatch.setattr(step_clock.time, "perf_counter", lambda: now)
-    clock = step_clock.StepClock(5)
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    clock = StepClock(5)
     for step, found in ((6, None), (7, None), (8, (2.5, 5.5))):
         clock.begin_step()
         clock.begin()
