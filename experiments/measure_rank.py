@@ -14,6 +14,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.experiments.core_share import CoreMark, core_share, mark_core
 from goodalloc.experiments.training_task import find_task
 
 if TYPE_CHECKING:
@@ -126,9 +127,8 @@ class MeasuredRank:
     ) -> dict[str, Any]:  # fmt: skip
         """Seconds of passes, of updates and of steps, each repeated so often, and how undisturbed.
 
-        That is the least share of a core that the process had when it did not wait for others (in
-        passes before and after the steps; in steps of one replica), which on CPUs is 1 where no
-        other program runs instead; 1 on GPUs.
+        That is the least share of a core that it had (`core_share.py`) in the passes before and
+        after the steps, and in these; 1 on GPUs.
         """
         from torch import distributed
 
@@ -136,13 +136,11 @@ class MeasuredRank:
         after = repetitions // 2
         seconds, core = self._passes(module, repetitions - after)
         distributed.barrier(group)
-        wall, processor = time.perf_counter(), time.process_time()
-        marks = [self._mark()]
+        begin, marks = mark_core(), [self._mark()]
         for _ in range(repetitions):
             self._step(module, accumulation_steps)
             marks += [self._mark()]
-        if replicas == 1:
-            core = min(core, self._core(wall, processor))
+        core = min(core, self._core(begin, waits=replicas > 1))
         if after:
             more, again = self._passes(module, after)
             seconds, core = seconds + more, min(core, again)
@@ -153,21 +151,20 @@ class MeasuredRank:
 
     def _passes(self, module: Any, repetitions: int) -> tuple[list[float], float]:
         """Seconds of passes and updates in turn, and the share of a core that they had."""
-        marks = []
-        wall, processor = time.perf_counter(), time.process_time()
+        begin, marks = mark_core(), []
         for _ in range(repetitions):
             marks += [self._mark()]
             self._pass(module, synchronise=False)
             marks += [self._mark()]
             self._update()
         marks += [self._mark()]
-        return self._seconds(marks), self._core(wall, processor)
+        return self._seconds(marks), self._core(begin, waits=False)
 
-    def _core(self, wall: float, processor: float) -> float:
-        """Share of a core since these points in time."""
+    def _core(self, begin: CoreMark, *, waits: bool) -> float:
+        """Share of a core since a moment."""
         if self._device.type != "cpu":
             return 1.0
-        return (time.process_time() - processor) / (time.perf_counter() - wall)
+        return core_share(begin, mark_core(), waits=waits)
 
     def _split(self, replicas: int, repetitions: int) -> dict[str, Any]:
         """Mean seconds of the parts of a step by the profiler; nothing where it is missing."""

@@ -32,7 +32,7 @@ WARM_UP, SPLIT = 2, 2
 #: most repetitions in one.
 LEAST_BLOCKS, BLOCKS_IN_TIME, BLOCKS, LARGEST_BLOCK = 10, 2, 60, 200
 
-#: Share of a core that a process must have had in the passes of a block that was not disturbed.
+#: Share of a core that every process must have had in a block that was not disturbed.
 QUIET_CORE = 0.95
 
 
