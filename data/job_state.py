@@ -27,7 +27,12 @@ from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.job import Job
 from goodalloc.models.throughput import ThroughputParameters
-from goodalloc.models.validation import require_count, require_name, require_number
+from goodalloc.models.validation import (
+    require_count,
+    require_flag,
+    require_name,
+    require_number,
+)
 
 if TYPE_CHECKING:
     import os
@@ -81,6 +86,8 @@ class JobState:
         The same progress in steps at M0.
     gradient, throughput
         Gradient statistics and fitted parameters; None before there are any.
+    finished
+        Whether the training is over.
 
     Raises
     ------
@@ -106,6 +113,7 @@ class JobState:
     scale_invariant_steps: float = 0.0
     gradient: GradientStatistics | None = None
     throughput: ThroughputParameters | None = None
+    finished: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
@@ -119,6 +127,7 @@ class JobState:
         for name in _SECONDS:
             require_number(f"{item}: {name}", getattr(self, name), 0.0)
         _check_placement(item, self.placement)
+        require_flag(f"{item}: finished", self.finished)
 
     @property
     def max_replicas(self) -> int:
@@ -220,16 +229,34 @@ def read_placement(path: str | os.PathLike[str], name: str) -> dict[str, int]:
     ValueError
         If the file cannot be read, or what it says of the job makes no sense.
     """
-    document = read_document(path, (ALLOCATION_FORMAT, RESULT_FORMAT))
+    placements = _placements_in(path)
+    found = placements.get(name, {})
     try:
-        placements = document.get("placements")
-        if not isinstance(placements, dict):
-            raise ValueError(f"placements is {shown(placements)}; expected an object of job names.")
-        found = placements.get(name, {})
         _check_placement(f"Job '{name}'", found)
     except ValueError as error:
         raise ValueError(in_file(path, error)) from error
     return dict(found)
+
+
+def read_placements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
+    """What a scheduler's file gives to every job that runs: GPUs by name of node, by job.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or what it says of a job makes no sense.
+    """
+    return {name: read_placement(path, name) for name in _placements_in(path)}
+
+
+def _placements_in(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The placements in a file, unchecked but for being an object."""
+    document = read_document(path, (ALLOCATION_FORMAT, RESULT_FORMAT))
+    placements = document.get("placements")
+    if not isinstance(placements, dict):
+        complaint = f"placements is {shown(placements)}; expected an object of job names."
+        raise ValueError(in_file(path, ValueError(complaint)))
+    return placements
 
 
 def _check_placement(item: str, value: object) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from goodalloc.experiments.cluster_folder import (
+    CLUSTER_VARIABLE,
+    JOB_VARIABLE,
+    LAUNCHER_VARIABLE,
+    allocation_file,
+    job_folder,
+)
+from goodalloc.experiments.process_identity import ProcessIdentity
 from goodalloc.models.batch_rules import FixedBatch
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel, validate
@@ -21,7 +30,7 @@ from goodalloc.models.validation import (
 )
 
 if TYPE_CHECKING:
-    import os
+    from typing import Self
 
     from goodalloc.models.batch_rules import BatchRule
 
@@ -86,6 +95,9 @@ class AgentOptions:
     throughput
         Throughput parameters as `goodalloc fit` found them for this job, by which the batch rule
         goes until the first fit; None if nothing was measured before.
+    launcher
+        The process that started the replicas and starts them again: when it is gone, they make a
+        checkpoint and end as with another allocation. None if nobody does.
 
     Raises
     ------
@@ -109,6 +121,7 @@ class AgentOptions:
     look_seconds: float = 1.0
     decay: float = DECAY
     throughput: ThroughputParameters | None = None
+    launcher: ProcessIdentity | None = None
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
@@ -136,6 +149,40 @@ class AgentOptions:
             raise ValueError(
                 f"{item}: batch_rule is {self.batch_rule!r}; expected one with `choose`."
             )
+
+    @classmethod
+    def of_launcher(cls, batch: BatchLimits | None = None, **options: Any) -> Self:
+        """The options of a job that `goodalloc launch` starts, which says who and where it is.
+
+        The launcher also sets torchrun's variables, for a single replica too, so a script may
+        begin with ``torch.distributed.init_process_group("gloo")`` whatever it gets; it must where
+        it is to run on several.
+
+        Parameters
+        ----------
+        batch
+            Limits of the batch size.
+        options
+            Further ones, but not name, folder, allocation and launcher.
+
+        Raises
+        ------
+        ValueError
+            If no launcher started this process, or a value makes no sense.
+        """
+        found = {}
+        for name in (JOB_VARIABLE, CLUSTER_VARIABLE, LAUNCHER_VARIABLE):
+            found[name] = os.environ.get(name, "")
+            if not found[name]:
+                raise ValueError(
+                    f"Training agent: {name} is not set; expected a program that `goodalloc "
+                    "launch` started."
+                )
+        job, cluster, launcher = found.values()
+        return cls(
+            job, job_folder(cluster, job), batch, allocation=allocation_file(cluster),
+            launcher=ProcessIdentity.parse(launcher), **options,
+        )  # fmt: skip
 
     def file(self, name: str) -> Path:
         """A file of the job's folder."""

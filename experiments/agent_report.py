@@ -81,17 +81,22 @@ class AgentReport:
         return read_placement(file, self._options.name)
 
     def look(self) -> bool:
-        """Whether the scheduler gives the job something else than it runs on, now and then.
+        """Whether the job has to be started again: asked now and then.
+
+        That is when the scheduler gives it something else than it runs on, or when its launcher is
+        gone, for the next one starts replicas of its own.
 
         Raises
         ------
         ValueError
-            If what it wrote makes no sense.
+            If what the scheduler wrote makes no sense.
         """
-        now = time.monotonic()
-        if self._options.allocation is None or now - self._looked < self._options.look_seconds:
+        now, options = time.monotonic(), self._options
+        if now - self._looked < options.look_seconds:
             return False
         self._looked = now
+        if options.launcher is not None and not options.launcher.alive:
+            return True
         wanted = self._wanted()
         return wanted is not None and wanted != self._placement
 

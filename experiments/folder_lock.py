@@ -3,13 +3,26 @@
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+#: Seconds between two tries to lock a folder.
+GLANCE = 0.05
+
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[None]:
     """Keep other processes from writing to a folder; the system frees it however this one ends.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    refusal
+        What to say if another process holds it.
+    patience
+        Seconds in which whoever holds it may let go.
 
     Raises
     ------
@@ -19,20 +32,20 @@ def locked(folder: Path) -> Iterator[None]:
     if sys.platform == "win32":  # the standard library has no such lock there
         yield
         return
-    import fcntl
-
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise ValueError(f"Folder '{folder}' cannot be opened ({error.strerror}).") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise ValueError(
-            f"Folder '{folder}' is being written by another run; "
-            "wait for it to end or choose another folder."
-        ) from error
+    deadline = time.monotonic() + patience
+    while not _lock(handle):
+        if time.monotonic() >= deadline:
+            os.close(handle)
+            raise ValueError(
+                refusal
+                or f"Folder '{folder}' is being written by another run; "
+                "wait for it to end or choose another folder."
+            )
+        time.sleep(GLANCE)
     try:
         yield
     finally:
@@ -55,12 +68,46 @@ def measuring_alone(folder: Path, what: str) -> Iterator[None]:
     ValueError
         If something else is being measured there.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder))
-        except ValueError as error:
-            raise ValueError(
-                f"{what} are measured one after the other, or each would slow the other down; "
-                f"expected no other run in '{folder}'."
-            ) from error
+    refusal = (
+        f"{what} are measured one after the other, or each would slow the other down; "
+        f"expected no other run in '{folder}'."
+    )
+    with locked(folder, refusal):
         yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds a folder; to ask holds it for a moment, so be patient to lock it."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not _lock(handle)
+    finally:
+        os.close(handle)
+
+
+def require_locks(item: str) -> None:
+    """Refuse an item where folders cannot be locked.
+
+    Raises
+    ------
+    ValueError
+        On Windows.
+    """
+    if sys.platform == "win32":
+        raise ValueError(f"{item} needs locks that Windows does not have; expected another system.")
+
+
+def _lock(handle: int) -> bool:
+    """Lock what a handle is open on, unless somebody else has."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -171,7 +171,11 @@ class TrainingAgent:
                     raise ValueError(f"{self._item}: a batch was not learnt; expected `learn`.")
                 if self._passes_made == 0 and (self.epoch >= epochs or self.choice != choice):
                     break
-        self._end()
+        self._end(finished=True)
+
+    def finish(self) -> None:
+        """Say that the training is over, though `batches` is not; all replicas do, and leave it."""
+        self._end(finished=True)
 
     def _loaded(self) -> Iterator[Any]:
         """Batches of m examples of this replica, from where training is, without end."""
@@ -293,19 +297,19 @@ class TrainingAgent:
             self._clock.warm_up(self.steps)
             self.choice = found
 
-    def _publish(self) -> None:
+    def _publish(self, *, finished: bool = False) -> None:
         """Write the job's state."""
         self.report.publish(
             self.batch, atomic=self.choice.atomic, gradient=self.gradient, steps=self.steps,
             accumulation_steps=self.choice.accumulation_steps, examples=self.examples,
-            epoch=self.epoch, scale_invariant_steps=self.progress,
+            epoch=self.epoch, scale_invariant_steps=self.progress, finished=finished,
         )  # fmt: skip
 
-    def _end(self) -> None:
+    def _end(self, *, finished: bool = False) -> None:
         """Make a checkpoint, and say so."""
         self._save()
         if self._replicas.first:
-            self._publish()
+            self._publish(finished=finished)
         self.report.close()
 
     def _leave(self) -> None:

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from goodalloc.data.allocation_file import write_allocation
-from goodalloc.data.job_state import JobState, read_job_state, read_placement, write_job_state
+from goodalloc.data.job_state import (
+    JobState,
+    read_job_state,
+    read_placement,
+    read_placements,
+    write_job_state,
+)
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits
@@ -53,6 +59,7 @@ def test_the_state_makes_a_job_that_a_solver_decides_and_the_agent_reads_back(
     placement = read_placement(tmp_path / "best.json", "digits")
     assert 1 <= sum(placement.values()) <= 4
     assert read_placement(tmp_path / "best.json", "another") == {}
+    assert read_placements(tmp_path / "best.json") == {"digits": placement}
 
 
 def test_a_job_may_take_twice_what_it_had_but_no_more_than_its_batch_can_be_shared_by() -> None:
@@ -71,6 +78,7 @@ def test_a_job_may_take_twice_what_it_had_but_no_more_than_its_batch_can_be_shar
         ({"placement": {NODE: 0}}, "GPUs on node 'node-0' is 0"),
         ({"placement": 3}, "placement is 3; expected an object of node names"),
         ({"scale_invariant_steps": math.nan}, "scale_invariant_steps is nan"),
+        ({"finished": 1}, "finished is 1; expected true or false"),
     ],
 )  # fmt: skip
 def test_a_state_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence: str) -> None:
@@ -87,7 +95,7 @@ def test_a_state_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence
         ({"gradient": {"square": 1.0}}, "key 'variance' is missing"),
         ({"gradient": {"square": -1.0, "variance": 1.0}}, "square is -1.0"),
         ({"throughput": 3}, "is 3; expected an object"), ({"batch": None}, "expected an object"),
-        ({"atomic": None}, "atomic is null"),
+        ({"atomic": None}, "atomic is null"), ({"finished": None}, "finished is null"),
     ],
 )  # fmt: skip
 def test_a_state_file_that_makes_no_sense_is_refused(
@@ -119,3 +127,5 @@ def test_an_allocation_that_makes_no_sense_is_refused(
     path.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(ValueError, match=sentence):
         read_placement(path, "digits")
+    with pytest.raises(ValueError, match=sentence):
+        read_placements(path)

@@ -1,0 +1,288 @@
+"""Starts the replicas of a job on this machine whenever, and as many as, the scheduler says.
+
+A launcher stays with its job to the end. It holds the lock of the job's folder, by which the
+scheduler knows that the job is there (`cluster_folder.py`), waits until the allocation gives the
+job something, and starts so many replicas of its program, with the variables that torchrun sets and
+those of `AgentOptions.of_launcher`. What becomes of them is told by their exit codes:
+
+- all 0: the job is done;
+- some `EXIT_REALLOCATED`, no other: they are started again on what the allocation gives now, which
+  may be nothing;
+- another code, or a signal: the others are ended, and all started again from the checkpoint; after
+  so many failures in a row without any progress the launcher gives up.
+
+All nodes of an allocation are taken to be this machine: what counts is the number of replicas.
+Nobody is ended because the allocation takes something away: agents look at it themselves.
+
+A launcher that was asked to end ends its replicas. One that was killed cannot: its first replica
+sees that it is gone (`AgentReport.look`), makes a checkpoint and ends with all others. The next
+launcher of the job waits for them, and after `PATIENCE` seconds ends those that are still there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.data.job_state import read_job_state, read_placement
+from goodalloc.data.job_submission import JobSubmission, read_job_submission, write_job_submission
+from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED, STATE
+from goodalloc.experiments.cluster_folder import (
+    CLUSTER_VARIABLE,
+    JOB_VARIABLE,
+    LAUNCHER_VARIABLE,
+    SUBMISSION,
+    allocation_file,
+    job_folder,
+)
+from goodalloc.experiments.folder_lock import locked, require_locks
+from goodalloc.experiments.process_identity import ProcessIdentity
+from goodalloc.experiments.replica_group import ReplicaGroup, replicas_left
+from goodalloc.models.validation import require_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PATIENCE = 30.0
+"""Seconds that replicas of a former launcher have to end, and others when one was reallocated."""
+
+LOCK_SECONDS = 1.0
+"""In which a scheduler that looks at a folder lets go of it."""
+
+
+class LaunchFailed(RuntimeError):
+    """A job that failed too often."""
+
+
+class Launched(NamedTuple):
+    """What became of a job.
+
+    Attributes
+    ----------
+    job
+        Its name.
+    starts, failures
+        Times that it was started, and that it ended by an error or a signal.
+    seconds
+        From the launch to the end.
+    """
+
+    job: str
+    starts: int
+    failures: int
+    seconds: float
+
+
+class _Ended(NamedTuple):
+    """How a run of a job ended: whether it is done, and what went wrong."""
+
+    done: bool
+    trouble: str
+
+
+@dataclass
+class Launcher:
+    """A job that is to be trained, as its user submits it.
+
+    Parameters
+    ----------
+    cluster
+        Folder of the cluster.
+    name
+        Of the job.
+    command
+        Program and arguments of every replica.
+    replicas
+        K that the user asks for; most policies choose it.
+    retries
+        Starts after failures in a row without progress.
+    stopped
+        Whether the launcher is asked to end.
+    say
+        Takes a line for people.
+    glance
+        Seconds between two looks at files and processes.
+    patience
+        Seconds for replicas that are to end by themselves.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    cluster: Path
+    name: str
+    command: tuple[str, ...]
+    replicas: int = 1
+    retries: int = 3
+    stopped: Callable[[], bool] = lambda: False
+    say: Callable[[str], None] = lambda _: None
+    glance: float = 0.2
+    patience: float = PATIENCE
+    _said: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        JobSubmission(self.name, self.command, 0.0, self.replicas)
+        require_count(f"Job '{self.name}': retries", self.retries, 0)
+
+    @property
+    def folder(self) -> Path:
+        """Of the job."""
+        return job_folder(self.cluster, self.name)
+
+    def run(self) -> Launched:
+        """Train the job to its end.
+
+        Raises
+        ------
+        ValueError
+            If the job has a launcher already, or files cannot be read or written.
+        LaunchFailed
+            If it failed too often.
+        KeyboardInterrupt
+            If the launcher was asked to end.
+        """
+        require_locks("A launcher")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ValueError(f"Folder '{self.folder}' cannot be made ({reason}).") from error
+        refusal = f"Job '{self.name}' has a launcher already; expected one for each job."
+        with locked(self.folder, refusal, LOCK_SECONDS):
+            return self._run()
+
+    def _run(self) -> Launched:
+        begin, starts, failures, in_a_row = time.monotonic(), 0, 0, 0
+        self._submit()
+        self._wait_for_former()
+        best, ended = self._steps(), _Ended(self._finished(), "")
+        while not ended.done:
+            placement, checkpoint = self._given(), self._checkpoint()
+            starts += 1
+            ended = self._train(placement)
+            moved = self._steps() > best or self._checkpoint() != checkpoint
+            best = max(best, self._steps())
+            if not (ended.done or ended.trouble or moved) and self._given() == placement:
+                ended = ended._replace(
+                    trouble=f"ended with exit code {EXIT_REALLOCATED} on the same allocation"
+                )
+            if not ended.trouble:
+                in_a_row = 0
+                continue
+            failures, in_a_row = failures + 1, 1 if moved else in_a_row + 1
+            if in_a_row > self.retries:
+                raise LaunchFailed(
+                    f"Job '{self.name}' {ended.trouble}; it failed {in_a_row} times without "
+                    "progress."
+                )
+            self._say(f"{ended.trouble}; started again from its checkpoint")
+            self._sleep()
+        return Launched(self.name, starts, failures, time.monotonic() - begin)
+
+    def _submit(self) -> None:
+        """Say that the job is there; since when it waits stays as it was said first."""
+        path = self.folder / SUBMISSION
+        submitted = read_job_submission(path).submitted if path.exists() else time.time()
+        submission = JobSubmission(self.name, self.command, submitted, self.replicas)
+        if not path.exists() or read_job_submission(path) != submission:
+            write_job_submission(path, submission)
+
+    def _wait_for_former(self) -> None:
+        """Until no replica of a former launcher is left."""
+        deadline = time.monotonic() + self.patience
+        if replicas_left(self.folder):
+            self._say("waits for replicas of its former launcher")
+        while left := replicas_left(self.folder):
+            if time.monotonic() >= deadline:
+                for one in left:
+                    one.kill()
+            self._sleep()
+
+    def _given(self) -> dict[str, int]:
+        """What the scheduler gives the job, as soon as it is something."""
+        while True:
+            try:
+                if placement := self._placement():
+                    return placement
+                self._say("waits for an allocation")
+            except ValueError as error:
+                self._say(str(error))
+            self._sleep()
+
+    def _placement(self) -> dict[str, int]:
+        """What the scheduler gives the job now."""
+        path = allocation_file(self.cluster)
+        return read_placement(path, self.name) if path.exists() else {}
+
+    def _train(self, placement: dict[str, int]) -> _Ended:
+        """Start the replicas, and wait for their end."""
+        count = sum(placement.values())
+        where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
+        self._say(f"{count} {'replica' if count == 1 else 'replicas'} ({where})")
+        variables = {
+            JOB_VARIABLE: self.name, CLUSTER_VARIABLE: str(self.cluster.resolve()),
+            LAUNCHER_VARIABLE: str(ProcessIdentity.of(os.getpid())),
+        }  # fmt: skip
+        with ReplicaGroup(self.command, count, self.folder, variables) as group:
+            deadline = float("inf")
+            while True:
+                codes = group.codes
+                wrong = [code for code in codes if code not in (None, 0, EXIT_REALLOCATED)]
+                if wrong:
+                    rank = codes.index(min(wrong, key=lambda code: code or 0))
+                    return _Ended(False, _trouble(rank, codes[rank] or 0, group.last_words(rank)))
+                if None not in codes or time.monotonic() > deadline:
+                    return _Ended(set(codes) == {0}, "")
+                if EXIT_REALLOCATED in codes and deadline == float("inf"):
+                    deadline = time.monotonic() + self.patience
+                self._sleep()
+
+    def _finished(self) -> bool:
+        """Whether its agent said that the training is over."""
+        try:
+            finished = read_job_state(self.folder / STATE).finished
+        except ValueError:
+            return False
+        if finished:
+            self._say("is finished already")
+        return finished
+
+    def _steps(self) -> int:
+        """How many steps its agent last told."""
+        try:
+            return read_job_state(self.folder / STATE).steps
+        except ValueError:
+            return 0
+
+    def _checkpoint(self) -> int:
+        """Which checkpoint there is: when it was written."""
+        try:
+            return (self.folder / CHECKPOINT).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _sleep(self) -> None:
+        """A moment, unless somebody wants the launcher to end."""
+        if self.stopped():
+            raise KeyboardInterrupt(
+                f"job '{self.name}' was stopped; the same command goes on from its last checkpoint."
+            )
+        time.sleep(self.glance)
+
+    def _say(self, text: str) -> None:
+        """Tell people, unless it is what they were told last."""
+        if text != self._said:
+            self._said = text
+            self.say(f"{self.name}: {text}")
+
+
+def _trouble(rank: int, code: int, words: str) -> str:
+    """What happened to a replica, as a part of a sentence."""
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"failed: replica {rank} {how}{words and f' ({words[:200]})'}"
