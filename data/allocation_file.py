@@ -64,6 +64,29 @@ def write_allocation(
     write_atomically(path, rows_text(document, tables))
 
 
+def write_placements(
+    path: str | os.PathLike[str], instance: str, placements: dict[str, dict[str, int]]
+) -> None:
+    """Write GPUs by job and node names as an allocation, atomically.
+
+    Parameters
+    ----------
+    path
+        The file.
+    instance
+        Name of what was decided.
+    placements
+        As `read_placements` reads them.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+    """
+    head = {"format": ALLOCATION_FORMAT, "version": VERSION, "instance": instance}
+    write_atomically(path, rows_text(head, {"placements": placements}))
+
+
 def allocation_to_dict(allocation: Allocation, instance: Instance) -> Document:
     """An allocation as JSON has it; see `FORMAT.md`."""
     return {

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from goodalloc.experiments.cli_cluster import add_groups
-from goodalloc.experiments.cli_live_arguments import add_launch
+from goodalloc.experiments.cli_live_arguments import add_launch, add_schedule
 from goodalloc.experiments.cli_measure_arguments import add_fit, add_measure
 from goodalloc.experiments.cli_replay_arguments import add_reproduce, add_simulate
 from goodalloc.experiments.cli_types import (
@@ -31,6 +31,7 @@ COMMANDS = {
     "reproduce": "goodalloc.experiments.cli_replay:reproduce_command",
     "measure": "goodalloc.experiments.cli_measure:measure_command",
     "fit": "goodalloc.experiments.cli_measure:fit_command",
+    "schedule": "goodalloc.experiments.cli_schedule:schedule_command",
     "launch": "goodalloc.experiments.cli_launch:launch_command",
     "demo": "goodalloc.experiments.cli_experiments:demo_command",
 }
@@ -67,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
         "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
         "measure": ("measure the steps of a real training on this machine; resumes", add_measure),
         "fit": ("fit a model of throughput to what was measured", add_fit),
+        "schedule": ("decide for the jobs of a cluster's folder, again and again", add_schedule),
         "launch": ("train a job on what the scheduler gives it, to its end", add_launch),
         "demo": ("a short demonstration", _add_demo),
     }
