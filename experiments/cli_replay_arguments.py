@@ -109,7 +109,7 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, sia, "
         "restrictions, mixed, openb; predictability, step-times, exchange, overheads, "
         "aiturbo-replay, or aiturbo for these five; digits-efficiency, adaptive-batch, or training "
-        "for these two",
+        "for these two; elastic",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",

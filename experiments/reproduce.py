@@ -9,6 +9,7 @@ from goodalloc.experiments.aiturbo_replay import AITURBO_REPLAY
 from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.digits_efficiency import DIGITS_EFFICIENCY
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
+from goodalloc.experiments.elastic import ELASTIC
 from goodalloc.experiments.exchange_gap import EXCHANGE
 from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
@@ -66,7 +67,7 @@ STUDIES: Mapping[str, Reproduction] = {
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23);
 #: of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus (EuroSys'18),
-#: the overheads of real processes, and replays.
+#: the overheads of real processes, and replays; real elastic jobs under a live scheduler.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -78,6 +79,7 @@ OTHERS: Mapping[str, Reproduction] = {
     "exchange": EXCHANGE,
     "overheads": OVERHEADS,
     "aiturbo-replay": AITURBO_REPLAY,
+    "elastic": ELASTIC,
 }
 
 #: Real training on this machine.

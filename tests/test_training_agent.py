@@ -321,6 +321,22 @@ def test_replicas_that_go_on_as_others_draw_numbers_of_their_own(torch: Any) -> 
 
 
 @pytest.mark.usefixtures("torch")
+def test_a_training_is_over_after_its_epochs_or_when_it_says_so(tmp_path: Path) -> None:
+    """It is in the published state, and the checkpoint is of the last step."""
+    for folder, steps in (("whole", 13), ("short", 5)):
+        agent = job(str(tmp_path / folder))
+        for inputs, classes in agent.batches(1):
+            assert not (tmp_path / folder / STATE).exists()
+            agent.learn(agent_program.cross_entropy(agent, inputs, classes))
+            if agent.steps == steps < 13:
+                agent.finish()
+                break
+        state = read_job_state(tmp_path / folder / STATE)
+        assert (state.finished, state.steps) == (True, steps)
+        assert job(str(tmp_path / folder)).steps == steps
+
+
+@pytest.mark.usefixtures("torch")
 def test_a_rule_gets_what_there_is_and_the_batch_follows_it(tmp_path: Path) -> None:
     """Loss, learning rate as scaled, statistics and epoch; the learning rate is put back."""
     seen: list[Situation] = []
