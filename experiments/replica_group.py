@@ -111,11 +111,13 @@ class ReplicaGroup:
         """Ask those that run to end, and end those that do not, with whatever they started."""
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + GRACE
-        while None in self.codes and time.monotonic() < deadline:
-            time.sleep(GLANCE)
-        self._signal(signal.SIGKILL)
-        for process in self._processes:
-            process.wait()
+        try:
+            while None in self.codes and time.monotonic() < deadline:
+                time.sleep(GLANCE)
+        finally:  # also for those who cannot wait
+            self._signal(signal.SIGKILL)
+            for process in self._processes:
+                process.wait()
 
     def _signal(self, number: int) -> None:
         for process in self._processes:

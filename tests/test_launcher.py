@@ -30,7 +30,8 @@ from goodalloc.experiments.cluster_folder import (
 from goodalloc.experiments.folder_lock import is_locked, locked
 from goodalloc.experiments.launcher import Launcher, LaunchFailed
 from goodalloc.experiments.process_identity import ProcessIdentity
-from goodalloc.experiments.replica_group import replicas_left
+from goodalloc.experiments.replica_group import ReplicaGroup, replicas_left
+from goodalloc.experiments.stop_request import stop_request
 from goodalloc.models.goodput import BatchLimits
 
 #: Begins every program: where it stands, and how often its replica was started before.
@@ -277,6 +278,36 @@ def test_a_launcher_that_is_asked_to_end_ends_its_replicas(
     assert "goodalloc: error: job 'mine' was stopped; the same command goes on" in said[1]
     assert not any(one.alive for one in left)
     assert not (folder / REPLICAS).exists()
+
+
+def test_who_asks_twice_to_end_leaves_nothing_behind_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request waits for a good moment, the second does not."""
+    with stop_request() as stopped:
+        assert not stopped()
+        signal.raise_signal(signal.SIGINT)
+        assert stopped()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    body = "signal.signal(signal.SIGTERM, signal.SIG_IGN); mark.write_text('ready'); time.sleep(60)"
+    variables = {JOB_VARIABLE: "mine", CLUSTER_VARIABLE: str(tmp_path)}
+    folder = tmp_path / "jobs" / "mine"
+    folder.mkdir(parents=True)
+    group = ReplicaGroup(program(body), 2, folder, variables)
+    with group:
+        eventually(lambda: starts(tmp_path) == [5, 5])
+        left = replicas_left(folder)
+        monkeypatch.setattr(time, "sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            group.end()
+    assert len(left) == 2
+    assert group.codes == [-signal.SIGKILL] * 2
+    assert not any(one.alive for one in left)
 
 
 def test_a_launcher_waits_for_the_replicas_of_one_that_was_killed(
