@@ -12,9 +12,11 @@ cases; the accuracy on held-out examples tells whether larger batches were worth
 believes.
 
 What comes out is this machine's. On two cores there is little to win: a second replica of a network
-so small that it trains in half a minute spends much of its time on exchanging gradients, the
-refitting of the models takes its share of the same cores, and a restart, mostly importing PyTorch,
-takes a good part of what a job lasts. Other programs on the machine blur all of it.
+so small that it trains in half a minute spends much of its time on exchanging gradients and may
+cost more than it brings, which a job learns only by running on two; the refitting of the models
+takes its share of the same cores; and a restart, mostly importing PyTorch, takes a good part of
+what a job lasts. Who never starts a job again, as Tiresias, may well do best. Other programs on the
+machine blur all of it.
 """
 
 from __future__ import annotations

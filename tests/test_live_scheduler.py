@@ -10,7 +10,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from goodalloc.data.job_state import JobState, read_job_state, read_placements, write_job_state
 from goodalloc.data.job_submission import JobSubmission, write_job_submission
@@ -125,6 +129,36 @@ def test_jobs_get_what_a_policy_gives_and_keep_it_where_nothing_changes(
     assert folder.decide(policy) == settled
     assert allocation_file(folder.path).stat().st_mtime_ns == before
     assert folder.lines[-1].endswith("as before")
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 8), st.floats(30.0, 9000.0)), max_size=5),
+    st.sampled_from(["pollux", "pollux-greedy", "equal", "tiresias", "fifo"]),
+)
+def test_no_decision_exceeds_the_cluster_and_none_moves_a_job_for_nothing(
+    gpus: list[int], asked: list[tuple[int, int, float]], policy: str
+) -> None:
+    """Nodes of any size; jobs that asked for, and ran on, any number."""
+    cluster = Cluster(tuple(NodeGroup(f"n{i}", 1, count) for i, count in enumerate(gpus)))
+    with tempfile.TemporaryDirectory() as path, contextlib.ExitStack() as stack:
+        folder = Folder(Path(path), stack)
+        for index, (replicas, _, ago) in enumerate(asked):
+            folder.submit(f"job{index}", ago, replicas)
+        folder.decide(policy, cluster)
+        for index, (_, most, _) in enumerate(asked):
+            if most:
+                folder.tell(f"job{index}", most_replicas=most)
+        decided = folder.decide(policy, cluster)
+        used = Counter[str]()
+        for nodes in read_placements(allocation_file(folder.path)).values():
+            used.update(nodes)
+        assert all(used[f"n{i}-0"] <= count for i, count in enumerate(gpus))
+        assert decided or not asked or policy == "fifo" or policy == "tiresias"
+        assert not any("Everybody keeps" in line for line in folder.lines)
+        assert folder.decide(policy, cluster) == decided
+        assert folder.lines[-1].endswith("as before")
 
 
 def test_those_who_come_and_go_are_seen(folder: Folder) -> None:
