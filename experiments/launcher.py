@@ -9,7 +9,8 @@ those of `AgentOptions.of_launcher`. What becomes of them is told by their exit 
 - some `EXIT_REALLOCATED`, no other: they are started again on what the allocation gives now, which
   may be nothing;
 - another code, or a signal: the others are ended, and all started again from the checkpoint; after
-  so many failures in a row without any progress the launcher gives up.
+  so many failures in a row without any progress, or one after the training was over, the launcher
+  gives up.
 
 All nodes of an allocation are taken to be this machine: what counts is the number of replicas.
 Nobody is ended because the allocation takes something away: agents look at it themselves.
@@ -162,6 +163,8 @@ class Launcher:
         self._submit()
         self._wait_for_former()
         best, ended = self._steps(), _Ended(self._finished(), "")
+        if ended.done:
+            self._say("is finished already")
         while not ended.done:
             placement, checkpoint = self._given(), self._checkpoint()
             starts += 1
@@ -176,6 +179,10 @@ class Launcher:
                 in_a_row = 0
                 continue
             failures, in_a_row = failures + 1, 1 if moved else in_a_row + 1
+            if self._finished():  # who is gets nothing more
+                raise LaunchFailed(
+                    f"Job '{self.name}' {ended.trouble}; its training was over already."
+                )
             if in_a_row > self.retries:
                 raise LaunchFailed(
                     f"Job '{self.name}' {ended.trouble}; it failed {in_a_row} times without "
@@ -246,12 +253,9 @@ class Launcher:
     def _finished(self) -> bool:
         """Whether its agent said that the training is over."""
         try:
-            finished = read_job_state(self.folder / STATE).finished
+            return read_job_state(self.folder / STATE).finished
         except ValueError:
             return False
-        if finished:
-            self._say("is finished already")
-        return finished
 
     def _steps(self) -> int:
         """How many steps its agent last told."""

@@ -21,22 +21,18 @@ from goodalloc.data.job_state import read_placements
 from goodalloc.data.json_file import dump, pack_number
 from goodalloc.experiments.cluster_folder import DECISIONS, allocation_file
 from goodalloc.experiments.folder_lock import locked, require_locks
-from goodalloc.experiments.live_jobs import LiveJobs, find_jobs, fitting
+from goodalloc.experiments.live_decision import LiveDecision, decide, keep
+from goodalloc.experiments.live_jobs import find_jobs
 from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy
-from goodalloc.models.allocation import Allocation
-from goodalloc.models.cluster import Cluster, NodeGroup
-from goodalloc.models.feasibility import violations
-from goodalloc.models.objective import fitness
-from goodalloc.models.rules import OSDI21
-from goodalloc.solvers.check_decision import check_decision
-from goodalloc.solvers.policy import Round
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from goodalloc.models.allocation import Placement
-    from goodalloc.solvers.policy import Decision, Policy
+    from goodalloc.experiments.live_decision import Nodes
+    from goodalloc.experiments.live_jobs import LiveJobs
+    from goodalloc.models.cluster import Cluster
+    from goodalloc.solvers.policy import Policy
 
 #: Those that need no oracle, no modes, and no nodes that come and go.
 LIVE = (
@@ -46,9 +42,6 @@ LIVE = (
 
 #: A relative gap below this counts as none.
 OPTIMAL = 1e-9
-
-Nodes = dict[str, int]
-"""GPUs by name of node."""
 
 
 def live_policy(name: str, options: PolicyOptions) -> Policy:
@@ -65,109 +58,6 @@ def live_policy(name: str, options: PolicyOptions) -> Policy:
             f"do not have; expected one of {', '.join(LIVE)}."
         )
     return make_policy(name, options)
-
-
-class LiveDecision(NamedTuple):
-    """What was decided for everybody.
-
-    Attributes
-    ----------
-    placements
-        GPUs by name of node, by job; of those that get some.
-    fitness, bound
-        Of what the policy put to a solver; None where it did not, or nothing was proved.
-    """
-
-    placements: dict[str, Nodes]
-    fitness: float | None = None
-    bound: float | None = None
-
-
-def decide(
-    found: LiveJobs, current: Mapping[str, Nodes], cluster: Cluster, policy: Policy, now: float
-) -> LiveDecision:
-    """Decide for the jobs that are there.
-
-    Parameters
-    ----------
-    found
-        The jobs.
-    current
-        What they have, GPUs by name of node.
-    cluster
-        The nodes.
-    policy
-        Who decides.
-    now
-        In seconds since 1970.
-
-    Raises
-    ------
-    ValueError
-        If the policy fails, or what it decides is impossible or breaks a rule.
-    """
-    keeping = {name: current[name] for name in sorted(found.unreadable) if name in current}
-    kept = fitting(keeping, cluster)
-    placements = {name: _by_name(pairs, cluster) for name, pairs in kept.items()}
-    rest = _without(cluster, kept)
-    if not found.jobs or rest is None:
-        return LiveDecision(placements)
-    names = [job.submission.name for job in found.jobs]
-    # by index, which is the same in what is left of the cluster
-    held = {name: current[name] for name in names if name in current}
-    had = {name: pairs for name, pairs in fitting(keeping | held, cluster).items() if name in held}
-    jobs = tuple(job.active(now, had.get(job.submission.name, ())) for job in found.jobs)
-    round_ = Round(int(now), rest, jobs)
-    try:
-        decision = policy.decide(round_)
-    except Exception as error:  # whatever somebody's code does, the scheduler goes on
-        text = f"{type(error).__name__}: {error}".rstrip(".")
-        raise ValueError(f"Policy failed ({text}).") from error
-    check_decision(round_, decision)
-    value = _checked(round_, decision)
-    for name in names:
-        if pairs := decision.placements.get(name, ()):
-            placements[name] = _by_name(tuple(sorted(pairs)), cluster)
-    return LiveDecision(placements, value, None if value is None else decision.bound)
-
-
-def _by_name(pairs: Placement, cluster: Cluster) -> Nodes:
-    return {cluster.node_names[node]: int(gpus) for node, gpus in pairs}
-
-
-def _without(cluster: Cluster, kept: Mapping[str, Placement]) -> Cluster | None:
-    """The cluster without the GPUs that some jobs keep; None if no other is left."""
-    if not kept:
-        return cluster
-    left = cluster.node_gpus.tolist()
-    for pairs in kept.values():
-        for node, gpus in pairs:
-            left[node] -= gpus
-    if not any(left):
-        return None
-    nodes = zip(cluster.node_names, left, strict=True)
-    return Cluster(tuple(NodeGroup(name, 1, gpus) for name, gpus in nodes))
-
-
-def _checked(round_: Round, decision: Decision) -> float | None:
-    """The fitness of a decision on the policy's own instance, if it has one.
-
-    Raises
-    ------
-    ValueError
-        If it breaks a rule: of that instance, or else of nodes alone.
-    """
-    pairs = [tuple(sorted(decision.placements.get(job.name, ()))) for job in round_.jobs]
-    instance = decision.instance
-    if instance is None:
-        nodes = round_.cluster.num_nodes
-        free = OSDI21.replace(interference_avoidance=False, max_nodes_per_job=nodes)
-        most = {job.name: round_.cluster.num_gpus for job in round_.jobs}
-        instance = round_.instance(free, most)
-    allocation = Allocation.from_placements(pairs, round_.cluster.num_nodes)
-    if broken := violations(instance, allocation):
-        raise ValueError(f"Decision breaks a rule: {broken[0]}")
-    return None if decision.instance is None else fitness(instance, allocation)
 
 
 class Totals(NamedTuple):
@@ -272,9 +162,8 @@ class LiveScheduler:
         except ValueError as error:
             trouble = str(error)
             self.say(f"{trouble} Everybody keeps what they have.")
-            there = {name: current[name] for name in current if name in found.names}
-            fits = fitting(there, self.cluster)
-            decided = LiveDecision({name: _by_name(fits[name], self.cluster) for name in fits})
+            there = {name: nodes for name, nodes in current.items() if name in found.names}
+            decided = LiveDecision(keep(there, self.cluster))
         changed = decided.placements != written
         if changed:
             write_placements(

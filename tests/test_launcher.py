@@ -246,6 +246,17 @@ def test_a_job_that_is_finished_is_not_started_again(tmp_path: Path) -> None:
     assert lines == ["mine: is finished already"]
 
 
+def test_a_program_that_fails_after_the_training_is_not_started_again(tmp_path: Path) -> None:
+    """A job that is finished gets nothing more."""
+    allocate(tmp_path, mine={"a": 1})
+    job = launcher(tmp_path, "(folder / 'new').rename(folder / 'state.json'); sys.exit(5)")
+    job.folder.mkdir(parents=True)
+    limits = BatchLimits(1, 1, 1, 1)
+    write_job_state(job.folder / "new", JobState("mine", limits, 1.0, 2.0, finished=True))
+    with pytest.raises(LaunchFailed, match="ended with exit code 5; its training was over"):
+        job.run()
+
+
 def test_a_submission_keeps_its_time(tmp_path: Path) -> None:
     """Not its command, nor what its user asks for."""
     allocate(tmp_path, mine={"a": 1})
