@@ -20,7 +20,7 @@ from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from goodalloc.experiments.replay_task import Report
@@ -245,17 +245,29 @@ def digits(seed: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 def network(name: str) -> Any:
     """A network by its name."""
+    if name == "convolutional":
+        return convolutional(CHANNELS, CHANNELS)
+    return perceptron(HIDDEN[name])
+
+
+def perceptron(hidden: Sequence[int]) -> Any:
+    """Hidden layers of so many neurons each."""
     from torch import nn
 
-    if name == "convolutional":
-        return nn.Sequential(
-            nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, CHANNELS, 3, padding=1), nn.ReLU(),
-            nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-            nn.Linear(PIXELS // 4 * CHANNELS, CLASSES),
-        )  # fmt: skip
     layers: list[Any] = []
     wide = PIXELS
-    for neurons in HIDDEN[name]:
+    for neurons in hidden:
         layers += [nn.Linear(wide, neurons), nn.ReLU()]
         wide = neurons
     return nn.Sequential(*layers, nn.Linear(wide, CLASSES))
+
+
+def convolutional(first: int, second: int) -> Any:
+    """Two convolutions of so many channels."""
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, first, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(first, second, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(PIXELS // 4 * second, CLASSES),
+    )  # fmt: skip

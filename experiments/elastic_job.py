@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.experiments.agent_options import AgentOptions
+from goodalloc.experiments.digits_training import convolutional, digits, perceptron
 from goodalloc.experiments.training_agent import TrainingAgent
 from goodalloc.models.batch_rules import GoodputBatch
 from goodalloc.models.goodput import BatchLimits
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 #: M0 to M_max, and m.
 LIMITS = BatchLimits(32, 512, 8, 256, True)
 
-#: Of the 1,797 digits so many are left for the validation.
-VALIDATION = 360
+#: Learning rate at M0, and momentum, of all.
+RATE, MOMENTUM = 0.01, 0.9
 
 #: What a job says at its end, in its folder.
 OUTCOME = "outcome.json"
@@ -44,59 +45,28 @@ class ElasticNetwork(NamedTuple):
 
     Attributes
     ----------
-    learning_rate
-        At M0, with a momentum of 0.9.
     steps
         Scale-invariant steps to the end, of a whole job.
+    neurons
+        Of the hidden layers of a perceptron, or none.
+    channels
+        Of the two convolutions of the other kind, or none.
     """
 
-    learning_rate: float
     steps: float
+    neurons: tuple[int, ...] = ()
+    channels: tuple[int, ...] = ()
+
+    def module(self) -> Any:
+        """The network, with PyTorch's usual initial weights."""
+        return convolutional(*self.channels) if self.channels else perceptron(self.neurons)
 
 
 NETWORKS: dict[str, ElasticNetwork] = {
-    "convolutional": ElasticNetwork(0.01, 3500.0),
-    "perceptron": ElasticNetwork(0.01, 40_000.0),
-    "wide": ElasticNetwork(0.01, 3000.0),
+    "convolutional": ElasticNetwork(3000.0, channels=(64, 96)),
+    "perceptron": ElasticNetwork(40_000.0, neurons=(128, 128)),
+    "wide": ElasticNetwork(3000.0, neurons=(1024, 1024)),
 }
-
-
-class Digits(NamedTuple):
-    """Inputs of shape (examples, 1, 8, 8), 0 to 1, and classes: to train on, and others."""
-
-    inputs: Any
-    classes: Any
-    validation_inputs: Any
-    validation_classes: Any
-
-
-def layers(name: str) -> Any:
-    """A network with PyTorch's usual initial weights."""
-    from torch import nn
-
-    if name == "convolutional":
-        return nn.Sequential(
-            nn.Conv2d(1, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 96, 3, padding=1), nn.ReLU(),
-            nn.MaxPool2d(2), nn.Flatten(), nn.Linear(96 * 16, 10),
-        )  # fmt: skip
-    hidden = {"perceptron": 128, "wide": 1024}[name]
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
-        nn.Linear(hidden, 10),
-    )  # fmt: skip
-
-
-def digits() -> Digits:
-    """The same split every time."""
-    import torch
-    from sklearn.datasets import load_digits
-
-    found: Any = load_digits()
-    inputs = torch.tensor(found.images / 16.0).float().unsqueeze(1)
-    classes = torch.tensor(found.target)
-    order = torch.randperm(len(classes), generator=torch.Generator().manual_seed(0))
-    some, others = order[VALIDATION:], order[:VALIDATION]
-    return Digits(inputs[some], classes[some], inputs[others], classes[others])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -117,14 +87,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     from torch.nn.functional import cross_entropy
     from torch.utils.data import DataLoader, TensorDataset
 
-    network, data = NETWORKS[name], digits()
+    network, (learnt, kept) = NETWORKS[name], digits(0)
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     torch.manual_seed(int(seed))
-    module = layers(name)
+    module = network.module()
     agent = TrainingAgent(
-        module, torch.optim.SGD(module.parameters(), network.learning_rate, momentum=0.9),
-        DataLoader(TensorDataset(data.inputs, data.classes), int(LIMITS.initial)), options,
+        module, torch.optim.SGD(module.parameters(), RATE, MOMENTUM),
+        DataLoader(TensorDataset(*learnt), int(LIMITS.initial)), options,
     )  # fmt: skip
     target = float(share) * network.steps
     for inputs, classes in agent.batches(EPOCHS):
@@ -133,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             agent.finish()
             break
     with torch.no_grad():
-        right = module(data.validation_inputs).argmax(dim=1) == data.validation_classes
+        right = module(kept[0]).argmax(dim=1) == kept[1]
     if os.environ["RANK"] == "0":
         outcome = {
             "accuracy": right.double().mean().item(), "steps": agent.steps,

@@ -40,7 +40,10 @@ def main() -> int:
     first = os.environ["RANK"] == "0"
     with agent.options.file("steps.jsonl").open("a") as lines:
         for some, wanted in agent.batches(epochs):
+            before = agent.steps
             agent.learn(cross_entropy(agent.module(some), wanted))
+            if agent.steps == before:  # one pass of several
+                continue
             if first:
                 lines.write(json.dumps([os.getpid(), agent.steps, agent.examples]) + "\n")
                 lines.flush()
