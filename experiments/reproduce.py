@@ -67,7 +67,7 @@ STUDIES: Mapping[str, Reproduction] = {
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23);
 #: of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus (EuroSys'18),
-#: the overheads of real processes, and replays; real elastic jobs under a live scheduler.
+#: the overheads of real processes, and replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -79,13 +79,13 @@ OTHERS: Mapping[str, Reproduction] = {
     "exchange": EXCHANGE,
     "overheads": OVERHEADS,
     "aiturbo-replay": AITURBO_REPLAY,
-    "elastic": ELASTIC,
 }
 
 #: Real training on this machine.
 TRAININGS: Mapping[str, Reproduction] = {
     "digits-efficiency": DIGITS_EFFICIENCY,
     "adaptive-batch": ADAPTIVE_BATCH,
+    "elastic": ELASTIC,
 }
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
