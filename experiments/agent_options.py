@@ -184,6 +184,12 @@ class AgentOptions:
             launcher=ProcessIdentity.parse(launcher), **options,
         )  # fmt: skip
 
+    @property
+    def compiled(self) -> Path:
+        """Where fits keep what they compiled; the jobs of a cluster share it."""
+        folder = Path(self.folder)
+        return (folder if self.launcher is None else folder.parents[1]) / "compiled"
+
     def file(self, name: str) -> Path:
         """A file of the job's folder."""
         return Path(self.folder) / name

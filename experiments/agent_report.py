@@ -59,7 +59,7 @@ class AgentReport:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise ValueError(f"Folder '{options.folder}' cannot be made ({reason}).") from error
-        self.times, self._fits = PassTimes(), FitProcess()
+        self.times, self._fits = PassTimes(), FitProcess(compiled=options.compiled)
         self.throughput: ThroughputParameters | None = options.throughput
         self.restarts, self._most, self._service = 0, replicas, 0.0
         self._began = self._submitted = time.time()

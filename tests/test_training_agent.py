@@ -1,6 +1,7 @@
 """Training under an agent: right gradients and statistics, and nothing lost by an interruption."""
 
 import csv
+import dataclasses
 import json
 import math
 import os
@@ -24,8 +25,9 @@ from goodalloc.experiments import bench_agent, bench_noise_scale, extras
 from goodalloc.experiments.agent_checkpoint import random_states, restore_random, seed_random
 from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED, STATE, AgentOptions
 from goodalloc.experiments.example_order import ExampleOrder
-from goodalloc.experiments.fit_process import FitProcess
+from goodalloc.experiments.fit_process import CACHE, FitProcess
 from goodalloc.experiments.pass_times import KEPT, LEAST, MOST, Configuration, PassTimes
+from goodalloc.experiments.process_identity import ProcessIdentity
 from goodalloc.experiments.step_clock import StepClock
 from goodalloc.experiments.training_agent import TrainingAgent
 from goodalloc.models.batch_rules import BatchRule, Situation
@@ -154,6 +156,28 @@ def test_a_child_fits_the_throughput_model() -> None:
         fits.close()
     assert found is not None
     assert found[:2] == pytest.approx((0.01, 0.001), rel=0.1)
+
+
+def test_what_a_fit_compiled_serves_the_next_child(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A job that starts again has its first fit sooner; a user's own folder is left to him."""
+    table = [[1.0, 1.0, m, 0.01 + 0.001 * m, 0.01 + 0.001 * m] for m in (8.0, 16.0)]
+    fits = FitProcess(compiled=tmp_path / "compiled")
+    fits.submit(table)
+    deadline = time.monotonic() + 60.0
+    while fits.collect() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    fits.close()
+    (kept,) = tmp_path.iterdir()
+    assert kept.name.startswith("compiled-")
+    assert any(kept.iterdir())
+    monkeypatch.setenv(CACHE, "elsewhere")
+    assert CACHE not in FitProcess(compiled=kept)._variables  # noqa: SLF001
+    options = AgentOptions("mine", tmp_path / "jobs" / "mine")
+    assert options.compiled == tmp_path / "jobs" / "mine" / "compiled"
+    launched = dataclasses.replace(options, launcher=ProcessIdentity.of(os.getpid()))
+    assert launched.compiled == tmp_path / "compiled"
 
 
 @pytest.mark.parametrize("passes", [1, 3])
