@@ -47,6 +47,9 @@ CHECKPOINT, STATE = "checkpoint.pt", "state.json"
 _PLAIN = (ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0))
 _ANY = BatchLimits(1, 1, 1, 1)
 
+#: Options that are counts.
+_COUNTS = ("nodes", "decision_steps", "settling_steps", "checkpoint_steps", "measure_steps")
+
 MOST_COORDINATES = 2**16
 """What a gradient is read of, so that it costs little however many parameters there are."""
 
@@ -79,6 +82,9 @@ class AgentOptions:
     decision_steps
         Steps between two questions to the batch rule. Steps, not seconds: so a rule that asks only
         for statistics decides the same in every run.
+    settling_steps
+        Steps at M0 whose gradients must be in the statistics before the batch rule is told them:
+        the noise scale of a few is often infinite. Pollux's agent goes by whatever it has.
     checkpoint_steps
         Steps between two checkpoints.
     measure_steps
@@ -114,6 +120,7 @@ class AgentOptions:
     nodes: int = 1
     seed: int = 0
     decision_steps: int = 100
+    settling_steps: int = 100
     checkpoint_steps: int = 1000
     measure_steps: int = 1
     most_coordinates: int | None = MOST_COORDINATES
@@ -129,7 +136,7 @@ class AgentOptions:
         item = f"Training agent of '{self.name}'"
         require_choice(f"{item}: learning_rate", self.learning_rate, tuple(LEARNING_RATE_RULES))
         require_count(f"{item}: seed", self.seed, 0)
-        for name in ("nodes", "decision_steps", "checkpoint_steps", "measure_steps"):
+        for name in _COUNTS:
             require_count(f"{item}: {name}", getattr(self, name), 1)
         if self.most_coordinates is not None:
             require_count(f"{item}: most_coordinates", self.most_coordinates, 1)

@@ -63,6 +63,10 @@ if TYPE_CHECKING:
     from goodalloc.models.efficiency import GradientStatistics
 
 
+ROUNDING = 1e-9
+"""Relative error that weights of averages may have."""
+
+
 class TrainingAgent:
     """Trains with batch sizes and learning rates that suit the job and its allocation.
 
@@ -284,10 +288,13 @@ class TrainingAgent:
         """Ask the batch rule; the first replica's answer is everybody's."""
         found = self.choice
         if self._replicas.first:
+            settled = 1.0 - self.options.decay**self.options.settling_steps
+            known = self._average.weight >= settled * (1.0 - ROUNDING)
             found = self.options.batch_rule.choose(
                 Situation(
                     self.report.nodes, self._replicas.count, self.choice, self.batch, self.epoch,
-                    self._rate, self.loss, self.gradient, self.report.throughput,
+                    self._rate, self.loss, self.gradient if known else None,
+                    self.report.throughput,
                 )
             )  # fmt: skip
         atomic, accumulation, factor = self._replicas.told(found)

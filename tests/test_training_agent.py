@@ -240,7 +240,7 @@ def test_the_benchmark_trains_to_the_same_weights_both_ways(
     "given",
     [
         {}, {"optimiser": "adam", "rate": 0.01, "limits": (16, 256, 1, 4, True)},
-        {"batch_rule": "noise-scale", "decision_steps": 7},
+        {"batch_rule": "noise-scale", "decision_steps": 7, "settling_steps": 1},
         {"batch_rule": "adabatch", "decision_steps": 5, "learning_rate": "constant"},
         {"measure_steps": 4}, {"most_coordinates": 90, "optimiser": "adam", "rate": 0.01},
     ],
@@ -274,7 +274,8 @@ def test_two_replicas_train_as_one_that_makes_two_passes(
     jobs: list[dict[str, Any]] = [
         {
             "optimiser": optimiser, "rate": 0.02, "dropout": 0.0, "limits": (16, 32, 1, 8, True),
-            "batch_rule": "noise-scale", "decision_steps": 20, "folder": str(tmp_path / optimiser),
+            "batch_rule": "noise-scale", "decision_steps": 20, "settling_steps": 1,
+            "folder": str(tmp_path / optimiser),
         }
         for optimiser in ("sgd", "adam")
     ]  # fmt: skip
@@ -361,8 +362,9 @@ def test_a_training_is_over_after_its_epochs_or_when_it_says_so(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("torch")
-def test_a_rule_gets_what_there_is_and_the_batch_follows_it(tmp_path: Path) -> None:
-    """Loss, learning rate as scaled, statistics and epoch; the learning rate is put back."""
+@pytest.mark.parametrize("settling", [8, 9])  # four steps of 32 are worth eight of 16
+def test_a_rule_gets_what_there_is_and_the_batch_follows_it(tmp_path: Path, settling: int) -> None:
+    """Loss, rate as scaled, epoch, statistics once they have settled; the rate is put back."""
     seen: list[Situation] = []
 
     class Mine:
@@ -375,13 +377,13 @@ def test_a_rule_gets_what_there_is_and_the_batch_follows_it(tmp_path: Path) -> N
     agent = TrainingAgent(
         agent.module, agent._optimiser, agent._loader,  # noqa: SLF001
         AgentOptions("mine", tmp_path / "x", BatchLimits(16, 64, 1, 32, True), rule, "linear",
-                     decision_steps=4),
+                     decision_steps=4, settling_steps=settling),
     )  # fmt: skip
     train(agent, 1)
     assert [one.learning_rate for one in seen[:2]] == pytest.approx([0.1, 0.1 * 2.0 * 0.5])
     assert seen[0].gradient is None
     assert seen[0].present == (8, 1, 1.0)
-    assert seen[1].gradient is not None
+    assert (seen[1].gradient is None) == (settling == 9)
     assert 0.0 < seen[1].loss < 2.0
     assert agent._optimiser.param_groups[0]["lr"] == 0.1  # noqa: SLF001
     assert agent.examples == 7 * 32
@@ -445,7 +447,8 @@ def test_batches_and_learn_take_turns(tmp_path: Path) -> None:
     [
         ({"name": ""}, "name is ''"), ({"learning_rate": "best"}, "learning_rate is 'best'; exp"),
         ({"seed": -1}, "seed is -1"), ({"nodes": 0}, "nodes is 0"),
-        ({"decision_steps": 0}, "decision_steps is 0"), ({"measure_steps": 0}, "measure_steps is"),
+        ({"decision_steps": 0}, "decision_steps is 0"), ({"settling_steps": 0}, "settling_steps"),
+        ({"measure_steps": 0}, "measure_steps is"),
         ({"most_coordinates": 0}, "most_coordinates is 0; expected an integer of at least 1"),
         ({"checkpoint_steps": 1.5}, "checkpoint_steps is 1.5"),
         ({"publish_seconds": math.nan}, "publish_seconds is nan"),
