@@ -6,8 +6,9 @@ JAX's x64 flag in particular stays off: the library must give float64 by itself.
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,16 @@ def reference() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no reference data at {folder}; GOODALLOC_REFERENCE names its folder")
     return folder
+
+
+@pytest.fixture(scope="module")
+def torch() -> Iterator[Any]:
+    """PyTorch on one core; skips the test where there is none."""
+    found = pytest.importorskip("torch", reason="needs goodalloc[measure]")
+    threads = found.get_num_threads()
+    found.set_num_threads(1)
+    yield found
+    found.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

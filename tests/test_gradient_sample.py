@@ -1,6 +1,5 @@
 """What the agent reads of a gradient, and the norms it has from that."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,16 +10,6 @@ from goodalloc.experiments.gradient_meter import GradientMeter
 from goodalloc.experiments.gradient_sample import BLOCK, GradientSample, equal_shares
 
 SHAPES = ((40, 50), (7,), (300, BLOCK), (3, 5, 5), (2003,))
-
-
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Any]:
-    """PyTorch on one core; skips the test where there is none."""
-    found = pytest.importorskip("torch", reason="needs goodalloc[measure]")
-    threads = found.get_num_threads()
-    found.set_num_threads(1)
-    yield found
-    found.set_num_threads(threads)
 
 
 def drawn(torch: Any, seed: int) -> list[Any]:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +29,6 @@ from goodalloc.experiments.ps_training import PsTraining
 from goodalloc.experiments.ps_training_job import TrainingJob
 
 JOB = TrainingJob("convolutional", batch_size=10, learning_rate=0.02)
-
-
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Any]:
-    """PyTorch on one core; skips the test where there is none."""
-    found = pytest.importorskip("torch", reason="needs goodalloc[measure]")
-    threads = found.get_num_threads()
-    found.set_num_threads(1)
-    yield found
-    found.set_num_threads(threads)
 
 
 def train_alone(torch: Any, job: TrainingJob, steps: int) -> list[Any]:

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +37,6 @@ from tests import agent_program
 from tests.agent_program import job, train
 
 PROGRAM = str(Path(agent_program.__file__).resolve())
-
-
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Any]:
-    """PyTorch on one core; skips the test where there is none."""
-    found = pytest.importorskip("torch", reason="needs goodalloc[measure]")
-    threads = found.get_num_threads()
-    found.set_num_threads(1)
-    yield found
-    found.set_num_threads(threads)
 
 
 def start(environment: dict[str, str], replicas: int, *jobs: dict[str, Any]) -> list[Any]:
