@@ -83,8 +83,8 @@ class AgentOptions:
         Steps between two questions to the batch rule. Steps, not seconds: so a rule that asks only
         for statistics decides the same in every run.
     settling_steps
-        Steps at M0 whose gradients must be in the statistics before the batch rule is told them:
-        the noise scale of a few is often infinite. Pollux's agent goes by whatever it has.
+        Until the gradients of so many steps at M0 are in the statistics, the batch size at most
+        doubles from one question to the next: the noise scale of a few is often infinite.
     checkpoint_steps
         Steps between two checkpoints.
     measure_steps

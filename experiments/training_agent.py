@@ -63,6 +63,9 @@ if TYPE_CHECKING:
     from goodalloc.models.efficiency import GradientStatistics
 
 
+DOUBLE = 2
+"""How many times its batch size a job may take next while its statistics have not settled."""
+
 ROUNDING = 1e-9
 """Relative error that weights of averages may have."""
 
@@ -288,21 +291,28 @@ class TrainingAgent:
         """Ask the batch rule; the first replica's answer is everybody's."""
         found = self.choice
         if self._replicas.first:
-            settled = 1.0 - self.options.decay**self.options.settling_steps
-            known = self._average.weight >= settled * (1.0 - ROUNDING)
             found = self.options.batch_rule.choose(
                 Situation(
                     self.report.nodes, self._replicas.count, self.choice, self.batch, self.epoch,
-                    self._rate, self.loss, self.gradient if known else None,
-                    self.report.throughput,
+                    self._rate, self.loss, self.gradient, self.report.throughput,
                 )
             )  # fmt: skip
+            most = DOUBLE * self.total
+            if self._unsettled and found.total(self._replicas.count) > most:
+                bounded = split_batch(most, self._replicas.count, self.batch)
+                found = bounded._replace(rate_factor=found.rate_factor)
         atomic, accumulation, factor = self._replicas.told(found)
         found = BatchChoice(int(atomic), int(accumulation), factor)
         if found != self.choice:
             self._meter.forget()
             self._clock.warm_up(self.steps)
             self.choice = found
+
+    @property
+    def _unsettled(self) -> bool:
+        """Whether the statistics, if there are any, are of few steps."""
+        settled = 1.0 - self.options.decay**self.options.settling_steps
+        return 0.0 < self._average.weight < settled * (1.0 - ROUNDING)
 
     def _publish(self, *, finished: bool = False) -> None:
         """Write the job's state."""

@@ -350,33 +350,50 @@ def test_a_training_is_over_after_its_epochs_or_when_it_says_so(tmp_path: Path) 
         assert job(str(tmp_path / folder)).steps == steps
 
 
-@pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("settling", [8, 9])  # four steps of 32 are worth eight of 16
-def test_a_rule_gets_what_there_is_and_the_batch_follows_it(tmp_path: Path, settling: int) -> None:
-    """Loss, rate as scaled, epoch, statistics once they have settled; the rate is put back."""
+def listening(
+    folder: Path, wanted: BatchChoice, **options: Any
+) -> tuple[list[Situation], TrainingAgent]:
+    """What a rule is told in an epoch, at the beginning and every four steps; M0 is 16."""
     seen: list[Situation] = []
 
     class Mine:
         def choose(self, situation: Situation) -> BatchChoice:
             seen.append(situation)
-            return BatchChoice(16, 1, 0.5)
+            return wanted if situation.gradient else situation.present
 
     rule: BatchRule = Mine()
-    agent = job(str(tmp_path), learning_rate="linear", dropout=0.0)
+    agent = job(str(folder / "plain"), learning_rate="linear", dropout=0.0)
     agent = TrainingAgent(
         agent.module, agent._optimiser, agent._loader,  # noqa: SLF001
-        AgentOptions("mine", tmp_path / "x", BatchLimits(16, 64, 1, 32, True), rule, "linear",
-                     decision_steps=4, settling_steps=settling),
+        AgentOptions("mine", folder / "mine", BatchLimits(16, 64, 1, 32, True), rule, "linear",
+                     decision_steps=4, **options),
     )  # fmt: skip
     train(agent, 1)
-    assert [one.learning_rate for one in seen[:2]] == pytest.approx([0.1, 0.1 * 2.0 * 0.5])
-    assert seen[0].gradient is None
-    assert seen[0].present == (8, 1, 1.0)
-    assert (seen[1].gradient is None) == (settling == 9)
-    assert 0.0 < seen[1].loss < 2.0
     assert agent._optimiser.param_groups[0]["lr"] == 0.1  # noqa: SLF001
-    assert agent.examples == 7 * 32
     assert agent.epoch == 1
+    return seen, agent
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_rule_gets_what_there_is_and_the_batch_follows_it(tmp_path: Path) -> None:
+    """Loss, learning rate as scaled, statistics; the learning rate is put back."""
+    seen, _ = listening(tmp_path, BatchChoice(16, 1, 0.5))
+    rates = [one.learning_rate for one in seen]
+    assert rates == pytest.approx([0.1, 0.1, 0.1 * 2.0 * 0.5])
+    assert [one.gradient is None for one in seen] == [True, False, False]
+    assert [one.present for one in seen] == [(8, 1, 1.0), (8, 1, 1.0), (16, 1, 0.5)]
+    assert 0.0 < seen[1].loss < 2.0
+
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize(("settling", "steps"), [(4, 4 + 3), (5, 4 + 4 + 1), (100, 4 + 4 + 1)])
+def test_the_batch_at_most_doubles_until_the_statistics_have_settled(
+    tmp_path: Path, settling: int, steps: int
+) -> None:
+    """Four steps of 16 are in them at the second question; then come 64, or four of 32 and 64."""
+    seen, agent = listening(tmp_path, BatchChoice(32, 1), settling_steps=settling)
+    assert [one.present.total(1) for one in seen[:2]] == [16, 16]
+    assert (agent.examples, agent.steps) == (256, steps)
 
 
 @pytest.mark.usefixtures("torch")
