@@ -43,6 +43,9 @@ PROFILED = (16, 64, 256, 1024)
 
 SEEDS, QUICK_SEEDS = 5, 2
 
+#: Places by which the order of the contenders is shifted from seed to seed.
+STRIDE = 5
+
 JOB = DigitsJob("wide perceptron", rate=0.005, epochs=600, evaluate=512, decay=0.999)
 
 #: Quick trainings have a larger rate, so fewer steps.
@@ -99,9 +102,8 @@ def _seeds(plan: Plan) -> range:
 
 def _tasks(plan: Plan) -> list[DigitsRun]:
     """Seed by seed, each beginning with another contender."""
-    step = len(CONTENDERS) // SEEDS + 1
     return [
-        _run(plan, CONTENDERS[(place + step * seed) % len(CONTENDERS)], seed)
+        _run(plan, CONTENDERS[(place + STRIDE * seed) % len(CONTENDERS)], seed)
         for seed in _seeds(plan) for place in range(len(CONTENDERS))
     ]  # fmt: skip
 

@@ -93,7 +93,7 @@ class AgentOptions:
         Gradient noise is measured by about so many coordinates at most (`gradient_sample.py`);
         by all if None, which is better where few of very many matter, as in large embeddings.
     publish_seconds
-        Between two fits and published states.
+        Between two fits and published states; at first they follow each other faster.
     look_seconds
         Between two looks at the allocation.
     decay
@@ -190,12 +190,6 @@ class AgentOptions:
             job, job_folder(cluster, job), batch, allocation=allocation_file(cluster),
             launcher=ProcessIdentity.parse(launcher), **options,
         )  # fmt: skip
-
-    @property
-    def compiled(self) -> Path:
-        """Where fits keep what they compiled; the jobs of a cluster share it."""
-        folder = Path(self.folder)
-        return (folder if self.launcher is None else folder.parents[1]) / "compiled"
 
     def file(self, name: str) -> Path:
         """A file of the job's folder."""

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from goodalloc.models.goodput import BatchLimits
 
 
+FIRST = 2.0
+"""Seconds after which a job first publishes, and asks for a fit, unless it is to do so oftener."""
+
+
 class AgentReport:
     """The scheduler's side of a training agent.
 
@@ -59,11 +63,11 @@ class AgentReport:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise ValueError(f"Folder '{options.folder}' cannot be made ({reason}).") from error
-        self.times, self._fits = PassTimes(), FitProcess(compiled=options.compiled)
+        self.times, self._fits = PassTimes(), FitProcess()
         self.throughput: ThroughputParameters | None = options.throughput
         self.restarts, self._most, self._service = 0, replicas, 0.0
         self._began = self._submitted = time.time()
-        self._published = self._looked = time.monotonic()
+        self._started = self._published = self._looked = time.monotonic()
         self._fitted_at = 0
         self._placement = self._wanted()
         given = self._placement or {}
@@ -102,8 +106,10 @@ class AgentReport:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to publish."""
-        return time.monotonic() - self._published >= self._options.publish_seconds
+        """Whether it is time to publish: first after `FIRST`, then twice as late each time."""
+        age = self._published - self._started
+        interval = min(self._options.publish_seconds, max(FIRST, age))
+        return time.monotonic() - self._published >= interval
 
     def publish(self, batch: BatchLimits, **known: Any) -> None:
         """Take in a fit, ask for the next one, and write the job's state.

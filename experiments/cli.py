@@ -1,16 +1,15 @@
 """The command line `goodalloc`: the only place that prints."""
 
-import contextlib
 import importlib
 import json
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli_arguments import build_parser as build_parser
 from goodalloc.experiments.cli_output import BAD_INPUT, FAILED, INTERRUPTED
+from goodalloc.experiments.compiled import compilation_cache
 
 if TYPE_CHECKING:
     from goodalloc.experiments.cli_output import Output
@@ -56,7 +55,7 @@ def _run(argv: Sequence[str] | None) -> int:
     if arguments.command is None:
         parser.print_help()
         return BAD_INPUT
-    _cache_compilations()
+    os.environ.update(compilation_cache())
     sys.path.insert(0, "")  # so that --solver mine:solve finds mine.py where the user stands
     module, _, function = arguments.run.partition(":")
     output: Output = getattr(importlib.import_module(module), function)(arguments)
@@ -73,16 +72,6 @@ def _joined(argv: Sequence[str]) -> list[str]:
         else:
             words.append(word)
     return words
-
-
-def _cache_compilations() -> None:
-    """Let JAX, where it is used, keep what it compiles; a user's own setting comes first."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
-    with contextlib.suppress(OSError):
-        folder = Path(cache) / "goodalloc" / "jax"
-        folder.mkdir(parents=True, exist_ok=True)
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -180,7 +180,10 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         "\n".join(f"{key:<12} {value:.6g}" for key, value in parameters.items()),
     ]
     if profile.left_out:
-        texts.append(f"left out: {profile.left_out} configurations, disturbed all the time")
+        noun = "configuration" if profile.left_out == 1 else "configurations"
+        texts.append(f"left out: {profile.left_out} {noun}, disturbed all the time")
+    if profile.replicas.max() == 1:
+        texts.append("no configuration of several replicas is left: what they cost is not known")
     if not fit.held_out:
         texts.append("too few configurations to hold any out")
     if arguments.out is not None:

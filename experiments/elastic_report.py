@@ -77,6 +77,7 @@ def plot_elastic(records: Sequence[dict[str, Any]]) -> Figure:
         ax.set_title(policy, loc="left", fontsize="medium")
         ax.tick_params(labelbottom=index == len(policies) - 1)
         timelines.append(ax)
+    timelines[0].set_xlim(0.0, 1.02 * max(row["end_s"] for row in rows))
     timelines[-1].set_xlabel("time from the first submission (s)")
     _plot_completions(rows, policies, figure.add_subplot(grid[:, 1]))
     handles, labels = timelines[-1].get_legend_handles_labels()
@@ -87,7 +88,7 @@ def plot_elastic(records: Sequence[dict[str, Any]]) -> Figure:
 
 
 def _plot_slots(found: dict[str, Any], ax: Axes) -> None:
-    """A layer a job, from decision to decision; marks where it was submitted and ended."""
+    """A layer a job, from decision to decision until it ends; marks where it was submitted."""
     ends = {row["job"]: row["end_s"] for row in found["rows"]}
     times = sorted({0.0, *(max(at, 0.0) for at, _ in found["held"]), *ends.values()})
     below = np.zeros(len(times))
@@ -101,7 +102,6 @@ def _plot_slots(found: dict[str, Any], ax: Axes) -> None:
         below = below + heights
         ax.plot(row["submitted_s"], 2.15, marker="v", color=COLOURS[index], clip_on=False)
     ax.set_ylim(0.0, 2.3)
-    ax.set_xlim(left=0.0)
     ax.set_yticks([0, 1, 2])
     ax.set_ylabel("slots")
     open_axes(ax)

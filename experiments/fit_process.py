@@ -11,18 +11,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from goodalloc.experiments.compiled import compilation_cache
 from goodalloc.experiments.processes import fresh_interpreter
 from goodalloc.models.throughput import ThroughputParameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 PROGRAM = "goodalloc.experiments.fit_process"
 
@@ -33,16 +32,6 @@ NICENESS = 5
 """Of the child: on a crowded machine the lowest priority would keep a fit waiting for minutes."""
 
 
-CACHE = "JAX_COMPILATION_CACHE_DIR"
-"""Variable that says where JAX keeps what it compiled; what its user has set stays."""
-
-KEEP_EVERYTHING = {
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
-"""Variables that have JAX keep what compiled fast, too."""
-
-
 class FitProcess:
     """A child that fits, started when it is first needed.
 
@@ -50,17 +39,10 @@ class FitProcess:
     ----------
     patience
         Seconds after which a fit is given up.
-    compiled
-        Folder in which what it compiled is kept for the next child; the machine's name is appended,
-        for another one may not run it. None to compile anew.
     """
 
-    def __init__(self, patience: float = PATIENCE, compiled: Path | None = None) -> None:
+    def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
-        self._variables = {"JAX_PLATFORMS": "cpu"}
-        if compiled is not None and CACHE not in os.environ:
-            folder = compiled.absolute().with_name(f"{compiled.name}-{platform.node()}")
-            self._variables |= {CACHE: str(folder), **KEEP_EVERYTHING}
         self._child: subprocess.Popen[bytes] | None = None
         self._asked: float | None = None
         self._heard = b""
@@ -75,7 +57,8 @@ class FitProcess:
         if self.busy or not table:
             return
         if self._child is None:
-            self._child = fresh_interpreter(PROGRAM, self._variables, stderr=subprocess.DEVNULL)
+            variables = {"JAX_PLATFORMS": "cpu"} | compilation_cache()
+            self._child = fresh_interpreter(PROGRAM, variables, stderr=subprocess.DEVNULL)
             assert self._child.stdout is not None
             os.set_blocking(self._child.stdout.fileno(), False)
         assert self._child.stdin is not None

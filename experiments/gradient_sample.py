@@ -1,7 +1,7 @@
 r"""Which coordinates of a gradient the noise is measured by: all of them, or a sample (PyTorch).
 
 Squared norms and inner products are sums over coordinates. Of a tensor of *n* numbers, *k* of them
-drawn evenly, each sum times :math:`n / k`, give an unbiased estimate of its part of the sum; so the
+drawn evenly, each sum times :math:`n / k`, give an estimate of its part of the sum; so the
 reading multiplies the numbers by
 
 .. math:: \sqrt{n / k},                                                                        (1)

@@ -160,16 +160,18 @@ class Launcher:
 
     def _run(self) -> Launched:
         begin, starts, failures, in_a_row = time.monotonic(), 0, 0, 0
-        self._submit()
         self._wait_for_former()
-        best, ended = self._steps(), _Ended(self._finished(), "")
-        if ended.done:
+        if self._finished():
             self._say("is finished already")
+            return Launched(self.name, starts, failures, time.monotonic() - begin)
+        self._submit()
+        best, ended = self._steps(), _Ended(False, "")
         while not ended.done:
             placement, checkpoint = self._given(), self._checkpoint()
             starts += 1
             ended = self._train(placement)
-            moved = self._steps() > best or self._checkpoint() != checkpoint
+            # one that leaves at once writes a checkpoint, too: then only its steps tell
+            moved = self._steps() > best or bool(ended.trouble and self._checkpoint() != checkpoint)
             best = max(best, self._steps())
             if not (ended.done or ended.trouble or moved) and self._given() == placement:
                 ended = ended._replace(
@@ -275,7 +277,7 @@ class Launcher:
         """A moment, unless somebody wants the launcher to end."""
         if self.stopped():
             raise KeyboardInterrupt(
-                f"job '{self.name}' was stopped; the same command goes on from its last checkpoint."
+                f"Job '{self.name}' was stopped; the same command goes on from its last checkpoint."
             )
         time.sleep(self.glance)
 

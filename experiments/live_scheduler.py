@@ -57,6 +57,10 @@ def live_policy(name: str, options: PolicyOptions) -> Policy:
             f"Policy '{name}' needs an oracle, modes, or nodes that come and go, which real jobs "
             f"do not have; expected one of {', '.join(LIVE)}."
         )
+    if name not in POLICIES and ":" not in name:
+        raise ValueError(
+            f"Policy is '{name}'; expected one of {', '.join(LIVE)}, or package.module:name."
+        )
     return make_policy(name, options)
 
 

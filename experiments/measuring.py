@@ -204,8 +204,10 @@ class Measuring:
                 lacking = middle
 
     def _repeat_disturbed(self) -> None:
-        """Measure once more what was disturbed all the time."""
+        """Measure once more what was disturbed all the time, as far as there are the replicas."""
         for place, row in enumerate(self.rows):
+            if int(row["replicas"]) not in self.plan.replicas:
+                continue
             if row["outcome"] == FITS and float(row["quiet"]) == 0.0:
                 again = self._measured(
                     Configuration(*(int(row[name]) for name in CONFIGURATION[1:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,12 +10,24 @@ if TYPE_CHECKING:
 
 
 class Replicas:
-    """How many there are, which one this is, and what they tell each other."""
+    """How many there are, which one this is, and what they tell each other.
+
+    Raises
+    ------
+    ValueError
+        If there are to be several, but this process is in no group.
+    """
 
     def __init__(self) -> None:
         import torch.distributed as dist
 
         self._up = dist.is_available() and dist.is_initialized()
+        size = os.environ.get("WORLD_SIZE", "1")
+        if not self._up and size != "1":
+            raise ValueError(
+                f"Replicas: WORLD_SIZE is {size}, but this process is in no group; expected "
+                "torch.distributed.init_process_group before the agent."
+            )
         self.count: int = dist.get_world_size() if self._up else 1
         self.rank: int = dist.get_rank() if self._up else 0
         self._device: Any = "cpu"

@@ -244,6 +244,7 @@ def test_a_job_that_is_finished_is_not_started_again(tmp_path: Path) -> None:
     job.say = lines.append
     assert job.run().starts == 0
     assert lines == ["mine: is finished already"]
+    assert not (job.folder / "submission.json").exists()  # what never ran was not submitted
 
 
 def test_a_program_that_fails_after_the_training_is_not_started_again(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_a_launcher_that_is_asked_to_end_ends_its_replicas(
     process.send_signal(number)
     said = process.communicate(timeout=20.0)
     assert process.returncode == 130, said
-    assert "goodalloc: error: job 'mine' was stopped; the same command goes on" in said[1]
+    assert "goodalloc: error: Job 'mine' was stopped; the same command goes on" in said[1]
     assert not any(one.alive for one in left)
     assert not (folder / REPLICAS).exists()
 

@@ -1,7 +1,6 @@
 """Training under an agent: right gradients and statistics, and nothing lost by an interruption."""
 
 import csv
-import dataclasses
 import json
 import math
 import os
@@ -23,10 +22,10 @@ from goodalloc.data.job_state import read_job_state
 from goodalloc.experiments import bench_agent, bench_noise_scale, extras
 from goodalloc.experiments.agent_checkpoint import random_states, restore_random, seed_random
 from goodalloc.experiments.agent_options import CHECKPOINT, EXIT_REALLOCATED, STATE, AgentOptions
+from goodalloc.experiments.compiled import CACHE, compilation_cache
 from goodalloc.experiments.example_order import ExampleOrder
-from goodalloc.experiments.fit_process import CACHE, FitProcess
+from goodalloc.experiments.fit_process import FitProcess
 from goodalloc.experiments.pass_times import KEPT, LEAST, MOST, Configuration, PassTimes
-from goodalloc.experiments.process_identity import ProcessIdentity
 from goodalloc.experiments.step_clock import StepClock
 from goodalloc.experiments.training_agent import TrainingAgent
 from goodalloc.models.batch_rules import BatchRule, Situation
@@ -150,23 +149,19 @@ def test_a_child_fits_the_throughput_model() -> None:
 def test_what_a_fit_compiled_serves_the_next_child(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A job that starts again has its first fit sooner; a user's own folder is left to him."""
+    """A job that starts again has its first fit sooner; what a user has set is left to him."""
+    monkeypatch.delenv(CACHE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     table = [[1.0, 1.0, m, 0.01 + 0.001 * m, 0.01 + 0.001 * m] for m in (8.0, 16.0)]
-    fits = FitProcess(compiled=tmp_path / "compiled")
+    fits = FitProcess()
     fits.submit(table)
     deadline = time.monotonic() + 60.0
     while fits.collect() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     fits.close()
-    (kept,) = tmp_path.iterdir()
-    assert kept.name.startswith("compiled-")
-    assert any(kept.iterdir())
+    assert any((tmp_path / "goodalloc" / "jax").iterdir())
     monkeypatch.setenv(CACHE, "elsewhere")
-    assert CACHE not in FitProcess(compiled=kept)._variables  # noqa: SLF001
-    options = AgentOptions("mine", tmp_path / "jobs" / "mine")
-    assert options.compiled == tmp_path / "jobs" / "mine" / "compiled"
-    launched = dataclasses.replace(options, launcher=ProcessIdentity.of(os.getpid()))
-    assert launched.compiled == tmp_path / "compiled"
+    assert compilation_cache()[CACHE] == "elsewhere"
 
 
 @pytest.mark.parametrize("passes", [1, 3])
@@ -472,6 +467,16 @@ def test_options_that_make_no_sense_are_refused(
     """Item, value, what was expected."""
     with pytest.raises(ValueError, match=sentence):
         AgentOptions(**{"name": "mine", "folder": tmp_path, **fields})
+
+
+@pytest.mark.usefixtures("torch")
+def test_one_of_several_processes_without_a_group_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It would train alone, and leave as soon as it looked at what it was given."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="WORLD_SIZE is 2, but this process is in no group; exp"):
+        job(str(tmp_path))
 
 
 def test_a_training_that_makes_no_sense_is_refused(torch: Any, tmp_path: Path) -> None:
