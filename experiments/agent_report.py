@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.job_state import JobState, read_placement, write_job_state
 from goodalloc.experiments.agent_options import STATE
 from goodalloc.experiments.fit_process import FitProcess
+from goodalloc.experiments.folder_lock import make_folder
 from goodalloc.experiments.pass_times import PassTimes
 from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.models.validation import require_count
@@ -58,11 +59,7 @@ class AgentReport:
 
     def __init__(self, options: AgentOptions, replicas: int) -> None:
         self._options, self._replicas = options, replicas
-        try:
-            Path(options.folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise ValueError(f"Folder '{options.folder}' cannot be made ({reason}).") from error
+        make_folder(Path(options.folder))
         self.times, self._fits = PassTimes(), FitProcess()
         self.throughput: ThroughputParameters | None = options.throughput
         self.restarts, self._most, self._service = 0, replicas, 0.0

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.experiments.digits_run import DigitsRun
-from goodalloc.experiments.digits_training import DigitsJob
-from goodalloc.experiments.extras import require_extra
+from goodalloc.experiments.digits_training import DigitsJob, require_training
 from goodalloc.experiments.plots import COLOURS, MARKERS
 from goodalloc.experiments.predictions import logarithmic, open_axes
 from goodalloc.experiments.reproduction import Reproduction, digest, estimate
@@ -259,13 +258,8 @@ def _plot_efficiencies(rows: Rows, ax: Axes) -> None:
     open_axes(ax)
 
 
-def _require(_: Plan) -> None:
-    for extra in ("measure", "predict"):
-        require_extra(extra, "Training on digits")
-
-
 DIGITS_EFFICIENCY = Reproduction(
     "digits-efficiency: statistical efficiency predicted and measured, training on digits here",
-    _tasks, _rows, _plot, _require, _shown,
+    _tasks, _rows, _plot, lambda _: require_training(), _shown,
     ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), trains=True,
 )  # fmt: skip

@@ -13,7 +13,10 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from goodalloc.experiments.agent_options import AgentOptions
+from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.training_agent import TrainingAgent
 from goodalloc.models.batch_rules import BATCH_RULES, AdaBatch, FixedBatch
 from goodalloc.models.efficiency import GradientStatistics
@@ -22,6 +25,8 @@ from goodalloc.models.goodput import BatchLimits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from goodalloc.experiments.replay_task import Report
     from goodalloc.models.batch_rules import BatchRule
@@ -168,37 +173,22 @@ def train(
     """
     import torch
     from torch.nn.functional import cross_entropy
-    from torch.utils.data import DataLoader, TensorDataset
+    from torch.utils.data import TensorDataset
 
     with one_thread(), torch.random.fork_rng(devices=[]):
         learnt, kept = digits(job.seed)
         torch.manual_seed(job.seed)
-        module = network(job.network)
-        kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-        agent = TrainingAgent(
-            module, kinds[job.optimiser](module.parameters(), lr=job.rate),
-            DataLoader(TensorDataset(*learnt), job.initial),
-            AgentOptions(
-                "digits", folder, BatchLimits(job.initial, job.maximum, 1, job.maximum // 2, True),
-                job.rule, job.learning_rate, seed=job.seed, checkpoint_steps=10**9,
-                decision_steps=DECISION_STEPS, publish_seconds=PUBLISH_SECONDS,
-                decay=job.decay, throughput=throughput,
-            ),
-        )  # fmt: skip
+        agent = _agent(job, TensorDataset(*learnt), folder, throughput)
         found: list[Moment] = []
-        due, evaluating = job.evaluate, (0.0, 0.0)
-        begin = time.perf_counter(), time.thread_time()
+        due, begin = job.evaluate, _clocks()
         for inputs, classes in agent.batches(job.epochs):
             agent.learn(cross_entropy(agent.module(inputs), classes))
             if agent.examples < due:
                 continue
             with agent.untimed(), torch.no_grad():
-                now = time.perf_counter(), time.thread_time()
-                wall, processor = (
-                    one - first - out
-                    for one, first, out in zip(now, begin, evaluating, strict=True)
-                )
-                loss = float(cross_entropy(module(kept[0]), kept[1]))
+                now = _clocks()
+                wall, processor = (now - begin).tolist()
+                loss = float(cross_entropy(agent.module(kept[0]), kept[1]))
                 square, variance = agent.gradient or (0.0, 0.0)
                 found.append(
                     Moment(
@@ -208,12 +198,37 @@ def train(
                 )  # fmt: skip
                 due = agent.examples + job.evaluate
                 report(min(agent.epoch / job.epochs, 1.0))
-                spent = time.perf_counter() - now[0], time.thread_time() - now[1]
-                evaluating = evaluating[0] + spent[0], evaluating[1] + spent[1]
+                begin += _clocks() - now  # the evaluation does not count
             if loss <= job.target or wall > most_seconds:
                 break
         agent.report.close()
     return Training(found, agent.report.times.table())
+
+
+def _agent(
+    job: DigitsJob, learnt: Any, folder: Path, throughput: ThroughputParameters | None
+) -> TrainingAgent:
+    """The agent of a job, around a new network."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    module = network(job.network)
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    return TrainingAgent(
+        module, kinds[job.optimiser](module.parameters(), lr=job.rate),
+        DataLoader(learnt, job.initial),
+        AgentOptions(
+            "digits", folder, BatchLimits(job.initial, job.maximum, 1, job.maximum // 2, True),
+            job.rule, job.learning_rate, seed=job.seed, checkpoint_steps=10**9,
+            decision_steps=DECISION_STEPS, publish_seconds=PUBLISH_SECONDS, decay=job.decay,
+            throughput=throughput,
+        ),
+    )  # fmt: skip
+
+
+def _clocks() -> NDArray[np.float64]:
+    """Seconds by the clock, and of this thread."""
+    return np.array([time.perf_counter(), time.thread_time()])
 
 
 @contextlib.contextmanager
@@ -229,9 +244,25 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def require_training(what: str = "Training on digits") -> None:
+    """Refuse to train where a library for it is missing.
+
+    Parameters
+    ----------
+    what
+        Needs it, as a sentence begins.
+
+    Raises
+    ------
+    ValueError
+        With what to install.
+    """
+    for extra in ("measure", "predict"):
+        require_extra(extra, what)
+
+
 def digits(seed: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Inputs and classes to learn from, and those to validate with."""
-    import numpy as np
     import torch
     from sklearn.datasets import load_digits
 

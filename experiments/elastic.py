@@ -37,9 +37,9 @@ from goodalloc.data.job_submission import read_job_submission
 from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.experiments.agent_options import STATE
 from goodalloc.experiments.cluster_folder import DECISIONS, SUBMISSION, job_folder
+from goodalloc.experiments.digits_training import require_training
 from goodalloc.experiments.elastic_job import NETWORKS, OUTCOME
 from goodalloc.experiments.elastic_report import plot_elastic, summarise_elastic
-from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.folder_lock import measuring_alone
 from goodalloc.experiments.overhead_measurements import machine
 from goodalloc.experiments.replay import DESCRIPTION, check_description
@@ -294,13 +294,9 @@ def _rows(plan: Plan) -> Rows:
     return [row for records in _records_of(plan) for row in records["rows"]]
 
 
-def _require(_: Plan) -> None:
-    for extra in ("measure", "predict"):
-        require_extra(extra, "Training elastic jobs")
-
-
 ELASTIC = Reproduction(
     "elastic: real jobs under a live scheduler, two slots of this machine",
-    _tasks, _rows, lambda plan, _: plot_elastic(_records_of(plan)), _require, summarise_elastic,
+    _tasks, _rows, lambda plan, _: plot_elastic(_records_of(plan)),
+    lambda _: require_training("Training elastic jobs"), summarise_elastic,
     ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), measures=True,
 )  # fmt: skip

@@ -52,9 +52,8 @@ def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[N
         os.close(handle)
 
 
-@contextlib.contextmanager
-def measuring_alone(folder: Path, what: str) -> Iterator[None]:
-    """Measure nothing else in a folder meanwhile.
+def measuring_alone(folder: Path, what: str) -> contextlib.AbstractContextManager[None]:
+    """A context in which nothing else is measured in a folder.
 
     Parameters
     ----------
@@ -72,8 +71,22 @@ def measuring_alone(folder: Path, what: str) -> Iterator[None]:
         f"{what} are measured one after the other, or each would slow the other down; "
         f"expected no other run in '{folder}'."
     )
-    with locked(folder, refusal):
-        yield
+    return locked(folder, refusal)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, unless it is there.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"Folder '{folder}' cannot be made ({reason}).") from error
 
 
 def is_locked(folder: Path) -> bool:

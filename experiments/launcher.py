@@ -38,7 +38,7 @@ from goodalloc.experiments.cluster_folder import (
     allocation_file,
     job_folder,
 )
-from goodalloc.experiments.folder_lock import locked, require_locks
+from goodalloc.experiments.folder_lock import locked, make_folder, require_locks
 from goodalloc.experiments.process_identity import ProcessIdentity
 from goodalloc.experiments.replica_group import ReplicaGroup, replicas_left
 from goodalloc.models.validation import require_count
@@ -149,11 +149,7 @@ class Launcher:
             If the launcher was asked to end.
         """
         require_locks("A launcher")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise ValueError(f"Folder '{self.folder}' cannot be made ({reason}).") from error
+        make_folder(self.folder)
         refusal = f"Job '{self.name}' has a launcher already; expected one for each job."
         with locked(self.folder, refusal, LOCK_SECONDS):
             return self._run()

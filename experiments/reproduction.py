@@ -186,9 +186,10 @@ class Reproduction:
             return "" if name in self.ignores else value
 
         truth = "profiles" if plan.artifact is None else "artifact"
-        kinds = {"machine": self.measures, "training": self.trains, truth: True}
+        if self.measures or self.trains:
+            truth = "machine" if self.measures else "training"
         return {
-            "truth": next(kind for kind, true in kinds.items() if true),
+            "truth": truth,
             "workload_numbers": told("workloads", " ".join(map(str, plan.workloads))),
             "quick": told("quick", plan.quick), "version": library_version(),
         }  # fmt: skip

@@ -59,7 +59,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(ElasticTask, "_train", train)
     monkeypatch.setattr(elastic, "machine", lambda: {"cores": 2, "torch": "0"})
-    monkeypatch.setattr(elastic, "require_extra", lambda *_: None)
+    monkeypatch.setattr(elastic, "require_training", lambda *_: None)
     return runs
 
 
