@@ -26,9 +26,11 @@ from goodalloc.experiments.digits_run import DigitsRun
 from goodalloc.experiments.digits_training import DigitsJob, require_training
 from goodalloc.experiments.plots import COLOURS, STYLES
 from goodalloc.experiments.predictions import logarithmic, open_axes
-from goodalloc.experiments.reproduction import Reproduction, digest, estimate
+from goodalloc.experiments.reproduction import Reproduction, digest, estimate, shown_estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -145,14 +147,18 @@ def _shown(rows: Rows) -> Rows:
     return [
         {
             "contender": row["contender"], "reached": f"{row['reached']} of {row['runs']}",
-            "seconds": f"{row['seconds']:.1f} ± {row['seconds_half_width']:.1f}",
-            "over best fixed": f"{row['over_best']:.2f} ± {row['over_best_half_width']:.2f}",
-            "over median fixed": f"{row['over_median']:.2f} ± {row['over_median_half_width']:.2f}",
+            "seconds": _interval(row, "seconds", ".1f"),
+            "over best fixed": _interval(row, "over_best"),
+            "over median fixed": _interval(row, "over_median"),
             "processor s": f"{row['processor_seconds']:.1f}", "examples": f"{row['examples']:.0f}",
             "last M": f"{row['last_batch_size']:.0f}", "place": row["place"],
         }
         for row in rows
     ]  # fmt: skip
+
+
+def _interval(row: Mapping[str, Any], name: str, form: str = ".2f") -> str:
+    return shown_estimate(row[name], row[f"{name}_half_width"], form)
 
 
 def _plot(plan: Plan, rows: Rows) -> Figure:

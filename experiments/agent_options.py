@@ -50,7 +50,7 @@ _ANY = BatchLimits(1, 1, 1, 1)
 #: Options that are counts.
 _COUNTS = ("nodes", "decision_steps", "settling_steps", "checkpoint_steps", "measure_steps")
 
-MOST_COORDINATES = 2**16
+MOST_COORDINATES = 2**15
 """What a gradient is read of, so that it costs little however many parameters there are."""
 
 PUBLISH_SECONDS = 30.0

@@ -125,7 +125,9 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
             found += [{"reproduction": name, **row} for row in rows]
     texts += left_out
     if arguments.quick:
-        texts.append("quick: half the jobs or less, so compare lines with each other only")
+        texts.append(
+            "quick: half the jobs or less, or fewer seeds, so compare lines with each other only"
+        )
     by = " and ".join(told for truth, told in TRUTHS.items() if truth in truths) or "nothing"
     texts.append(f"by {by}; written to {folder}: a .csv and a .{arguments.pictures} of each")
     return Output("\n\n".join(texts), for_machines(found))

@@ -135,7 +135,9 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         help="also prove how far every decision is from the best (default: no)",
     )  # fmt: skip
     parser.add_argument(
-        "--quick", action="store_true", help="half the jobs or less; searches of 30 trials"
+        "--quick",
+        action="store_true",
+        help="half the jobs or less, searches of 30 trials, trainings with fewer seeds",
     )
     _add_workers(parser)
     _add_pictures(parser)

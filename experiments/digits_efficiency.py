@@ -29,7 +29,7 @@ from goodalloc.experiments.digits_run import DigitsRun
 from goodalloc.experiments.digits_training import DigitsJob, require_training
 from goodalloc.experiments.plots import COLOURS, MARKERS
 from goodalloc.experiments.predictions import logarithmic, open_axes
-from goodalloc.experiments.reproduction import Reproduction, digest, estimate
+from goodalloc.experiments.reproduction import Reproduction, digest, estimate, shown_estimate
 from goodalloc.models.efficiency import efficiency
 
 if TYPE_CHECKING:
@@ -184,8 +184,7 @@ def _interval(row: Mapping[str, Any], name: str, unit: float = 1.0) -> str:
     mean, half = row[name], row[f"{name}_half_width"]
     if mean == "":
         return ""
-    digits = 1 if unit > 1.0 else 3
-    return f"{unit * mean:.{digits}f} ± {unit * half:.{digits}f}"
+    return shown_estimate(unit * mean, unit * half, ".1f" if unit > 1.0 else ".3f")
 
 
 def _plot(plan: Plan, rows: Rows) -> Figure:

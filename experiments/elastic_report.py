@@ -9,7 +9,7 @@ import numpy as np
 from goodalloc.experiments.plots import COLOURS
 from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import estimate
+from goodalloc.experiments.reproduction import estimate, shown_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def summarise_elastic(rows: Rows) -> Rows:
             "policy": policy, "repetitions": len(averages),
             "average_completion_s": _mean(averages.values()), "makespan_s": _mean(makespans),
             f"change against {BASELINE} (%)": (
-                f"{change['mean']:+.1f} ± {change['half_width']:.1f}" if policy != BASELINE else ""
+                shown_estimate(**change, form="+.1f") if policy != BASELINE else ""
             ),
             "restarts_per_job": _mean(row["restarts"] for row in mine),
             "slot_seconds_per_job": _mean(row["slot_seconds"] for row in mine),

@@ -10,6 +10,9 @@ from pathlib import Path
 #: Seconds between two tries to lock a folder.
 GLANCE = 0.05
 
+LOCK_SECONDS = 1.0
+"""Patience in which whoever only asks about a folder (`is_locked`) has let go of it."""
+
 
 @contextlib.contextmanager
 def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[None]:
@@ -96,7 +99,7 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _lock(handle)
+        return not _lock(handle, shared=True)  # who asks does not see others who ask
     finally:
         os.close(handle)
 
@@ -113,14 +116,14 @@ def require_locks(item: str) -> None:
         raise ValueError(f"{item} needs locks that Windows does not have; expected another system.")
 
 
-def _lock(handle: int) -> bool:
+def _lock(handle: int, *, shared: bool = False) -> bool:
     """Lock what a handle is open on, unless somebody else has."""
     if sys.platform == "win32":
         return True
     import fcntl
 
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

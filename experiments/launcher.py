@@ -38,7 +38,13 @@ from goodalloc.experiments.cluster_folder import (
     allocation_file,
     job_folder,
 )
-from goodalloc.experiments.folder_lock import locked, make_folder, require_locks
+from goodalloc.experiments.folder_lock import (
+    LOCK_SECONDS,
+    is_locked,
+    locked,
+    make_folder,
+    require_locks,
+)
 from goodalloc.experiments.process_identity import ProcessIdentity
 from goodalloc.experiments.replica_group import ReplicaGroup, replicas_left
 from goodalloc.models.validation import require_count
@@ -49,9 +55,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 """Seconds that replicas of a former launcher have to end, and others when one was reallocated."""
-
-LOCK_SECONDS = 1.0
-"""In which a scheduler that looks at a folder lets go of it."""
 
 
 class LaunchFailed(RuntimeError):
@@ -77,11 +80,22 @@ class Launched(NamedTuple):
     seconds: float
 
 
-class _Ended(NamedTuple):
-    """How a run of a job ended: whether it is done, and what went wrong."""
+class _Attempt(NamedTuple):
+    """How a run of a job's replicas ended.
+
+    Attributes
+    ----------
+    done
+        Whether the job is.
+    trouble
+        What went wrong, if anything.
+    progress
+        Whether the job got further than ever before.
+    """
 
     done: bool
     trouble: str
+    progress: bool
 
 
 @dataclass
@@ -125,6 +139,7 @@ class Launcher:
     glance: float = 0.2
     patience: float = PATIENCE
     _said: str = field(default="", init=False)
+    _most_steps: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
@@ -158,37 +173,70 @@ class Launcher:
         begin, starts, failures, in_a_row = time.monotonic(), 0, 0, 0
         self._wait_for_former()
         if self._finished():
+            self._require_same_program()
             self._say("is finished already")
             return Launched(self.name, starts, failures, time.monotonic() - begin)
         self._submit()
-        best, ended = self._steps(), _Ended(False, "")
-        while not ended.done:
-            placement, checkpoint = self._given(), self._checkpoint()
+        self._most_steps, done = self._steps(), False
+        while not done:
             starts += 1
-            ended = self._train(placement)
-            # one that leaves at once writes a checkpoint, too: then only its steps tell
-            moved = self._steps() > best or bool(ended.trouble and self._checkpoint() != checkpoint)
-            best = max(best, self._steps())
-            if not (ended.done or ended.trouble or moved) and self._given() == placement:
-                ended = ended._replace(
-                    trouble=f"ended with exit code {EXIT_REALLOCATED} on the same allocation"
-                )
-            if not ended.trouble:
+            done, trouble, progress = self._attempt()
+            if trouble:
+                failures, in_a_row = failures + 1, 1 if progress else in_a_row + 1
+                self._give_up(trouble, in_a_row)
+                where = "from its checkpoint" if self._checkpoint() else "from the beginning"
+                self._say(f"{trouble}; started again {where}")
+                self._sleep()
+            else:
                 in_a_row = 0
-                continue
-            failures, in_a_row = failures + 1, 1 if moved else in_a_row + 1
-            if self._finished():  # who is gets nothing more
-                raise LaunchFailed(
-                    f"Job '{self.name}' {ended.trouble}; its training was over already."
-                )
-            if in_a_row > self.retries:
-                raise LaunchFailed(
-                    f"Job '{self.name}' {ended.trouble}; it failed {in_a_row} times without "
-                    "progress."
-                )
-            self._say(f"{ended.trouble}; started again from its checkpoint")
-            self._sleep()
         return Launched(self.name, starts, failures, time.monotonic() - begin)
+
+    def _attempt(self) -> _Attempt:
+        """Train on what is given until the replicas end."""
+        placement, checkpoint = self._given(), self._checkpoint()
+        done, trouble = self._train(placement)
+        steps, best = self._steps(), self._most_steps
+        self._most_steps = max(steps, best)
+        # one that leaves at once writes a checkpoint, too: then only its steps tell
+        progress = steps > best or bool(trouble and self._checkpoint() != checkpoint)
+        if not (done or trouble or progress) and self._given() == placement:
+            trouble = f"ended with exit code {EXIT_REALLOCATED} on the same allocation"
+        if done and (self.folder / STATE).exists() and not self._finished():
+            self._say("its program ended before its agent said `finish()`; taken for done")
+        return _Attempt(done, trouble, progress)
+
+    def _give_up(self, trouble: str, in_a_row: int) -> None:
+        """Give up a job that failed once more, if it should be.
+
+        Raises
+        ------
+        LaunchFailed
+            If its training was over, or it failed too often in a row.
+        """
+        logs = f"Its replicas' last words are in '{self.folder}'."
+        if self._finished():  # who is gets nothing more
+            raise LaunchFailed(
+                f"Job '{self.name}' {trouble}; its training was over already. {logs}"
+            )
+        if in_a_row > self.retries:
+            raise LaunchFailed(
+                f"Job '{self.name}' {trouble}; it failed {in_a_row} times without progress. {logs}"
+            )
+
+    def _require_same_program(self) -> None:
+        """Refuse to take another job of the same name for this one.
+
+        Raises
+        ------
+        ValueError
+            If the job that is finished had another program.
+        """
+        path = self.folder / SUBMISSION
+        if path.exists() and (former := read_job_submission(path).command) != self.command:
+            raise ValueError(
+                f"Job '{self.name}' is finished, and was another program ('{' '.join(former)}'); "
+                f"expected another name, or its folder '{self.folder}' removed."
+            )
 
     def _submit(self) -> None:
         """Say that the job is there; since when it waits stays as it was said first."""
@@ -215,7 +263,8 @@ class Launcher:
             try:
                 if placement := self._placement():
                     return placement
-                self._say("waits for an allocation")
+                nobody = "" if is_locked(self.cluster) else "; its cluster has no scheduler now"
+                self._say(f"waits for an allocation{nobody}")
             except ValueError as error:
                 self._say(str(error))
             self._sleep()
@@ -225,8 +274,8 @@ class Launcher:
         path = allocation_file(self.cluster)
         return read_placement(path, self.name) if path.exists() else {}
 
-    def _train(self, placement: dict[str, int]) -> _Ended:
-        """Start the replicas, and wait for their end."""
+    def _train(self, placement: dict[str, int]) -> tuple[bool, str]:
+        """Start the replicas and wait for their end: whether all is done, what went wrong."""
         count = sum(placement.values())
         where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
         self._say(f"{count} {'replica' if count == 1 else 'replicas'} ({where})")
@@ -241,9 +290,9 @@ class Launcher:
                 wrong = [code for code in codes if code not in (None, 0, EXIT_REALLOCATED)]
                 if wrong:
                     rank = codes.index(min(wrong, key=lambda code: code or 0))
-                    return _Ended(False, _trouble(rank, codes[rank] or 0, group.last_words(rank)))
+                    return False, _trouble(rank, codes[rank] or 0, group.last_words(rank))
                 if None not in codes or time.monotonic() > deadline:
-                    return _Ended(set(codes) == {0}, "")
+                    return set(codes) == {0}, ""
                 if EXIT_REALLOCATED in codes and deadline == float("inf"):
                     deadline = time.monotonic() + self.patience
                 self._sleep()

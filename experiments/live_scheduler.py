@@ -12,15 +12,17 @@ gets something else, so that nobody is restarted without need.
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.allocation_file import write_placements
-from goodalloc.data.job_state import read_placements
+from goodalloc.data.job_state import read_job_state, read_placements
 from goodalloc.data.json_file import dump, pack_number
-from goodalloc.experiments.cluster_folder import DECISIONS, allocation_file
-from goodalloc.experiments.folder_lock import locked, require_locks
+from goodalloc.experiments.agent_options import STATE
+from goodalloc.experiments.cluster_folder import DECISIONS, allocation_file, job_folder
+from goodalloc.experiments.folder_lock import LOCK_SECONDS, locked, require_locks
 from goodalloc.experiments.live_decision import LiveDecision, decide, keep
 from goodalloc.experiments.live_jobs import find_jobs
 from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy
@@ -40,6 +42,13 @@ LIVE = (
     "tiresias", "tiresias-gittins", "fifo",
 )  # fmt: skip
 
+#: What the others need and real jobs do not have.
+_NEEDS = {
+    "an oracle": ("pollux-remaining", "optimus", "srtf"),
+    "nodes that come and go": ("autoscaling-goodput", "autoscaling-throughput"),
+    "types of GPU or cores": ("sia", "sia-exact", "pollux-proportional", "synergy-tune"),
+}
+
 #: A relative gap below this counts as none.
 OPTIMAL = 1e-9
 
@@ -52,11 +61,12 @@ def live_policy(name: str, options: PolicyOptions) -> Policy:
     ValueError
         If it is unknown, or needs what real jobs do not have.
     """
-    if name in POLICIES and name not in LIVE:
-        raise ValueError(
-            f"Policy '{name}' needs an oracle, modes, or nodes that come and go, which real jobs "
-            f"do not have; expected one of {', '.join(LIVE)}."
-        )
+    for need, names in _NEEDS.items():
+        if name in names:
+            raise ValueError(
+                f"Policy '{name}' needs {need}, which real jobs do not have; expected one of "
+                f"{', '.join(LIVE)}."
+            )
     if name not in POLICIES and ":" not in name:
         raise ValueError(
             f"Policy is '{name}'; expected one of {', '.join(LIVE)}, or package.module:name."
@@ -131,11 +141,12 @@ class LiveScheduler:
         require_locks("A scheduler")
         refusal = f"Cluster '{self.folder}' has a scheduler already; expected one."
         begin = time.monotonic()
-        with locked(self.folder, refusal):
+        with locked(self.folder, refusal, LOCK_SECONDS):
             last, due = frozenset[str](), begin
+            begun = self._interrupted()
             while not self.stopped():
                 found = find_jobs(self.folder)
-                if self.until_done and self._seen and not found.names:
+                if self.until_done and (begun or self._seen) and not found.names:
                     self.round(found)  # nobody has anything any more
                     break
                 if found.names != last or (found.names and time.monotonic() >= due):
@@ -168,11 +179,11 @@ class LiveScheduler:
             self.say(f"{trouble} Everybody keeps what they have.")
             there = {name: nodes for name, nodes in current.items() if name in found.names}
             decided = LiveDecision(keep(there, self.cluster))
-        changed = decided.placements != written
-        if changed:
-            write_placements(
-                allocation_file(self.folder), f"round-{int(now)}", decided.placements
-            )  # fmt: skip
+        if decided.placements != written:
+            path = allocation_file(self.folder)
+            write_placements(path, f"round-{int(now)}", decided.placements)
+        before = written or {}
+        changed = any(before.get(name) != decided.placements.get(name) for name in found.names)
         self._record(now, found, decided, changed, time.monotonic() - begin, trouble)
 
     def _written(self) -> dict[str, Nodes] | None:
@@ -185,6 +196,19 @@ class LiveScheduler:
         except ValueError as error:
             self._warn(str(error))
             return None
+
+    def _interrupted(self) -> bool:
+        """Whether a former scheduler was killed after its last jobs finished, before it saw that.
+
+        Where one of them did not finish, somebody may be about to start it again.
+        """
+        try:
+            lines = (self.folder / DECISIONS).read_text(encoding="utf-8").splitlines()
+            jobs = json.loads(lines[-1])["jobs"]
+            states = [read_job_state(job_folder(self.folder, name) / STATE) for name in jobs]
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
+        return bool(states) and all(state.finished for state in states)
 
     def _record(
         self, now: float, found: LiveJobs, decided: LiveDecision, changed: bool, seconds: float,

@@ -15,7 +15,7 @@ import pandas as pd
 
 from goodalloc.experiments.plots import COLOURS, MARKERS, figure_of, new_axes
 from goodalloc.experiments.replay_report import summarise
-from goodalloc.experiments.reproduction import Reproduction, estimate
+from goodalloc.experiments.reproduction import Reproduction, estimate, shown_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -167,7 +167,9 @@ def shortened(rows: Rows) -> Rows:
         {
             **{name: row[name] for name in ("scenario", "way", "baseline", "workloads", "seeds")},
             **{
-                f"{name} (%)": f"{row[f'{name}_change']:+.1f} ± {row[f'{name}_half_width']:.1f}"
+                f"{name} (%)": shown_estimate(
+                    row[f"{name}_change"], row[f"{name}_half_width"], "+.1f"
+                )
                 for name in QUANTITIES
             },
             **({name: row[name] for name in row if "gap" in name} if judged else {}),

@@ -213,3 +213,9 @@ def estimate(values: Sequence[float]) -> dict[str, float]:
         error = found.std(ddof=1) / np.sqrt(found.size)
         half = float(t.ppf(0.975, found.size - 1) * error)
     return {"mean": rounded(float(found.mean())), "half_width": rounded(half)}
+
+
+def shown_estimate(mean: float, half_width: float, form: str = ".1f") -> str:
+    """An estimate as people read it: "5.0 ± 0.3", or the mean alone where no interval is known."""
+    text = format(mean, form)
+    return text if np.isnan(half_width) else f"{text} ± {format(half_width, form.lstrip('+'))}"

@@ -18,7 +18,12 @@ from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, published_cases
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.reproduce import GROUPS, REPRODUCTIONS
-from goodalloc.experiments.reproduction import Plan, Reproduction, estimate
+from goodalloc.experiments.reproduction import (
+    Plan,
+    Reproduction,
+    estimate,
+    shown_estimate,
+)
 from goodalloc.experiments.workers import ALONE, Workers
 from tests.test_replay import SAME
 from tests.test_simulator import SHORT, SMALL
@@ -242,3 +247,11 @@ def test_bad_reproductions_are_refused_in_one_sentence(
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1
+
+
+def test_an_estimate_is_shown_with_its_interval_where_there_is_one() -> None:
+    """One value has none."""
+    three, one = (estimate(values) for values in ([1.0, 2.0, 3.0], [1.0]))
+    assert shown_estimate(three["mean"], three["half_width"]) == "2.0 ± 2.5"
+    assert shown_estimate(one["mean"], one["half_width"], ".2f") == "1.00"
+    assert shown_estimate(1.234, 0.056, "+.2f") == "+1.23 ± 0.06"
