@@ -1,0 +1,378 @@
+r"""Time shares as linear and cone programs in CVXPY: Gavel (OSDI'20), section 4.
+
+The goals of `models/share_goal.py` over the shares (1) of `models/time_sharing.py`, with promised
+rates :math:`\tau_j(X) \ge r_j`. All are convex; *gain* and *level* are linear, and so is *worst*
+without delays *a*, which is the inverse of a level. There is one matrix variable, and rates are one
+sparse matrix times it. Units are made even beforehand (`_Scaled`), so that all that a solver sees
+is near 1: in seconds and steps one called a makespan optimal that was a quarter too long.
+
+**Certificate.** A solver is right to a few digits. Take any prices :math:`\lambda_j \ge 0` of
+rates, :math:`\pi_w \ge 0` of GPUs and :math:`\mu_j \ge 0` of the jobs' time such that on every line
+
+.. math:: g_{lw} + \sum_{j \in l} \lambda_j T_{lwj} - s_l \pi_w \le \sum_{j \in l} \mu_j,   (1)
+
+where *g* is 0 but for the goal *gain*. Then for all shares, by adding up,
+
+.. math::
+
+    \sum_{lw} g_{lw} X_{lw} + \sum_j \lambda_j \tau_j
+    \;\le\; V = \sum_j \mu_j + \sum_w N_w \pi_w.                                              (2)
+
+From that follow bounds on the goals: with :math:`\lambda = \kappa + \nu`, where :math:`\kappa` are
+the prices of the promised rates,
+
+.. math::
+
+    \text{gain} &\le V - \kappa \cdot r \quad (\nu = 0),  (3)\\
+    \text{total} &\ge \sum_j (a_j + 2 \sqrt{b_j \nu_j}) + \kappa \cdot r - V,  (4)\\
+    \text{worst} &\ge \rho : \; \sum_j \nu_j b_j / (\rho - a_j) = V - \kappa \cdot r,  (5)\\
+    \text{level} &\le (V - \kappa \cdot r - \nu \cdot a) / (\nu \cdot b),  (6)
+
+the second since :math:`b / \tau + \nu \tau \ge 2 \sqrt{b \nu}`. The solver's prices are taken,
+clipped at 0, and :math:`\mu` is raised until (1) holds: whatever the solver did, the bound is one.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cvxpy
+import numpy as np
+from scipy.optimize import brentq
+from scipy.sparse import coo_array, diags_array
+
+from goodalloc.models.share_goal import Gain, Goal, Level, Total, Worst
+from goodalloc.models.time_sharing import largest_rates
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.time_sharing import TimeSharing
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+
+#: CVXPY; most of its names are defined where type checkers do not see them.
+cp: Any = cvxpy
+
+#: Relative rounding that a bound allows for.
+ROUNDING = 1e-12
+
+#: By how much a job rises that can rise, and how much the others may lose to rounding, relative.
+RISE, SLACK = 1e-4, 1e-6
+
+
+class SharePrices(NamedTuple):
+    """What a solver says that things are worth, at the margin of the goal.
+
+    Attributes
+    ----------
+    rates
+        nu: of a step per second of every job, by the goal; shape (jobs,).
+    promises
+        kappa: of a step per second that was promised; likewise.
+    gpus
+        pi: of a GPU of every type, shape (types,).
+    time
+        mu: of the whole time of every job, shape (jobs,).
+    """
+
+    rates: Floats
+    promises: Floats
+    gpus: Floats
+    time: Floats
+
+
+class ShareSolution(NamedTuple):
+    """What a solver found.
+
+    Attributes
+    ----------
+    shares
+        X, shape (lines, types), as the solver left them; None if it found none.
+    bound
+        Certified: no shares do better.
+    tight
+        The parts of the price of the goal that jobs have, which add up to 1, shape (jobs,); of a
+        level or the worst only those that cannot have more.
+    status
+        What the solver said.
+    build_seconds, solve_seconds
+        To build and translate the program, and to solve it.
+    """
+
+    shares: Floats | None
+    bound: float
+    tight: Floats
+    status: str
+    build_seconds: float
+    solve_seconds: float
+
+
+class _Scaled(NamedTuple):
+    """The same in even units.
+
+    Rates are in units of the largest of each job, or where the goal is a level, of what a job needs
+    to reach about that of the best shares; the goal is in units of about its value.
+
+    Attributes
+    ----------
+    rate
+        T, shape (lines, types, 2).
+    largest
+        The largest rate of every job.
+    matrix
+        T as a sparse matrix, shape (jobs, lines × types).
+    columns
+        Units of the shares of every line: those of jobs with little work are small.
+    first, second, worth
+        a, b and g.
+    promised
+        r of every job.
+    unit
+        Of the goal.
+    """
+
+    rate: Floats
+    largest: Floats
+    matrix: Any
+    columns: Floats
+    first: Floats
+    second: Floats
+    worth: Floats
+    promised: Floats
+    unit: float
+
+
+def solve_shares(
+    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *,
+    solver: str = "CLARABEL", **options: Any,
+) -> ShareSolution:  # fmt: skip
+    """Solve the program of a goal, and certify its bound.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    goal
+        What they are to achieve.
+    promised
+        r: steps per second that every job is to have at least, shape (jobs,).
+    solver, options
+        A solver that CVXPY finds, and settings of its own.
+    """
+    begin = time.perf_counter()
+    jobs, lines, types = sharing.num_jobs, sharing.num_lines, sharing.num_types
+    scaled = _scaled(sharing, goal, np.zeros(jobs) if promised is None else promised)
+    columns = np.repeat(scaled.columns, types)
+    taken = cp.Variable(lines * types, nonneg=True)  # X in units of `columns`
+    matrix, time_of, gpus_of = (part * columns for part in (scaled.matrix, *_incidence(sharing)))
+    counts = np.flatnonzero(scaled.second > 0)
+    objective, earned, more = _objective(goal, scaled, taken, matrix[counts] @ taken, counts)
+    time_left, gpus_left = time_of @ taken <= 1.0, gpus_of @ taken <= sharing.gpus
+    some = np.flatnonzero(scaled.promised > 0)
+    in_promises = diags_array(1.0 / scaled.promised[some]) @ matrix[some]  # rates small or large
+    kept = in_promises @ taken >= 1.0 if some.size else None
+    rows = [row for row in (earned, time_left, gpus_left, kept) if row is not None]
+    problem = cp.Problem(objective, rows + more)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solution is certified below
+            data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
+            built = time.perf_counter()
+            found = chain.solve_via_data(problem, data, solver_opts=options)
+            solved = time.perf_counter()
+            problem.unpack_results(found, chain, inverse)
+    except cp.SolverError as error:
+        worst = np.inf if goal.larger_is_better else 0.0
+        spent = time.perf_counter() - begin
+        return ShareSolution(None, worst, np.zeros(jobs), str(error), spent, 0.0)
+    promises = _prices(kept, some, jobs)
+    promises[some] /= scaled.promised[some]
+    prices = SharePrices(
+        _prices(earned, counts, jobs), promises,
+        _prices(gpus_left, np.arange(types), types), _prices(time_left, np.arange(jobs), jobs),
+    )  # fmt: skip
+    best = None
+    if taken.value is not None:
+        best = (columns * taken.value).reshape(lines, types)
+        if isinstance(goal, Total):  # the slope of b / tau, closer than the solver's word
+            rate = np.maximum(matrix @ taken.value, scaled.largest * ROUNDING)
+            prices = prices._replace(rates=scaled.second / rate**2)
+    bound = _bound(sharing, goal, scaled, prices)
+    tight = prices.rates * scaled.second
+    return ShareSolution(
+        best, bound, tight / (tight.sum() or 1.0), str(problem.status), built - begin,
+        solved - built,
+    )  # fmt: skip
+
+
+def _prices(row: Any, places: Indices, size: int) -> Floats:
+    """The multipliers of a constraint, clipped at 0, at their places; 0 where there are none."""
+    found = np.zeros(size)
+    if row is not None and row.dual_value is not None:
+        found[places] = np.maximum(np.nan_to_num(row.dual_value), 0.0)
+    return found
+
+
+def _scaled(sharing: TimeSharing, goal: Goal, promised: Floats) -> _Scaled:
+    jobs, lines, types = sharing.num_jobs, sharing.num_lines, sharing.num_types
+    members = sharing.members
+    first, second, worth, unit = np.zeros(jobs), np.zeros(jobs), np.zeros((lines, types)), 1.0
+    largest = largest_rates(sharing)
+    units, columns = largest, np.ones(jobs)
+    crowd = np.maximum(sharing.replicas * jobs / sharing.gpus.max(), 1.0)
+    if isinstance(goal, Gain):
+        unit = float(goal.worth.max()) or 1.0
+        worth = goal.worth / unit
+    else:
+        first, second = (
+            (goal.floor, goal.step) if isinstance(goal, Level) else (goal.delay, goal.work)
+        )
+        sure = second / largest * crowd  # about what there is without anybody else's harm
+        unit = float(sure.sum() if isinstance(goal, Total) else sure.max()) or 1.0
+        if _linear(goal):  # rates in steps, shares of those with little work in small units
+            units = np.where(second > 0, second / unit, largest)
+            columns = np.minimum(units / largest, 1.0)
+        second = second / units / unit
+        first = first / (units if isinstance(goal, Level) else unit)
+        unit = 1.0 / unit if isinstance(goal, Level) else unit
+    rate = sharing.line_rate / np.append(units, 1.0)[members][:, None, :]
+    line, kind, place = np.nonzero(rate)
+    matrix = coo_array(
+        (rate[line, kind, place], (members[line, place], line * types + kind)),
+        shape=(jobs, lines * types),
+    ).tocsr()
+    columns = np.append(columns, 0.0)[members].max(axis=1)
+    return _Scaled(
+        rate, largest / units, matrix, columns, first, second, worth, promised / units, unit
+    )  # fmt: skip
+
+
+def _linear(goal: Goal) -> bool:
+    """Whether a goal is a level, or the inverse of one."""
+    return isinstance(goal, Level) or (isinstance(goal, Worst) and not goal.delay.any())
+
+
+def _incidence(sharing: TimeSharing) -> tuple[Any, Any]:
+    """Whose time, and which type's GPUs, every share takes; sparse."""
+    lines, types = sharing.num_lines, sharing.num_types
+    line, place = np.nonzero(sharing.members >= 0)
+    columns = (line[:, None] * types + np.arange(types)).ravel()
+    rows = np.repeat(sharing.members[line, place], types)
+    time_of = coo_array(
+        (np.ones(columns.size), (rows, columns)), shape=(sharing.num_jobs, lines * types)
+    )
+    every = np.arange(lines * types)
+    taken = np.repeat(sharing.line_replicas, types).astype(float)
+    gpus_of = coo_array((taken, (every % types, every)), shape=(types, lines * types))
+    return time_of.tocsr(), gpus_of.tocsr()
+
+
+def _objective(
+    goal: Goal, scaled: _Scaled, taken: Any, rate: Any, counts: Indices
+) -> tuple[Any, Any, list[Any]]:
+    """The objective, the constraint whose multipliers are nu, and others that come along."""
+    if isinstance(goal, Gain):
+        worth = (scaled.worth * scaled.columns[:, None]).ravel()
+        return cp.Maximize(worth @ taken), None, []
+    first, second = scaled.first[counts], scaled.second[counts]
+    level = cp.Variable()
+    if _linear(goal):
+        floor = first if isinstance(goal, Level) else 0.0
+        return cp.Maximize(level), rate >= floor + second * level, []
+    needed = cp.Variable(counts.size)
+    delays = cp.multiply(second, cp.inv_pos(needed))
+    if isinstance(goal, Total):
+        return cp.Minimize(cp.sum(delays)), needed <= rate, []
+    return cp.Minimize(level), needed <= rate, [delays <= level - first]
+
+
+def _bound(sharing: TimeSharing, goal: Goal, scaled: _Scaled, prices: SharePrices) -> float:
+    """The bound (3) to (6) by some prices, less what rounding may have hidden."""
+    padded = np.append(prices.rates + prices.promises, 0.0)
+    value = np.einsum("lwi,li->lw", scaled.rate, padded[sharing.members]) + scaled.worth
+    best = (value - sharing.line_replicas[:, None] * prices.gpus).max(axis=1)
+    jobs = sharing.num_jobs
+    hours = np.maximum(best[:jobs], 0.0)
+    if len(sharing.pairs):
+        hours = np.maximum(hours, prices.time)
+        excess = np.maximum(best[jobs:] - hours[sharing.pairs].sum(axis=1), 0.0)
+        more = np.zeros(jobs)
+        np.maximum.at(more, sharing.pairs, excess[:, None] / 2.0)
+        hours = hours + more
+    paid = float(hours.sum() + sharing.gpus @ prices.gpus)
+    free = paid - float(prices.promises @ scaled.promised)
+    slack = ROUNDING * (paid + abs(free))
+    if isinstance(goal, Gain):
+        return scaled.unit * (free + slack)
+    first, second, price = scaled.first, scaled.second, prices.rates
+    if isinstance(goal, Level):
+        steps = float(price @ second)
+        best = (free + slack - float(price @ first)) / steps if steps > 0 else np.inf
+        return scaled.unit * (best + ROUNDING * abs(best))
+    if isinstance(goal, Total):
+        least = float((first + 2.0 * np.sqrt(second * price)).sum())
+        return scaled.unit * max(least * (1.0 - ROUNDING) - free - slack, float(first.sum()))
+    alone = float(np.max(first + second / scaled.largest))  # with its largest rate
+    return scaled.unit * _worst_at_least(first, second, price, free + slack, alone)
+
+
+def _worst_at_least(delay: Floats, work: Floats, price: Floats, free: float, alone: float) -> float:
+    """The root of (5)."""
+    priced = price * work > 0
+    if not priced.any():
+        return alone
+    if free <= 0.0:
+        return np.inf  # the promises cannot be kept
+    delay, spent = delay[priced], (price * work)[priced]
+    low, high = float(delay.max()), float(delay.max() + spent.sum() / free)
+
+    def surplus(rho: float) -> float:
+        return float(np.sum(spent / (rho - delay))) - free
+
+    low *= 1.0 + ROUNDING
+    if low > 0.0 and surplus(high) < 0.0:  # else all delays are alike, and it is there
+        high = float(brentq(surplus, low, high, rtol=ROUNDING)) if surplus(low) > 0.0 else low
+    return max(high * (1.0 - 2.0 * ROUNDING), alone)
+
+
+def most_that_rise(sharing: TimeSharing, goal: Level, floor: Floats) -> NDArray[np.bool_]:
+    r"""Which jobs can have more than a level, the others no less: a mixed integer program.
+
+    As published with Gavel, binary :math:`z_j` say who rises by at least `RISE` of what it has,
+
+    .. math:: \max \sum_j z_j \quad \text{s.t.} \quad \tau_j(X) \ge r_j (1 + \epsilon z_j).      (7)
+
+    By convexity all who can rise can do so together, a little.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    goal
+        Its steps say who counts.
+    floor
+        r: what every job has.
+    """
+    counts = np.flatnonzero(goal.step > 0)
+    scaled = _scaled(sharing, Gain(np.zeros((sharing.num_lines, sharing.num_types))), floor)
+    time_of, gpus_of = _incidence(sharing)
+    shares = cp.Variable(scaled.matrix.shape[1], nonneg=True)
+    rises = cp.Variable(counts.size, boolean=True)
+    rate = scaled.matrix @ shares
+    problem = cp.Problem(
+        cp.Maximize(cp.sum(rises)),
+        [
+            rate >= scaled.promised * (1.0 - SLACK), time_of @ shares <= 1.0,
+            gpus_of @ shares <= sharing.gpus,
+            rate[counts] >= cp.multiply(scaled.promised[counts], 1.0 + RISE * rises),
+        ],
+    )  # fmt: skip
+    problem.solve(solver="HIGHS")
+    found = np.zeros(sharing.num_jobs, dtype=bool)
+    if rises.value is not None:
+        found[counts] = rises.value > 0.5
+    return found

@@ -1,0 +1,183 @@
+"""Time shares that are checked and certified: the goals of Gavel (OSDI'20), each exactly.
+
+What a solver returns is repaired to the last digit, priced again by the goal and checked by
+`share_violations`; the bound is certified by the solver's prices (`formulations/share_program.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.formulations.share_program import solve_shares
+from goodalloc.models.share_goal import Gain
+from goodalloc.models.time_sharing import isolated_shares, largest_rates, rates, share_violations
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.share_goal import Goal, Worst
+    from goodalloc.models.time_sharing import TimeSharing
+
+    Floats = NDArray[np.float64]
+
+#: Part of a promised rate that may be missing, which is rounding of a solver.
+PROMISE_TOLERANCE = 1e-6
+
+#: Relative gap below which shares are called optimal.
+OPTIMAL_GAP = 1e-5
+
+
+@dataclass(frozen=True)
+class ShareResult:
+    """Checked shares, and how good they are.
+
+    Parameters
+    ----------
+    shares
+        X, shape (lines, types); None if none were found that pass the checker.
+    value
+        Of the goal, computed from the shares; NaN without them.
+    bound
+        Proved: no shares do better.
+    larger_is_better
+        Whether that is an upper bound.
+    message
+        What the solver said, or what is wrong.
+    build_seconds, solve_seconds
+        Time to build and translate programs, and to solve them.
+    programs
+        How many were solved.
+    """
+
+    shares: Floats | None
+    value: float
+    bound: float
+    larger_is_better: bool
+    message: str = ""
+    build_seconds: float = 0.0
+    solve_seconds: float = 0.0
+    programs: int = 1
+
+    @property
+    def gap(self) -> float:
+        """How much better the bound is, relative to the better of the two; NaN without shares."""
+        if not math.isfinite(self.value):
+            return math.nan
+        better, worse = self.bound, self.value
+        if not self.larger_is_better:
+            better, worse = worse, better
+        return max(better - worse, 0.0) / better if better > 0 else 0.0
+
+    @property
+    def status(self) -> str:
+        """``"optimal"``, ``"feasible"``, or ``"unknown"`` without shares."""
+        if self.shares is None:
+            return "unknown"
+        return "optimal" if self.gap <= OPTIMAL_GAP else "feasible"
+
+
+def best_shares(
+    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *, solver: str = "CLARABEL",
+    **options: Any,
+) -> ShareResult:  # fmt: skip
+    """The best time shares for a goal.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    goal
+        What they are to achieve.
+    promised
+        Steps per second that every job is to have at least, shape (jobs,).
+    solver, options
+        A solver that CVXPY finds, and settings of its own.
+    """
+    found = solve_shares(sharing, goal, promised, solver=solver, **options)
+    shares = None if found.shares is None else repaired(sharing, found.shares)
+    message = f"solver: {found.status}"
+    if shares is not None:
+        broken = share_violations(sharing, shares)
+        if broken:
+            shares, message = None, broken[0]
+        elif promised is not None and _misses(sharing, shares, promised):
+            shares, message = None, f"{message}; promised rates are missed"
+    value = math.nan if shares is None else goal.value(sharing, shares)
+    return ShareResult(
+        shares, value, found.bound, goal.larger_is_better, message, found.build_seconds,
+        found.solve_seconds,
+    )  # fmt: skip
+
+
+def _misses(sharing: TimeSharing, shares: Floats, promised: Floats) -> bool:
+    return bool((rates(sharing, shares) < promised * (1.0 - PROMISE_TOLERANCE)).any())
+
+
+def repaired(sharing: TimeSharing, shares: Floats) -> Floats:
+    """Shares that keep to every limit, a rounding below those of a solver.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    shares
+        X, shape (lines, types).
+    """
+    found = np.maximum(np.nan_to_num(shares), 0.0)
+    found = np.where(sharing.line_rate.max(axis=2) > 0, found, 0.0)
+    time_of = np.zeros(sharing.num_jobs + 1)
+    np.add.at(time_of, sharing.members, found.sum(axis=1)[:, None])
+    time_of[-1] = 0.0  # of nobody
+    found = found / np.maximum(time_of[sharing.members].max(axis=1), 1.0)[:, None]
+    taken = sharing.line_replicas @ found
+    fits: Floats = found / np.maximum(taken / sharing.gpus, 1.0)
+    return fits
+
+
+def makespan_by_bisection(
+    sharing: TimeSharing, goal: Worst, *, ratio: float = 1.05, solver: str = "CLARABEL",
+    **options: Any,
+) -> ShareResult:  # fmt: skip
+    """The worst delay by bisection, as Gavel publishes it for the makespan.
+
+    Every step asks whether all jobs can end in time, a program without objective. It stops when the
+    shortest time that is known to suffice is at most `ratio` times one that is not.
+
+    Parameters
+    ----------
+    sharing, goal
+        Who shares what, and the delays.
+    ratio
+        When to stop, above 1; Gavel's is 1.05.
+    solver, options
+        A solver that CVXPY finds, and settings of its own.
+
+    Raises
+    ------
+    ValueError
+        If the ratio is not above 1.
+    """
+    if not 1.0 < ratio < math.inf:
+        raise ValueError(f"Bisection: ratio is {ratio}; expected a finite number above 1.")
+    best = isolated_shares(sharing)
+    high = goal.value(sharing, best)
+    low = first = float(np.max(goal.delay + goal.work / largest_rates(sharing)))
+    programs, built, solved = 0, 0.0, 0.0
+    while high > low * ratio:
+        middle = math.sqrt(low * high)
+        wanted = goal.work / np.maximum(middle - goal.delay, np.finfo(float).tiny)
+        nothing = Gain(np.zeros(best.shape))
+        found = solve_shares(sharing, nothing, wanted, solver=solver, **options)
+        programs, built = programs + 1, built + found.build_seconds
+        solved += found.solve_seconds
+        shares = None if found.shares is None else repaired(sharing, found.shares)
+        if shares is None or _misses(sharing, shares, wanted):
+            low = middle
+        else:
+            best, high = shares, middle
+    value = goal.value(sharing, best)
+    return ShareResult(best, value, first, False, "bisection", built, solved, programs)
