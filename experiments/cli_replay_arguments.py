@@ -25,7 +25,7 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
         help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
         "pollux-goodput, pollux-remaining, pollux-untied, pollux-proportional, sia, sia-exact, "
-        "synergy-tune, tiresias-gittins, fifo, srtf, equal, autoscaling-goodput, "
+        "synergy-tune, allox, hesrpt, tiresias-gittins, fifo, srtf, equal, autoscaling-goodput, "
         "autoscaling-throughput, or package.module:name)",
     )  # fmt: skip
     _add_workload(parser)
@@ -107,9 +107,9 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "what",
         help="table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or "
         "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, sia, "
-        "restrictions, mixed, openb; predictability, step-times, exchange, overheads, "
-        "aiturbo-replay, or aiturbo for these five; digits-efficiency, adaptive-batch, elastic, or "
-        "training for these three",
+        "restrictions, mixed, openb, allox, hesrpt; predictability, step-times, exchange, "
+        "overheads, aiturbo-replay, or aiturbo for these five; digits-efficiency, adaptive-batch, "
+        "elastic, or training for these three",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",

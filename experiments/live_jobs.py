@@ -74,7 +74,7 @@ class NoOracle(NamedTuple):
         """
         raise ValueError(f"Job '{self.job}' is real: how many steps are left is not known.")
 
-    def seconds_per_step(self, replicas: int, gpus_per_node: int) -> float:
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
         """Refuse, likewise."""
         raise ValueError(f"Job '{self.job}' is real: its true seconds of a step are not known.")
 

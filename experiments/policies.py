@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.models.rules import OSDI21
+from goodalloc.solvers.allox_policy import AlloX
 from goodalloc.solvers.autoscaling import Autoscaling
 from goodalloc.solvers.base import load_callable
+from goodalloc.solvers.hesrpt import HeSrpt
 from goodalloc.solvers.optimus import Optimus
 from goodalloc.solvers.pollux import Pollux, PolluxGenetic, shortest_remaining_time
 from goodalloc.solvers.queueing import (
@@ -129,6 +131,13 @@ POLICIES: Mapping[str, Named] = {
         "shortest remaining time first, with an oracle", lambda _: ShortestRemainingTimeFirst()
     ),
     "equal": Named("equal shares of the GPUs", lambda _: EqualShare()),
+    "allox": Named(
+        "AlloX with an oracle: jobs matched with GPUs for the least completion times",
+        lambda _: AlloX(),
+    ),
+    "hesrpt": Named(
+        "heSRPT with an oracle: optimal shares of a power-law speedup", lambda _: HeSrpt()
+    ),
 }
 
 
@@ -171,7 +180,7 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
 #: Those that take GPUs for equal.
 ONE_TYPE = (
     "autoscaling-goodput", "autoscaling-throughput", "optimus", "tiresias", "tiresias-gittins",
-    "fifo", "srtf", "equal",
+    "fifo", "srtf", "equal", "hesrpt",
 )  # fmt: skip
 
 

@@ -133,7 +133,11 @@ class SimulatedJob:
     @property
     def application(self) -> Application:
         """The truth about it on the type of GPU that it runs on, or ran on last."""
-        return self._application.on(self.gpu_type)
+        return self.application_on(self.gpu_type)
+
+    def application_on(self, gpu_type: str) -> Application:
+        """The truth about it on a type of GPU."""
+        return self._application.on(gpu_type)
 
     @property
     def batch_size(self) -> int:
@@ -294,15 +298,15 @@ class JobOracle:
         batch = job.submission.batch_size
         return job.application.steps(batch, last) - job.application.steps(batch, job.epoch)
 
-    def seconds_per_step(self, replicas: int, gpus_per_node: int) -> float:
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
         """True seconds of a step on packed nodes; one GPU always accumulates (as published)."""
-        key = (self._job.gpu_type, replicas, gpus_per_node)
+        key = (gpu_type or self._job.gpu_type, replicas, gpus_per_node)
         if key not in self._seconds:
-            self._seconds[key] = self._step(replicas, gpus_per_node)
+            self._seconds[key] = self._step(*key)
         return self._seconds[key]
 
-    def _step(self, replicas: int, gpus_per_node: int) -> float:
-        application = self._job.application
+    def _step(self, gpu_type: str, replicas: int, gpus_per_node: int) -> float:
+        application = self._job.application_on(gpu_type)
         limits = application.batch
         atomic, steps = published_split(
             self._job.submission.batch_size, replicas, limits, accumulates=replicas == 1

@@ -36,7 +36,7 @@ class Optimus:
 
         def gain(job: ActiveJob) -> float:
             held = replicas[job.name]
-            if held + 1 > min(self._most(job), total):
+            if held + 1 > min(most_gpus(job), total):
                 return 0.0
             now, then = (job.oracle.seconds_per_step(k, per_node) for k in (held, held + 1))
             return (now - then) * remaining[job.name]
@@ -57,9 +57,9 @@ class Optimus:
             gains[name] = gain(jobs[name])
         return replicas
 
-    @staticmethod
-    def _most(job: ActiveJob) -> int:
-        """Most GPUs on which the user's batch size still fits."""
-        if job.fixed_replicas is not None:
-            return job.fixed_replicas
-        return max(int(job.batch_size // job.batch.atomic_minimum), 1)
+
+def most_gpus(job: ActiveJob) -> int:
+    """Most GPUs on which the user's batch size still fits."""
+    if job.fixed_replicas is not None:
+        return job.fixed_replicas
+    return max(int(job.batch_size // job.batch.atomic_minimum), 1)

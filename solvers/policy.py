@@ -39,8 +39,11 @@ class Oracle(Protocol):
         """Optimiser steps at the requested batch size to the end of the training, at least 1."""
         ...
 
-    def seconds_per_step(self, replicas: int, gpus_per_node: int) -> float:
-        """Seconds of a step at the requested batch size on so many GPUs, packed onto nodes."""
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
+        """Seconds of a step at the requested batch size on so many GPUs, packed onto nodes.
+
+        They are of that type; if it is empty, of the one that the job runs on or ran on last.
+        """
         ...
 
 

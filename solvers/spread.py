@@ -21,13 +21,20 @@ class FreeGpus:
         The nodes.
     held
         Placements that stay.
+    gpu_type
+        The only type of GPU that counts, None for any.
     """
 
-    def __init__(self, cluster: Cluster, held: Iterable[Placement]) -> None:
+    def __init__(
+        self, cluster: Cluster, held: Iterable[Placement], gpu_type: str | None = None
+    ) -> None:
         self._free: list[int] = cluster.node_gpus.tolist()
         for placement in held:
             for node, gpus in placement:
                 self._free[node] -= gpus
+        if gpu_type is not None:
+            for node, kind in enumerate(cluster.node_types):
+                self._free[node] *= kind == gpu_type
 
     @property
     def total(self) -> int:

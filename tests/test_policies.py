@@ -1,17 +1,19 @@
 """The policies: each does what its paper says, on rounds small enough to work out by hand."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy
 from goodalloc.models.allocation import Allocation, Placement
-from goodalloc.models.cluster import Cluster
+from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.objective import fitness
 from goodalloc.models.throughput import ThroughputParameters
+from goodalloc.solvers.hesrpt import fitted_power
 from goodalloc.solvers.policy import ActiveJob, Decision, Round
 from goodalloc.solvers.pollux import PolluxGenetic
 from goodalloc.solvers.spread import FreeGpus
@@ -33,7 +35,7 @@ class Told:
     def remaining_steps(self) -> float:
         return self.steps
 
-    def seconds_per_step(self, replicas: int, gpus_per_node: int) -> float:
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
         return max(1.0 / replicas, self.floor)
 
 
@@ -220,3 +222,82 @@ def test_a_policy_of_ones_own_is_known_by_its_dotted_path() -> None:
     ):
         with pytest.raises(ValueError, match=complaint):
             make_policy(path)
+
+
+class Typed(Told):
+    """An oracle of a job that is so many times faster on the type "fast"."""
+
+    def __init__(self, seconds: float, speedup: float) -> None:
+        super().__init__(seconds)
+        self.speedup = speedup
+
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
+        return 1.0 / self.speedup if gpu_type == "fast" else 1.0
+
+
+def typed(name: str, seconds: float, speedup: float, replicas: int = 1) -> ActiveJob:
+    """A job that waits, on a cluster of slow and fast GPUs."""
+    job = active(name, replicas)
+    return replace(job, oracle=Typed(seconds, speedup))
+
+
+def test_allox_sends_jobs_where_the_total_is_least() -> None:
+    """One slow and one fast GPU: the shorter job may have to take the slow one, and one waits."""
+    cluster = Cluster((NodeGroup("a", 1, 1, "slow"), NodeGroup("b", 1, 1, "fast")))
+    for speedups, nodes in (
+        ((5.0, 1.2), {"a": 1, "b": 0}),  # 2 and 8 seconds; after a on the fast one 8.7
+        ((5.0, 8.0), {"b": 1}),  # 1 and 3 seconds on the fast one: a waits for it
+    ):
+        jobs = [typed(name, 10.0 - 2 * index, speedups[index]) for index, name in enumerate("ab")]
+        decision = make_policy("allox").decide(Round(0, cluster, tuple(jobs)))
+        placed = {name: placement[0][0] for name, placement in decision.placements.items()}
+        assert placed == nodes
+
+
+def test_allox_is_shortest_first_on_one_type_and_lets_run_what_runs() -> None:
+    """Eight GPUs: the shortest of nine waits for nobody, the longest does; then nobody stops."""
+    jobs = tuple(active(f"job-{index}", steps=100.0 - index) for index in range(9))
+    allox = make_policy("allox")
+    first = allox.decide(round_of(*jobs)).placements
+    assert set(first) == {job.name for job in jobs[1:]}
+    running = tuple(replace(job, placement=first.get(job.name, ())) for job in jobs)
+    short = active("short", steps=1.0)
+    assert allox.decide(round_of(*running, short)).placements == first
+
+
+def test_allox_keeps_gpus_for_a_gang_that_is_to_start() -> None:
+    """Of six free GPUs two go to the first job; the second wants eight; the third came later."""
+    running = active("running", 2, placement=((0, 2),), steps=10.0)
+    jobs = (active("first", 2), active("second", 8), active("third", 1))
+    assert gpus("allox", running, *jobs) == {"running": 2, "first": 2, "second": 0, "third": 0}
+
+
+def test_a_job_that_fits_nowhere_keeps_nobody_waiting_under_allox() -> None:
+    """It is left out of the matching."""
+    assert gpus("allox", active("huge", 9), active("small", 1)) == {"huge": 0, "small": 1}
+    assert gpus("allox", active("huge", 9)) == {"huge": 0}
+
+
+def test_hesrpt_shares_follow_its_formula() -> None:
+    """A speedup of K^0.5 on eight GPUs: of two jobs the smaller has three quarters."""
+
+    class Root(Told):
+        def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
+            return float(replicas**-0.5)
+
+    jobs = [
+        replace(active(name), oracle=Root(steps)) for name, steps in (("long", 9.0), ("short", 3.0))
+    ]
+    assert fitted_power(jobs, np.array([8, 8]), 4) == pytest.approx(0.5)
+    assert gpus("hesrpt", *jobs) == {"long": 2, "short": 6}
+    narrow = replace(jobs[1], batch_size=64)  # fits on two GPUs
+    assert gpus("hesrpt", jobs[0], narrow) == {"long": 6, "short": 2}
+
+
+def test_hesrpt_serves_the_shortest_where_speedup_is_linear() -> None:
+    """At the greatest power that it takes for one; jobs of one GPU tell it nothing."""
+    jobs = (active("long", steps=100.0), active("short", steps=10.0))
+    assert gpus("hesrpt", *jobs) == {"long": 0, "short": 8}
+    narrow = [replace(job, batch_size=32) for job in jobs]
+    assert fitted_power(narrow, np.array([1, 1]), 4) == 0.5
+    assert gpus("hesrpt", *narrow) == {"long": 1, "short": 1}

@@ -1,0 +1,101 @@
+"""AlloX (EuroSys'20) as a policy: a matching says which jobs start on which type of GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.models.unrelated_machines import UnrelatedMachines
+from goodalloc.solvers.allox import start_now
+from goodalloc.solvers.policy import BatchSizes, Decision
+from goodalloc.solvers.spread import FreeGpus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from goodalloc.models.allocation import Placement
+    from goodalloc.models.cluster import Cluster
+    from goodalloc.solvers.policy import ActiveJob, Round
+
+
+@dataclass
+class AlloX:
+    """Every GPU is a machine; jobs start where the least total completion time has them first.
+
+    Processing times are the oracle's, with the GPUs and the batch size that the user asked for, on
+    every type of GPU. AlloX knows jobs of one GPU, and of these this is AlloX. A job of *g* GPUs is
+    one machine's work of *g* times its seconds (a documented reading): what it takes of the
+    cluster, so that it has its place in the order. Where too few GPUs are free for one that is to
+    start, it waits, and of those meant for its type no job that came later starts before it.
+    Running jobs stay to their end. On one type of GPU, shortest first is what comes out.
+
+    Parameters
+    ----------
+    alpha
+        Only this share of the waiting jobs, those that waited longest, takes part: less than 1 for
+        fairness.
+    """
+
+    alpha: float = 1.0
+    batch_sizes: BatchSizes = field(default="requested", init=False)
+
+    def decide(self, round_: Round) -> Decision:
+        """Match the waiting jobs with machines; start those that are first on a free one."""
+        cluster = round_.cluster
+        running = [job for job in round_.jobs if job.placement]
+        kept: dict[str, Placement] = {job.name: job.placement for job in running}
+        modes = {job.name: job.mode for job in running if job.mode}
+        waiting = [job for job in round_.jobs if not job.placement]
+        work = np.array([_machine_seconds(job, cluster) for job in waiting])
+        able = np.flatnonzero(np.isfinite(work).any(axis=-1))
+        if not able.size:
+            return Decision(kept, modes=modes)
+        jobs = [waiting[index] for index in able.tolist()]
+        machine_type, ready = _machines(cluster, running)
+        waited = np.array([float(job.age) for job in jobs])
+        problem = UnrelatedMachines(work[able], machine_type, ready, waited)
+        blocked = set()
+        for index, machine in start_now(problem, self.alpha):
+            job, kind = jobs[index], cluster.gpu_types[machine_type[machine]]
+            free = FreeGpus(cluster, kept.values(), kind)
+            if kind in blocked or job.replicas > free.total:
+                blocked.add(kind)
+                continue
+            kept[job.name] = free.take(job.replicas)
+        return Decision(kept, modes=modes)
+
+
+def _machine_seconds(job: ActiveJob, cluster: Cluster) -> list[float]:
+    """GPU-seconds left of a job on every type of GPU, infinite where there are too few."""
+    found = []
+    for code, kind in enumerate(cluster.gpu_types):
+        gpus = cluster.node_gpus[cluster.node_type == code]
+        if job.replicas > gpus.sum():
+            found.append(np.inf)
+            continue
+        seconds = job.oracle.seconds_per_step(job.replicas, int(gpus.max()), kind)
+        found.append(job.oracle.remaining_steps() * seconds * job.replicas)
+    return found
+
+
+def _machines(
+    cluster: Cluster, running: Sequence[ActiveJob]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The type of every GPU, and the seconds until it is free."""
+    busy: list[list[float]] = [[] for _ in cluster.node_gpus]
+    for job in running:
+        per_node = int(max(cluster.node_gpus[node] for node, _ in job.placement))
+        gpus = sum(count for _, count in job.placement)
+        left = job.oracle.remaining_steps() * job.oracle.seconds_per_step(gpus, per_node)
+        for node, count in job.placement:
+            busy[node] += [left] * count
+    ready = [
+        seconds
+        for held, gpus in zip(busy, cluster.node_gpus.tolist(), strict=True)
+        for seconds in [*held, *[0.0] * (gpus - len(held))]
+    ]
+    return np.repeat(cluster.node_type, cluster.node_gpus), np.array(ready)
