@@ -25,7 +25,8 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
         help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
         "pollux-goodput, pollux-remaining, pollux-untied, pollux-proportional, sia, sia-exact, "
-        "synergy-tune, allox, hesrpt, tiresias-gittins, fifo, srtf, equal, autoscaling-goodput, "
+        "synergy-tune, gavel, gavel-blind, gavel-makespan, gavel-finish-time, gavel-completion, "
+        "gavel-throughput, allox, hesrpt, tiresias-gittins, fifo, srtf, equal, autoscaling-goodput, "
         "autoscaling-throughput, or package.module:name)",
     )  # fmt: skip
     _add_workload(parser)

@@ -12,6 +12,7 @@ from goodalloc.models.rules import OSDI21
 from goodalloc.solvers.allox_policy import AlloX
 from goodalloc.solvers.autoscaling import Autoscaling
 from goodalloc.solvers.base import load_callable
+from goodalloc.solvers.gavel import Gavel
 from goodalloc.solvers.hesrpt import HeSrpt
 from goodalloc.solvers.optimus import Optimus
 from goodalloc.solvers.pollux import Pollux, PolluxGenetic, shortest_remaining_time
@@ -134,6 +135,22 @@ POLICIES: Mapping[str, Named] = {
     "allox": Named(
         "AlloX with an oracle: jobs matched with GPUs for the least completion times",
         lambda _: AlloX(),
+    ),
+    "gavel": Named("Gavel: max-min fair time shares of types of GPU, in rounds", lambda _: Gavel()),
+    "gavel-makespan": Named("Gavel for the makespan, with an oracle", lambda _: Gavel("makespan")),
+    "gavel-finish-time": Named(
+        "Gavel for finish-time fairness, with an oracle", lambda _: Gavel("finish-time")
+    ),
+    "gavel-completion": Named(
+        "Gavel for the average completion time, with an oracle", lambda _: Gavel("completion")
+    ),
+    "gavel-throughput": Named(
+        "Gavel for the sum of throughputs, each over the job's largest",
+        lambda _: Gavel("throughput"),
+    ),
+    "gavel-blind": Named(
+        "Gavel's max-min fairness that takes all types of GPU for equal",
+        lambda _: Gavel(blind=True),
     ),
     "hesrpt": Named(
         "heSRPT with an oracle: optimal shares of a power-law speedup", lambda _: HeSrpt()

@@ -1,0 +1,124 @@
+r"""Time shares turned into rounds: the mechanism of Gavel (OSDI'20, section 5).
+
+Shares say which part of its time a job should have on each type of GPU. A round gives every job one
+type or nothing, all of its GPUs at a time, those first that lack most:
+
+.. math:: \text{priority}_{jw} = X_{jw} / f_{jw},                                               (1)
+
+with :math:`f_{jw}` the part of the time since the shares were computed that the job had on that
+type; infinite where that is 0 and the share is not. Ties go by what it lacks in seconds, then by
+share. Jobs of many GPUs are placed first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from goodalloc.models.allocation import Placement
+    from goodalloc.models.cluster import Cluster
+
+#: A share below this is a solver's rounding.
+LEAST_SHARE = 1e-4
+
+
+@dataclass
+class ShareRounds:
+    """Who had what since the shares were last computed.
+
+    Attributes
+    ----------
+    received
+        Seconds of every job on every type.
+    elapsed
+        Seconds since then.
+    """
+
+    received: dict[tuple[str, str], float] = field(default_factory=dict)
+    elapsed: float = 0.0
+
+    def begin(self) -> None:
+        """Shares were computed anew."""
+        self.received, self.elapsed = {}, 0.0
+
+    def passed(self, types: Mapping[str, str], seconds: float) -> None:
+        """Some time passed in which jobs ran on these types."""
+        self.elapsed += seconds
+        for pair in types.items():
+            self.received[pair] = self.received.get(pair, 0.0) + seconds
+
+    def choose(
+        self, shares: Mapping[tuple[str, str], float], replicas: Mapping[str, int],
+        gpus: Mapping[str, int],
+    ) -> dict[str, str]:  # fmt: skip
+        """Who runs on which type in the next round.
+
+        Parameters
+        ----------
+        shares
+            X of every job and type.
+        replicas
+            GPUs that every job takes.
+        gpus
+            GPUs of every type.
+        """
+
+        def urgency(pair: tuple[str, str]) -> tuple[float, float, float]:
+            share, had = shares[pair], self.received.get(pair, 0.0)
+            priority = share * self.elapsed / had if had > 0 else math.inf
+            return -priority, had - share * self.elapsed, -share
+
+        left, chosen = dict(gpus), dict[str, str]()
+        for name, kind in sorted(
+            (pair for pair, share in shares.items() if share >= LEAST_SHARE), key=urgency
+        ):
+            if name not in chosen and replicas[name] <= left[kind]:
+                chosen[name] = kind
+                left[kind] -= replicas[name]
+        return chosen
+
+
+def place_on_types(
+    cluster: Cluster, chosen: Mapping[str, str], replicas: Mapping[str, int],
+    current: Mapping[str, Placement],
+) -> dict[str, Placement]:  # fmt: skip
+    """Nodes for jobs that have a type: those that keep it stay, others go where most is free.
+
+    Parameters
+    ----------
+    cluster
+        The nodes.
+    chosen
+        The type of every job that runs.
+    replicas
+        GPUs that every job takes.
+    current
+        What jobs have.
+    """
+    types, free = cluster.node_types, cluster.node_gpus.tolist()
+    placements: dict[str, Placement] = {}
+    for name, kind in chosen.items():
+        pairs = current.get(name, ())
+        if sum(gpus for _, gpus in pairs) == replicas[name] and all(
+            types[node] == kind for node, _ in pairs
+        ):
+            placements[name] = pairs
+            for node, gpus in pairs:
+                free[node] -= gpus
+    waiting = [name for name in chosen if name not in placements]
+    for name in sorted(waiting, key=lambda name: -replicas[name]):
+        wanted, pairs = replicas[name], ()
+        nodes = [node for node, kind in enumerate(types) if kind == chosen[name]]
+        while wanted:
+            fits = [node for node in nodes if free[node] >= wanted]
+            # the tightest node that holds the rest, or else the one with most
+            node = min(fits, key=free.__getitem__) if fits else max(nodes, key=free.__getitem__)
+            gpus = min(wanted, free[node])
+            pairs, wanted = (*pairs, (node, gpus)), wanted - gpus
+            free[node] -= gpus
+        placements[name] = pairs
+    return placements
