@@ -26,8 +26,8 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
         "pollux-goodput, pollux-remaining, pollux-untied, pollux-proportional, sia, sia-exact, "
         "synergy-tune, gavel, gavel-blind, gavel-makespan, gavel-finish-time, gavel-completion, "
-        "gavel-throughput, allox, hesrpt, tiresias-gittins, fifo, srtf, equal, autoscaling-goodput, "
-        "autoscaling-throughput, or package.module:name)",
+        "gavel-throughput, allox, hesrpt, tiresias-gittins, fifo, srtf, equal, "
+        "autoscaling-goodput, autoscaling-throughput, or package.module:name)",
     )  # fmt: skip
     _add_workload(parser)
     parser.add_argument(

@@ -44,10 +44,13 @@ LIVE = (
 
 #: What the others need and real jobs do not have.
 _NEEDS = {
-    "an oracle": ("pollux-remaining", "optimus", "srtf"),
+    "an oracle": (
+        "pollux-remaining", "optimus", "srtf", "allox", "hesrpt", "gavel", "gavel-blind",
+        "gavel-makespan", "gavel-finish-time", "gavel-completion", "gavel-throughput",
+    ),
     "nodes that come and go": ("autoscaling-goodput", "autoscaling-throughput"),
     "types of GPU or cores": ("sia", "sia-exact", "pollux-proportional", "synergy-tune"),
-}
+}  # fmt: skip
 
 #: A relative gap below this counts as none.
 OPTIMAL = 1e-9

@@ -1,0 +1,233 @@
+"""A cluster of several types of GPU in discrete time, with jobs of measured rates (Gavel, OSDI'20).
+
+Jobs are rigid: steps to make, GPUs that they take at a time, and steps per second on every type of
+GPU from a table. Round by round a policy decides, as in the replays of `simulator.py`; a job that
+gets other GPUs loses some seconds. It ends when its steps are made, within a round (Gavel's own
+simulator rounds up to the round's end). Unless all its GPUs are on as few nodes as possible its rate
+is the one measured on spread GPUs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.models.goodput import BatchLimits
+from goodalloc.models.validation import require_number
+from goodalloc.solvers.check_decision import check_decision
+from goodalloc.solvers.policy import ActiveJob, Round
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from goodalloc.data.gavel_rates import GavelRates
+    from goodalloc.data.gavel_workload import GavelJob
+    from goodalloc.models.allocation import Placement
+    from goodalloc.models.cluster import Cluster
+    from goodalloc.solvers.policy import Policy
+
+#: Rigid jobs choose no batch size.
+_NO_CHOICE = BatchLimits(1, 1, 1, 1)
+
+#: Seconds after which a replay in which nobody makes a step is given up.
+PATIENCE = 7 * 24 * 3600
+
+
+class Completed(NamedTuple):
+    """A job at its end.
+
+    Attributes
+    ----------
+    name
+        Of the job.
+    submission, start, completion
+        Seconds from the start of the replay.
+    restarts
+        Times it got other GPUs.
+    gpu_seconds
+        That it held.
+    """
+
+    name: str
+    submission: float
+    start: float
+    completion: float
+    restarts: int
+    gpu_seconds: float
+
+    @property
+    def jct(self) -> float:
+        """Seconds from submission to completion."""
+        return self.completion - self.submission
+
+
+@dataclass
+class _Running:
+    """A job that is not complete."""
+
+    job: GavelJob
+    left: float
+    placement: Placement = ()
+    start: float = -1.0
+    restarts: int = -1
+    service: float = 0.0
+    waits: float = 0.0
+
+
+class _RateOracle(NamedTuple):
+    """What is left of a job, and its rate on consolidated GPUs."""
+
+    running: _Running
+    rates: GavelRates
+    types: tuple[str, ...]
+
+    def remaining_steps(self) -> float:
+        """At least one."""
+        return max(self.running.left, 1.0)
+
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
+        """Infinite where it does not fit."""
+        job = self.running.job
+        rate = self.rates.rate(job.configuration, replicas, gpu_type or self.types[0])
+        return 1.0 / rate if rate > 0 else float("inf")
+
+
+@dataclass
+class RateSimulator:
+    """A replay of rigid jobs.
+
+    Parameters
+    ----------
+    jobs
+        In order of submission.
+    rates
+        Steps per second.
+    cluster
+        The nodes; their types are those of the rates.
+    policy
+        Decides the rounds.
+    round_seconds
+        Seconds between decisions.
+    restart_seconds
+        That a job loses when it gets other GPUs.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense.
+    """
+
+    jobs: Sequence[GavelJob]
+    rates: GavelRates
+    cluster: Cluster
+    policy: Policy
+    round_seconds: int = 360
+    restart_seconds: float = 0.0
+    time: int = field(default=0, init=False)
+    decision_seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        require_number("Replay: round_seconds", self.round_seconds, minimum=0.0, strict=True)
+        require_number("Replay: restart_seconds", self.restart_seconds, minimum=0.0)
+
+    def run(self, report: Callable[[float], None] = lambda _: None) -> list[Completed]:
+        """Replay until all jobs are complete, in order of completion.
+
+        Parameters
+        ----------
+        report
+            Is told which part of the jobs is complete.
+
+        Raises
+        ------
+        ValueError
+            If a decision is impossible, or nobody makes a step for a week.
+        """
+        coming = sorted(self.jobs, key=lambda job: job.submission)
+        active: list[_Running] = []
+        done: list[Completed] = []
+        progress_at = 0
+        while coming or active:
+            if not active:  # nothing happens until somebody comes
+                rounds = math.ceil((coming[0].submission - self.time) / self.round_seconds)
+                self.time += max(rounds, 0) * self.round_seconds
+                progress_at = self.time
+            while coming and coming[0].submission <= self.time:
+                job = coming.pop(0)
+                active.append(_Running(job, job.steps))
+            self._decide(active)
+            before = sum(one.left for one in active)
+            ended = [one for one in map(self._advance, active) if one is not None]
+            active = [one for one in active if one.left > 0]
+            progress_at = (
+                self.time if ended or sum(one.left for one in active) < before else progress_at
+            )
+            self.time += self.round_seconds
+            done += ended
+            report(len(done) / len(self.jobs))
+            if active and self.time - progress_at > PATIENCE:
+                raise ValueError(
+                    f"Job '{active[0].job.name}' and {len(active) - 1} others made no step in the "
+                    f"week up to {self.time} s; expected a policy that serves them."
+                )
+        return sorted(done, key=lambda one: one.completion)
+
+    def _decide(self, active: Sequence[_Running]) -> None:
+        """Ask the policy, and give the jobs what it says."""
+        round_ = Round(self.time, self.cluster, tuple(map(self._seen, active)))
+        begin = time.perf_counter()
+        decision = self.policy.decide(round_)
+        self.decision_seconds += time.perf_counter() - begin
+        check_decision(round_, decision)
+        for one in active:
+            placement = tuple(sorted(decision.placements.get(one.job.name, ())))
+            one.waits = 0.0
+            if placement and placement != one.placement:
+                one.restarts += 1
+                one.waits = self.restart_seconds if one.restarts else 0.0
+            one.placement = placement
+
+    def _seen(self, one: _Running) -> ActiveJob:
+        """What the policy sees of a job."""
+        job = one.job
+        return ActiveJob(
+            name=job.name, application=str(job.configuration), submission=int(job.submission),
+            age=int(self.time - job.submission), placement=one.placement,
+            restarts=max(one.restarts, 0), attained_service=one.service, replicas=job.replicas,
+            batch_size=1, batch=_NO_CHOICE, fixed_replicas=job.replicas,
+            most_explored=job.replicas, model=lambda: None,
+            oracle=_RateOracle(one, self.rates, self.cluster.gpu_types),
+        )  # fmt: skip
+
+    def _advance(self, one: _Running) -> Completed | None:
+        """Let a round pass for a job; what became of it if it ends."""
+        if not one.placement:
+            return None
+        gpus = sum(count for _, count in one.placement)
+        if one.start < 0:
+            one.start = float(self.time)
+        rate, wait = self._rate(one), min(one.waits, float(self.round_seconds))
+        needed = one.left / rate if rate > 0 else math.inf
+        spent = min(wait + needed, float(self.round_seconds))
+        one.service += spent * gpus
+        if wait + needed > self.round_seconds:
+            one.left -= rate * (self.round_seconds - wait)
+            return None
+        one.left = 0.0
+        return Completed(
+            one.job.name, one.job.submission, one.start, self.time + spent, one.restarts,
+            one.service,
+        )  # fmt: skip
+
+    def _rate(self, one: _Running) -> float:
+        """True steps per second of a job where it is; of GPUs of several types the slowest."""
+        nodes = [node for node, _ in one.placement]
+        kinds = {self.cluster.node_types[node] for node in nodes}
+        rates = []
+        for kind in kinds:
+            per_node = int(self.cluster.node_gpus[nodes].max())
+            together = len(nodes) == math.ceil(one.job.replicas / per_node)
+            rates.append(self.rates.rate(one.job.configuration, one.job.replicas, kind, together))
+        return min(rates)

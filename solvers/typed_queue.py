@@ -1,0 +1,59 @@
+"""First come, first served on GPUs of several types: the baseline of Gavel (OSDI'20)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from goodalloc.solvers.policy import BatchSizes, Decision
+from goodalloc.solvers.spread import FreeGpus
+
+if TYPE_CHECKING:
+    from goodalloc.models.allocation import Placement
+    from goodalloc.solvers.policy import ActiveJob, Round
+
+
+@dataclass
+class TypedQueue:
+    """Jobs run in order of submission to their end, each on GPUs of one type.
+
+    No job passes one that waits before it.
+
+    Parameters
+    ----------
+    blind
+        Whether a job goes where most GPUs are free, and not where it is fastest.
+    """
+
+    blind: bool = False
+    batch_sizes: BatchSizes = field(default="requested", init=False)
+
+    def decide(self, round_: Round) -> Decision:
+        """Keep what runs; start the jobs at the head of the queue while they fit."""
+        cluster = round_.cluster
+        kept: dict[str, Placement] = {
+            job.name: job.placement for job in round_.jobs if job.placement
+        }
+        modes = {job.name: job.mode for job in round_.jobs if job.placement and job.mode}
+        for job in round_.jobs:
+            if job.name in kept:
+                continue
+            free = {kind: FreeGpus(cluster, kept.values(), kind) for kind in cluster.gpu_types}
+            fits = [kind for kind, left in free.items() if left.total >= job.replicas]
+            if not fits:
+                break
+            if self.blind:
+                kind = max(fits, key=lambda kind: free[kind].total)
+            else:
+                kind = min(fits, key=lambda kind: self._seconds(round_, job, kind))
+            kept[job.name] = free[kind].take(job.replicas)
+        return Decision(kept, modes=modes)
+
+    @staticmethod
+    def _seconds(round_: Round, job: ActiveJob, kind: str) -> float:
+        cluster = round_.cluster
+        per_node = max(
+            int(gpus) for gpus, found in zip(cluster.node_gpus, cluster.node_types, strict=True)
+            if found == kind
+        )  # fmt: skip
+        return job.oracle.seconds_per_step(job.replicas, per_node, kind)

@@ -1,0 +1,194 @@
+"""Gavel's rounds and policy: shares are approached, gangs stay whole, nobody moves for nothing."""
+
+import math
+import pickle
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goodalloc.models.cluster import Cluster, NodeGroup
+from goodalloc.models.goodput import BatchLimits
+from goodalloc.models.share_goal import max_min
+from goodalloc.models.time_sharing import TimeSharing
+from goodalloc.solvers.check_decision import check_decision
+from goodalloc.solvers.gavel import GOALS, Gavel, GavelGoal, time_sharing
+from goodalloc.solvers.policy import ActiveJob, Round
+from goodalloc.solvers.share_rounds import ShareRounds, place_on_types
+from goodalloc.solvers.time_shares import best_shares
+
+CLUSTER = Cluster(
+    (
+        NodeGroup("fast", 2, 4, "v100"),
+        NodeGroup("slow", 3, 4, "k80"),
+        NodeGroup("one", 1, 1, "p100"),
+    )
+)
+
+
+class Known:
+    """An oracle of a job with a rate of its own on every type."""
+
+    def __init__(self, steps: float, rates: dict[str, float]) -> None:
+        self.steps, self.rates = steps, rates
+
+    def remaining_steps(self) -> float:
+        """As it was told."""
+        return self.steps
+
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
+        """As it was told, and as much faster as there are GPUs."""
+        rate = self.rates.get(gpu_type, 0.0) * replicas
+        return 1.0 / rate if rate else math.inf
+
+
+def job(name: str, replicas: int, steps: float, rates: dict[str, float], **more: Any) -> ActiveJob:
+    """One that waits."""
+    usual: dict[str, Any] = {
+        "application": "", "submission": 0, "age": 10, "placement": (), "restarts": 0,
+        "attained_service": 0.0, "batch_size": 1, "batch": BatchLimits(1, 1, 1, 1),
+        "fixed_replicas": None, "most_explored": 0, "model": lambda: None,
+    }  # fmt: skip
+    return ActiveJob(name=name, replicas=replicas, oracle=Known(steps, rates), **usual | more)
+
+
+def drawn_jobs(seed: int, count: int, *, gangs: bool = True) -> tuple[ActiveJob, ...]:
+    """Gangs of 1 to 8 or all of 1, faster on the fast type by factors of their own."""
+    random = np.random.default_rng(seed)
+    return tuple(
+        job(
+            f"job{index}", int(random.choice([1, 1, 1, 2, 4, 8])) if gangs else 1,
+            float(random.uniform(1e3, 1e6)),
+            {"v100": 1.0, "p100": random.uniform(0.3, 1.0), "k80": random.uniform(0.1, 0.9)},
+        )
+        for index in range(count)
+    )  # fmt: skip
+
+
+def play(policy: Gavel, jobs: tuple[ActiveJob, ...], rounds: int) -> list[dict[str, str]]:
+    """Types of the jobs that ran, round after round, with nobody coming or going."""
+    types, history = CLUSTER.node_types, []
+    for index in range(rounds):
+        round_ = Round(index * 360, CLUSTER, jobs)
+        decision = policy.decide(round_)
+        check_decision(round_, decision)
+        found = {}
+        for name, pairs in decision.placements.items():
+            (kind,) = {types[node] for node, _ in pairs}
+            found[name] = kind
+        history.append(found)
+        jobs = tuple(
+            replace(one, placement=decision.placements.get(one.name, ())) for one in jobs
+        )  # fmt: skip
+    return history
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.booleans())
+def test_what_jobs_receive_approaches_their_shares(seed: int, count: int, gangs: bool) -> None:
+    """Where none is a gang: those have shares that may fit no round. No type is exceeded."""
+    jobs = drawn_jobs(seed, count, gangs=gangs)
+    gpus = {"k80": 12, "p100": 1, "v100": 8}
+    replicas = {one.name: one.replicas for one in jobs}
+    sharing = time_sharing(Round(0, CLUSTER, jobs), gpus, replicas)
+    shares = best_shares(sharing, max_min(sharing)).shares
+    assert shares is not None
+    history = play(Gavel(), jobs, 100)
+    for row, one in enumerate(jobs):
+        had = Counter(found.get(one.name) for found in history)
+        total = sum(had[kind] for kind in gpus) / len(history)
+        assert gangs or total >= shares[row].sum() - 0.1, (one.name, had, shares[row])
+    for found in history:
+        used = Counter[str]()
+        for name, kind in found.items():
+            used[kind] += replicas[name]
+        assert all(used[kind] <= count for kind, count in gpus.items())
+
+
+def test_jobs_stay_while_a_round_lasts_and_where_their_type_stays() -> None:
+    """A decision within a round keeps what is there; the next one moves nobody without need."""
+    jobs = drawn_jobs(3, 4)
+    policy = Gavel()
+    first = policy.decide(Round(0, CLUSTER, jobs)).placements
+    placed = tuple(replace(one, placement=first.get(one.name, ())) for one in jobs)
+    newcomer = job("new", 1, 1e3, {"v100": 1.0, "k80": 0.5, "p100": 0.7})
+    assert policy.decide(Round(60, CLUSTER, (*placed, newcomer))).placements == first
+    later = policy.decide(Round(360, CLUSTER, (*placed, newcomer))).placements
+    assert "new" in later
+    again = pickle.loads(pickle.dumps(policy))
+    assert again == policy
+    alone = Gavel()
+    (one,) = drawn_jobs(1, 1)
+    kept = alone.decide(Round(0, CLUSTER, (one,))).placements
+    one = replace(one, placement=kept[one.name])
+    assert alone.decide(Round(360, CLUSTER, (one,))).placements == kept
+
+
+@pytest.mark.parametrize("goal", list(GOALS))
+def test_every_goal_serves_everybody_in_time(goal: GavelGoal) -> None:
+    """All but the sum of throughputs, which may leave somebody out."""
+    jobs = drawn_jobs(7, 9)
+    history = play(Gavel(goal), jobs, 60)
+    served = {name for found in history for name in found}
+    assert served == {one.name for one in jobs} or goal == "throughput"
+    assert served
+
+
+def test_who_gains_most_from_fast_gpus_gets_them_unless_types_count_as_equal() -> None:
+    """Two jobs, one GPU of each of two types: one is as fast on both."""
+    cluster = Cluster((NodeGroup("a", 1, 1, "v100"), NodeGroup("b", 1, 1, "k80")))
+    jobs = (
+        job("even", 1, 1e4, {"v100": 1.0, "k80": 1.0}),
+        job("picky", 1, 1e4, {"v100": 1.0, "k80": 0.1}),
+    )  # fmt: skip
+    gpus, replicas = {"v100": 1, "k80": 1}, {"even": 1, "picky": 1}
+    seen = time_sharing(Round(0, cluster, jobs), gpus, replicas)
+    blind = time_sharing(Round(0, cluster, jobs), gpus, replicas, blind=True)
+    assert seen.rate.tolist() == [[1.0, 1.0], [1.0, 0.1]]
+    assert blind.rate.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert isinstance(blind, TimeSharing)
+    decision = Gavel("completion").decide(Round(0, cluster, jobs))
+    assert decision.placements == {"picky": ((0, 1),), "even": ((1, 1),)}
+
+
+def test_rounds_serve_those_first_who_lack_most() -> None:
+    """Three equal shares of two GPUs: everybody sits out every third round."""
+    rounds = ShareRounds()
+    shares = {(name, "v100"): 2 / 3 for name in "abc"}
+    history = []
+    for _ in range(9):
+        chosen = rounds.choose(shares, dict.fromkeys("abc", 1), {"v100": 2})
+        history.append(set(chosen))
+        rounds.passed(chosen, 360.0)
+    assert Counter(name for found in history for name in found) == {"a": 6, "b": 6, "c": 6}
+    rounds.begin()
+    assert (rounds.received, rounds.elapsed) == ({}, 0.0)
+
+
+def test_gangs_are_placed_whole_where_they_fit_best() -> None:
+    """The largest first; a job that keeps its type keeps its nodes."""
+    chosen = {"a": "v100", "b": "v100", "c": "k80", "d": "k80"}
+    replicas = {"a": 1, "b": 4, "c": 8, "d": 3}
+    found = place_on_types(CLUSTER, chosen, replicas, {"a": ((1, 1),)})
+    assert found["a"] == ((1, 1),)
+    assert found["b"] == ((0, 4),)
+    assert sorted(gpus for _, gpus in found["c"]) == [4, 4]
+    assert len(found["d"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"goal": "best"}, "Gavel: goal is 'best'; expected one of"),
+        ({"round_seconds": 0}, "Gavel: round_seconds is 0; expected a finite number above 0"),
+        ({"round_seconds": math.nan}, "Gavel: round_seconds is nan"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(options: dict[str, Any], sentence: str) -> None:
+    """In one sentence."""
+    with pytest.raises(ValueError, match=sentence):
+        Gavel(**options)
