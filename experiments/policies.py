@@ -22,6 +22,7 @@ from goodalloc.solvers.queueing import (
     ShortestRemainingTimeFirst,
 )
 from goodalloc.solvers.sia_policy import sia
+from goodalloc.solvers.slaq import Slaq
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.synergy_policy import SynergyTune
 from goodalloc.solvers.tiresias import Tiresias
@@ -122,6 +123,10 @@ POLICIES: Mapping[str, Named] = {
         lambda given: given.autoscaling("throughput"),
     ),
     "optimus": Named("Optimus with an oracle for steps and step times", lambda _: Optimus()),
+    "slaq": Named(
+        "SLAQ: GPUs one by one to the jobs whose losses fall most with them", lambda _: Slaq()
+    ),
+    "slaq-exact": Named("the same, shared out exactly", lambda _: Slaq(exact=True)),
     "tiresias": Named("Tiresias: two queues by attained service", lambda _: Tiresias()),
     "tiresias-gittins": Named(
         "Tiresias, each queue by the Gittins index of the jobs that ended so far",
@@ -197,7 +202,7 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
 #: Those that take GPUs for equal.
 ONE_TYPE = (
     "autoscaling-goodput", "autoscaling-throughput", "optimus", "tiresias", "tiresias-gittins",
-    "fifo", "srtf", "equal", "hesrpt",
+    "fifo", "srtf", "equal", "hesrpt", "slaq", "slaq-exact",
 )  # fmt: skip
 
 

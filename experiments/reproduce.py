@@ -21,6 +21,7 @@ from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
 from goodalloc.experiments.sia_replay import SIA_REPLAY
 from goodalloc.experiments.sia_restrictions import RESTRICTIONS
+from goodalloc.experiments.slaq_quality import SLAQ
 from goodalloc.experiments.step_time_prediction import STEP_TIMES
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from goodalloc.experiments.synergy_gap import SYNERGY
@@ -65,15 +66,16 @@ STUDIES: Mapping[str, Reproduction] = {
     "knowledge": KNOWLEDGE,
 }
 
-#: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23);
-#: of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus (EuroSys'18),
-#: the overheads of real processes, and replays.
+#: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
+#: SLAQ (SoCC'17); of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside
+#: Optimus (EuroSys'18), the overheads of real processes, and replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
     "mixed": MIXED_CLUSTER,
     "restrictions": RESTRICTIONS,
     "openb": OPENB,
+    "slaq": SLAQ,
     "predictability": PREDICTABILITY,
     "step-times": STEP_TIMES,
     "exchange": EXCHANGE,

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.application import packed, pass_time
+from goodalloc.data.loss_runs import losses_of
 from goodalloc.experiments.job_modes import Equipment, Measured, bounded, equip, predict
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import adascale_gain
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from goodalloc.models.efficiency import GradientStatistics
     from goodalloc.models.goodput import BatchLimits, GoodputModel
     from goodalloc.models.input_pipeline import InputPipeline
+    from goodalloc.models.loss_reduction import LossHistory
     from goodalloc.models.mode import Mode
     from goodalloc.solvers.policy import BatchSizes
 
@@ -167,6 +169,12 @@ class SimulatedJob:
     def _models(self) -> dict[str, GoodputModel]:
         """Its goodput on every type of GPU, as it predicts it."""
         return predict(self._application, self.measured, self.gradient, self.equipment.gpu_types)
+
+    def losses(self) -> LossHistory:
+        """The losses that it measured so far, drawn for its name; they are no part of the truth."""
+        last = self.application.progress(self.application.epochs - 1)
+        run = losses_of(self.submission.name, self.application.name, last)
+        return run.history(self.progress)
 
     def batch_model(self) -> GoodputModel | None:
         """The model by which it chooses its batch size, None before it measured anything."""

@@ -292,7 +292,7 @@ class Simulator:
                     model=lambda job=job: model_of(job),  # type: ignore[misc]
                     oracle=self._oracles[job.submission.name],
                     modes=cache(partial(modes_of, job)),
-                    mode=job.mode,
+                    mode=job.mode, losses=job.losses,
                 )
                 for job in active
             ),

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.dynamic_program import least_totals
 from goodalloc.formulations.power_cost import fitness_from_cost, power_cost
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
@@ -271,15 +272,8 @@ def respond(cost: Floats, gpus: int, price: float) -> Priced:
 
 def _integer_minimum(cost: Floats, gpus: int) -> float:
     """The least total cost of (1), by dynamic programming over the jobs, less rounding."""
-    least = np.zeros(gpus + 1)
-    for row in cost:
-        following = np.full(gpus + 1, np.inf)
-        for replicas in np.flatnonzero(np.isfinite(row[: gpus + 1])).tolist():
-            reached = least[: gpus + 1 - replicas] + row[replicas]
-            np.minimum(following[replicas:], reached, out=following[replicas:])
-        least = following
-    scale = max(abs(float(least[-1])), float(np.abs(cost.min(axis=1)).sum()))
-    return float(least[-1]) - ROUNDING * scale
+    least = float(least_totals(cost, gpus)[-1, -1])
+    return least - ROUNDING * max(abs(least), float(np.abs(cost.min(axis=1)).sum()))
 
 
 def _least_bound(knapsack: Knapsack) -> float:

@@ -25,6 +25,7 @@ import numpy as np
 
 from goodalloc.models.loss_curve import TargetLoss, remaining_steps
 from goodalloc.models.loss_curve_fitting import FEWEST_STEPS, fit_loss_curve
+from goodalloc.models.loss_reduction import LossHistory
 from goodalloc.models.validation import require_number
 
 #: How many times more losses make a fit outdated.
@@ -73,6 +74,17 @@ class LossRun:
         for number, loss in enumerate(self.losses, start=1):
             require_number(f"Losses: of epoch {number}", loss, 0.0, strict=True)
 
+    def measured(self, done: float) -> int:
+        """How many losses are known after so many steps."""
+        # Whoever has done all of an epoch may lack a rounding of it.
+        epochs = math.floor(done / self.steps_per_epoch * (1 + 1e-12))
+        return min(epochs, len(self.losses))
+
+    def history(self, done: float) -> LossHistory:
+        """What is known after so many steps."""
+        every = self.steps_per_epoch
+        return LossHistory(every, every, np.array(self.losses[: self.measured(done)]), done)
+
 
 class Forecast(NamedTuple):
     """What is believed of a job.
@@ -105,8 +117,7 @@ def forecast(run: LossRun, done: float) -> Forecast:
         If the number makes no sense.
     """
     require_number("Forecast: done", done, 0.0)
-    # Whoever has done all of an epoch may lack a rounding of it.
-    epochs = min(math.floor(done / run.steps_per_epoch * (1 + 1e-12)), len(run.losses))
+    epochs = run.measured(done)
     refits = _refits(len(run.losses))
     made = bisect.bisect_right(refits, epochs)
     if made:

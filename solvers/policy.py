@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
     from goodalloc.models.goodput import BatchLimits
+    from goodalloc.models.loss_reduction import LossHistory
     from goodalloc.models.mode import JobModel, Mode
     from goodalloc.models.rules import Rules
 
@@ -45,6 +46,10 @@ class Oracle(Protocol):
         They are of that type; if it is empty, of the one that the job runs on or ran on last.
         """
         ...
+
+
+def untold() -> None:
+    """Nothing is known of the losses of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,9 @@ class ActiveJob:
         where GPUs are all that counts.
     mode
         Name of the one it runs in, empty where it has none or does not run.
+    losses
+        Gives the losses that it measured so far, in steps at M0; None where it tells nothing of
+        them.
     """
 
     name: str
@@ -101,6 +109,7 @@ class ActiveJob:
     oracle: Oracle = field(repr=False)
     modes: Callable[[], tuple[Mode, ...]] = field(default=tuple, repr=False)
     mode: str = ""
+    losses: Callable[[], LossHistory | None] = field(default=untold, repr=False)
 
     @property
     def max_replicas(self) -> int:

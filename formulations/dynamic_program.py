@@ -1,0 +1,53 @@
+r"""The knapsack of one resource by dynamic programming: exact whatever the costs look like.
+
+.. math:: \min_a \sum_j c_j(a_j) \quad \text{s.t.} \quad \sum_j a_j \le C, \quad a \text{ whole} (1)
+
+The least total of the first *j* jobs on at most *u* units follows from that of one job less,
+
+.. math:: f_j(u) = \min_{0 \le a \le u} f_{j-1}(u - a) + c_j(a), \qquad f_0 = 0:               (2)
+
+one (min, +) convolution a job, in time jobs × units × choices. An infinite cost is no choice.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def least_totals(cost: Floats, units: int) -> Floats:
+    """All of (2), of shape (jobs + 1, units + 1); the last row is (1) for every capacity.
+
+    Parameters
+    ----------
+    cost
+        Shape (jobs, most units + 1), infinite where a job cannot have so many.
+    units
+        C.
+    """
+    totals = np.full((len(cost) + 1, units + 1), np.inf)
+    totals[0] = 0.0
+    for job, row in enumerate(cost):
+        least, following = totals[job], totals[job + 1]
+        for amount in np.flatnonzero(np.isfinite(row[: units + 1])).tolist():
+            reached = least[: units + 1 - amount] + row[amount]
+            np.minimum(following[amount:], reached, out=following[amount:])
+    return totals
+
+
+def least_amounts(cost: Floats, totals: Floats) -> Indices:
+    """Units of every job that give the last of (2); of equals the fewest, from the last job on.
+
+    Parameters
+    ----------
+    cost, totals
+        Of `least_totals`.
+    """
+    left, amounts = totals.shape[1] - 1, np.zeros(len(cost), dtype=np.int64)
+    for job in range(len(cost) - 1, -1, -1):
+        most = min(left, cost.shape[1] - 1)
+        reached = totals[job, left - most : left + 1][::-1] + cost[job, : most + 1]
+        amounts[job] = np.argmin(reached)
+        left -= int(amounts[job])
+    return amounts
