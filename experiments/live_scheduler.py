@@ -48,6 +48,7 @@ _NEEDS = {
         "pollux-remaining", "optimus", "srtf", "allox", "hesrpt", "gavel", "gavel-blind",
         "gavel-makespan", "gavel-finish-time", "gavel-completion", "gavel-throughput",
     ),
+    "losses": ("slaq", "slaq-exact"),
     "nodes that come and go": ("autoscaling-goodput", "autoscaling-throughput"),
     "types of GPU or cores": ("sia", "sia-exact", "pollux-proportional", "synergy-tune"),
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Sharing units out: greedy, exact and bound against brute force, and the laws between them."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from goodalloc.experiments import bench_unit_shares
 from goodalloc.models.service_table import ServiceTable
 from goodalloc.models.unit_gains import UnitGains, one_each, total_gain, unit_violations
 from goodalloc.solvers.marginal_gain import greedy_by_gain
@@ -202,3 +204,16 @@ def test_gains_that_make_no_sense_are_refused(gains: Floats, units: int, complai
     """With the item, the value and what was expected."""
     with pytest.raises(ValueError, match=complaint):
         UnitGains(gains, units)
+
+
+def test_the_benchmark_times_all_ways_on_sound_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Concave gains and others; a file and a table."""
+    out = tmp_path / "bench.csv"
+    assert bench_unit_shares.main(["--sizes", "5x60", "--seeds", "2", "--out", str(out)]) == 0
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 1 + 4
+    assert "greedy gap" in capsys.readouterr().out
+    smooth = bench_unit_shares.measure("5x60", 0, machines=False)
+    assert abs(smooth.greedy_gap) < 1e-9
+    assert abs(smooth.bound_gap) < 1e-9
