@@ -8,7 +8,7 @@ job leaves are idle until the next one. Whoever arrives waits for the next decis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from goodalloc.data.loss_jobs import LossJob
 from goodalloc.models.loss_reduction import NormalisedBy, loss_reductions
 from goodalloc.models.unit_gains import one_each, unit_violations
 from goodalloc.solvers.unit_shares import Shares, share_exactly, share_greedily
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.replay_task import Report
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -45,9 +48,6 @@ class Decided(NamedTuple):
     gap: float = float("nan")
     seconds: float = float("nan")
 
-
-#: Is told what part of the jobs has ended.
-Report = Callable[[float], None]
 
 #: Decides on the jobs that are there, with so many iterations done, and on so many cores.
 Rule = Callable[[Sequence[LossJob], Sequence[float], int], Decided]
