@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from goodalloc.experiments.adaptive_batch import ADAPTIVE_BATCH
 from goodalloc.experiments.aiturbo_replay import AITURBO_REPLAY
+from goodalloc.experiments.allox import ALLOX
 from goodalloc.experiments.cloud import FIGURE_9
 from goodalloc.experiments.digits_efficiency import DIGITS_EFFICIENCY
 from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.elastic import ELASTIC
 from goodalloc.experiments.exchange_gap import EXCHANGE
 from goodalloc.experiments.fairness import FIGURE_7
+from goodalloc.experiments.hesrpt import HESRPT
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.mixed_cluster import MIXED_CLUSTER
 from goodalloc.experiments.openb import OPENB
@@ -67,8 +69,9 @@ STUDIES: Mapping[str, Reproduction] = {
 }
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
-#: SLAQ (SoCC'17); of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside
-#: Optimus (EuroSys'18), the overheads of real processes, and replays.
+#: SLAQ (SoCC'17), AlloX (EuroSys'20) and heSRPT (2020); of AITurbo (HPDC'21) the classifier, the
+#: step times, the exchange, beside Optimus (EuroSys'18), the overheads of real processes, and
+#: replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -76,6 +79,8 @@ OTHERS: Mapping[str, Reproduction] = {
     "restrictions": RESTRICTIONS,
     "openb": OPENB,
     "slaq": SLAQ,
+    "allox": ALLOX,
+    "hesrpt": HESRPT,
     "predictability": PREDICTABILITY,
     "step-times": STEP_TIMES,
     "exchange": EXCHANGE,

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 class AlloX:
     """Every GPU is a machine; jobs start where the least total completion time has them first.
 
-    Processing times are the oracle's, with the GPUs and the batch size that the user asked for, on
-    every type of GPU. AlloX knows jobs of one GPU, and of these this is AlloX. A job of *g* GPUs is
-    one machine's work of *g* times its seconds (a documented reading): what it takes of the
-    cluster, so that it has its place in the order. Where too few GPUs are free for one that is to
-    start, it waits, and of those meant for its type no job that came later starts before it.
-    Running jobs stay to their end. On one type of GPU, shortest first is what comes out.
+    Processing times are the oracle's, on every type of GPU, with the batch size and the GPUs that
+    the user asked for, but no more than there are of any type. AlloX knows jobs of one GPU, and of
+    these this is AlloX. A job of *g* GPUs is one machine's work of *g* times its seconds (a
+    documented reading): that is what it takes of the cluster, and decides its place in the order.
+    Of the jobs that are to start those with the least work are placed first; one for which too few
+    GPUs are free waits, and others may pass it. Running jobs stay to their end. On one type of GPU,
+    shortest first is what comes out.
 
     Parameters
     ----------
@@ -50,35 +51,38 @@ class AlloX:
         kept: dict[str, Placement] = {job.name: job.placement for job in running}
         modes = {job.name: job.mode for job in running if job.mode}
         waiting = [job for job in round_.jobs if not job.placement]
-        work = np.array([_machine_seconds(job, cluster) for job in waiting])
-        able = np.flatnonzero(np.isfinite(work).any(axis=-1))
-        if not able.size:
+        if not waiting:
             return Decision(kept, modes=modes)
-        jobs = [waiting[index] for index in able.tolist()]
+        of_type = np.bincount(cluster.node_type, cluster.node_gpus).astype(int)
+        gpus = [min(job.replicas, int(of_type.max())) for job in waiting]
+        work = [
+            _machine_seconds(job, wanted, cluster, of_type)
+            for job, wanted in zip(waiting, gpus, strict=True)
+        ]
         machine_type, ready = _machines(cluster, running)
-        waited = np.array([float(job.age) for job in jobs])
-        problem = UnrelatedMachines(work[able], machine_type, ready, waited)
-        blocked = set()
-        for index, machine in start_now(problem, self.alpha):
-            job, kind = jobs[index], cluster.gpu_types[machine_type[machine]]
+        waited = np.array([float(job.age) for job in waiting])
+        problem = UnrelatedMachines(np.array(work), machine_type, ready, waited)
+        starts = start_now(problem, self.alpha)
+        for index, machine in sorted(starts, key=lambda s: problem.machine_times[s]):
+            kind = cluster.gpu_types[machine_type[machine]]
             free = FreeGpus(cluster, kept.values(), kind)
-            if kind in blocked or job.replicas > free.total:
-                blocked.add(kind)
-                continue
-            kept[job.name] = free.take(job.replicas)
+            if gpus[index] <= free.total:
+                kept[waiting[index].name] = free.take(gpus[index])
         return Decision(kept, modes=modes)
 
 
-def _machine_seconds(job: ActiveJob, cluster: Cluster) -> list[float]:
+def _machine_seconds(
+    job: ActiveJob, gpus: int, cluster: Cluster, of_type: NDArray[np.int64]
+) -> list[float]:
     """GPU-seconds left of a job on every type of GPU, infinite where there are too few."""
     found = []
     for code, kind in enumerate(cluster.gpu_types):
-        gpus = cluster.node_gpus[cluster.node_type == code]
-        if job.replicas > gpus.sum():
+        if gpus > of_type[code]:
             found.append(np.inf)
             continue
-        seconds = job.oracle.seconds_per_step(job.replicas, int(gpus.max()), kind)
-        found.append(job.oracle.remaining_steps() * seconds * job.replicas)
+        per_node = int(cluster.node_gpus[cluster.node_type == code].max())
+        seconds = job.oracle.seconds_per_step(gpus, per_node, kind)
+        found.append(job.oracle.remaining_steps() * seconds * gpus)
     return found
 
 

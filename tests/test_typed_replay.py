@@ -460,3 +460,32 @@ def test_nodes_beside_groups_are_refused(capsys: pytest.CaptureFixture[str]) -> 
                     ["simulate", *groups, "--gpus-per-node", "4"]):  # fmt: skip
         assert main(command) == 2
         assert "the nodes are those of --group; expected one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cores", [None, 16.0])
+def test_allox_sends_jobs_to_types_and_moves_none_of_them(cores: float | None) -> None:
+    """Nobody restarts; nobody is on two types; the faster type is used, by the oracle's seconds."""
+    simulator = simulate("allox", Setting(cluster(cores)))
+    assert all(job.restarts == 0 for job in simulator.jobs)
+    kinds = [set(job.measured) for job in simulator.jobs]
+    assert all(len(kind) == 1 for kind in kinds)
+    assert {"a100"} in kinds
+
+
+def test_a_gang_larger_than_any_type_is_served_by_allox() -> None:
+    """With as many GPUs as there are of the largest."""
+    jobs = (Submission("wide", 0, "cifar10", 64, 1024), *JOBS)
+    simulator = Simulator(jobs, profiled_applications(), make_policy("allox"), Setting(cluster()))
+    while not simulator.finished:
+        simulator.step()
+    assert simulator.jobs[0].completion is not None
+
+
+def test_the_oracle_may_be_asked_of_another_type() -> None:
+    """The same as if the job ran there."""
+    job = SimulatedJob(JOBS[1], CIFAR10, "requested", Equipment.of(cluster()))
+    oracle = JobOracle(job)
+    asked = oracle.seconds_per_step(2, 4, "a100")
+    assert oracle.seconds_per_step(2, 4, "t4") == oracle.seconds_per_step(2, 4) > asked
+    job.gpu_type = "a100"
+    assert oracle.seconds_per_step(2, 4) == asked
