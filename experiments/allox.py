@@ -36,7 +36,7 @@ from goodalloc.experiments.replay import DESCRIPTION, check_description
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction, digest
 from goodalloc.experiments.version import library_version
-from goodalloc.formulations.allox import build_matching
+from goodalloc.formulations.allox import build_matching, places_of
 from goodalloc.models.unrelated_machines import UnrelatedMachines, total_completion
 from goodalloc.solvers.allox import least_total_completion, match_jobs
 from goodalloc.solvers.highs_program import Watch, run_relaxation
@@ -129,6 +129,7 @@ def clock_row(jobs: int, seed: int) -> dict[str, Any]:
     found = least_total_completion(problem)
     row = {
         "case": "clock", "jobs": jobs, "machines": kinds.size, "seed": seed,
+        "places": len(places_of(problem).machine), "all_places": jobs * kinds.size,
         "allox": rounded(total_completion(problem, schedule) / jobs / 3600.0, 10),
         "bound": rounded(found.bound / jobs / 3600.0, 10), "gap": found.gap,
         "match_seconds": rounded(seconds, 3), "proof_seconds": rounded(found.seconds, 3),
@@ -191,9 +192,11 @@ class QueueRows:
 def _tasks(plan: Plan) -> list[QueueRows]:
     """A task for every load, batch and size; two small workloads of most if quick."""
     seeds, jobs = (2, 150) if plan.quick else (SEEDS, JOBS)
-    sizes = [size for size in SIZES if not plan.quick or size <= 100]
+    batches, sizes = (
+        [size for size in many if not plan.quick or size <= 100] for many in (BATCHES, SIZES)
+    )
     tasks = [QueueRows(plan.folder, jobs, seeds, load) for load in LOADS]
-    tasks += [QueueRows(plan.folder, size, seeds, np.inf) for size in BATCHES]
+    tasks += [QueueRows(plan.folder, size, seeds, np.inf) for size in batches]
     tasks += [QueueRows(plan.folder, size, seeds, None) for size in sizes]
     return [
         replace(task, folder=plan.folder / "replays" / f"allox-{digest(task.description())}")

@@ -28,11 +28,11 @@ class AlloX:
 
     Processing times are the oracle's, on every type of GPU, with the batch size and the GPUs that
     the user asked for, but no more than there are of any type. AlloX knows jobs of one GPU, and of
-    these this is AlloX. A job of *g* GPUs is one machine's work of *g* times its seconds (a
-    documented reading): that is what it takes of the cluster, and decides its place in the order.
-    Of the jobs that are to start those with the least work are placed first; one for which too few
-    GPUs are free waits, and others may pass it. Running jobs stay to their end. On one type of GPU,
-    shortest first is what comes out.
+    these this is AlloX. A job of *g* GPUs is one machine's work of *g* times its seconds and those
+    from the first free GPU of the type to the *g*-th (a documented reading): what it takes of the
+    cluster decides its place in the order. Of the jobs that are to start those with the least work
+    are placed first; one for which too few GPUs are free waits, and others may pass it. Running
+    jobs stay to their end. On one type of GPU, shortest first is what comes out.
 
     Parameters
     ----------
@@ -53,13 +53,14 @@ class AlloX:
         waiting = [job for job in round_.jobs if not job.placement]
         if not waiting:
             return Decision(kept, modes=modes)
-        of_type = np.bincount(cluster.node_type, cluster.node_gpus).astype(int)
-        gpus = [min(job.replicas, int(of_type.max())) for job in waiting]
+        machine_type, ready = _machines(cluster, running)
+        free_in = [np.sort(ready[machine_type == code]) for code in range(len(cluster.gpu_types))]
+        most = max(times.size for times in free_in)
+        gpus = [min(job.replicas, most) for job in waiting]
         work = [
-            _machine_seconds(job, wanted, cluster, of_type)
+            _machine_seconds(job, wanted, cluster, free_in)
             for job, wanted in zip(waiting, gpus, strict=True)
         ]
-        machine_type, ready = _machines(cluster, running)
         waited = np.array([float(job.age) for job in waiting])
         problem = UnrelatedMachines(np.array(work), machine_type, ready, waited)
         starts = start_now(problem, self.alpha)
@@ -72,17 +73,30 @@ class AlloX:
 
 
 def _machine_seconds(
-    job: ActiveJob, gpus: int, cluster: Cluster, of_type: NDArray[np.int64]
+    job: ActiveJob, gpus: int, cluster: Cluster, free_in: Sequence[NDArray[np.float64]]
 ) -> list[float]:
-    """GPU-seconds left of a job on every type of GPU, infinite where there are too few."""
+    """GPU-seconds that a job takes of every type, infinite where there are too few GPUs.
+
+    It trains, and it holds what is free until all its GPUs are.
+
+    Parameters
+    ----------
+    job, gpus
+        A job that waits, and GPUs that it is to have.
+    cluster
+        The nodes.
+    free_in
+        Of every type the seconds until its GPUs are free, ascending.
+    """
     found = []
-    for code, kind in enumerate(cluster.gpu_types):
-        if gpus > of_type[code]:
+    for code, (kind, free) in enumerate(zip(cluster.gpu_types, free_in, strict=True)):
+        if gpus > free.size:
             found.append(np.inf)
             continue
         per_node = int(cluster.node_gpus[cluster.node_type == code].max())
         seconds = job.oracle.seconds_per_step(gpus, per_node, kind)
-        found.append(job.oracle.remaining_steps() * seconds * gpus)
+        gathering = float(free[gpus - 1] - free[0])
+        found.append(gpus * (job.oracle.remaining_steps() * seconds + gathering))
     return found
 
 
