@@ -26,7 +26,8 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
         "pollux-goodput, pollux-remaining, pollux-untied, pollux-proportional, sia, sia-exact, "
         "synergy-tune, gavel, gavel-blind, gavel-makespan, gavel-finish-time, gavel-completion, "
-        "gavel-throughput, allox, hesrpt, slaq, slaq-exact, tiresias-gittins, fifo, srtf, equal, "
+        "gavel-throughput, allox, hesrpt, slaq, slaq-exact, themis, themis-exact, "
+        "themis-maxmin, tiresias-gittins, fifo, srtf, equal, "
         "autoscaling-goodput, autoscaling-throughput, or package.module:name)",
     )  # fmt: skip
     _add_workload(parser)
@@ -108,8 +109,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "what",
         help="table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or "
         "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, sia, "
-        "restrictions, mixed, openb, allox, hesrpt, slaq; predictability, step-times, exchange, "
-        "overheads, aiturbo-replay, or aiturbo for these five; digits-efficiency, adaptive-batch, "
+        "restrictions, mixed, openb, allox, hesrpt, slaq, themis, themis-auctions; predictability, "
+        "step-times, exchange, overheads, aiturbo-replay, or aiturbo for these five; digits-efficiency, adaptive-batch, "
         "elastic, or training for these three",
     )
     parser.add_argument(

@@ -143,7 +143,8 @@ def _replays(plan: Plan) -> dict[str, list[ReplayTask]]:
     }
 
 
-def _alone(plan: Plan) -> dict[str, AloneTask]:
+def alone_tasks(plan: Plan) -> dict[str, AloneTask]:
+    """What every application of the workloads takes alone, by name."""
     folder = plan.folder / "alone" / (traces_digest(plan.traces) or "profiles")
     names = sorted({job.application for n in plan.workloads for job in plan.workload(n)})
     return {name: AloneTask(folder, name, plan.traces) for name in names}
@@ -151,12 +152,12 @@ def _alone(plan: Plan) -> dict[str, AloneTask]:
 
 def _tasks(plan: Plan) -> list[Task]:
     replays = [task for tasks in _replays(plan).values() for task in tasks]
-    return [*replays, *_alone(plan).values()]
+    return [*replays, *alone_tasks(plan).values()]
 
 
 def _fairness(plan: Plan) -> dict[str, NDArray[np.float64]]:
     """The rho of all jobs of all workloads, by curve."""
-    alone = {name: pd.read_csv(task.file) for name, task in _alone(plan).items()}
+    alone = {name: pd.read_csv(task.file) for name, task in alone_tasks(plan).items()}
     return {
         label: np.concatenate([
             finish_time_fairness(

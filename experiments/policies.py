@@ -25,6 +25,7 @@ from goodalloc.solvers.sia_policy import sia
 from goodalloc.solvers.slaq import Slaq
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.synergy_policy import SynergyTune
+from goodalloc.solvers.themis import PUBLISHED_TERMS, AuctionTerms, Themis, ThemisExact
 from goodalloc.solvers.tiresias import Tiresias
 
 if TYPE_CHECKING:
@@ -52,12 +53,15 @@ class PolicyOptions:
         Time limit of every round, for exact ones.
     utility
         L and U of `Autoscaling`, None for the published ones.
+    themis
+        Terms of Themis's auctions.
     """
 
     rules: Rules = OSDI21
     seed: int = 0
     seconds: float | None = None
     utility: tuple[float, float] | None = None
+    themis: AuctionTerms = PUBLISHED_TERMS
 
     def pollux(self, solver: str = "highs", rules: Rules | None = None, **options: Any) -> Pollux:
         """Pollux by a solver, under other rules if they are given."""
@@ -132,6 +136,16 @@ POLICIES: Mapping[str, Named] = {
         "Tiresias, each queue by the Gittins index of the jobs that ended so far",
         lambda _: Tiresias(gittins_delta=GITTINS_DELTA),
     ),
+    "themis": Named(
+        "Themis: auctions of free GPUs among the jobs that sharing costs most",
+        lambda given: Themis(given.themis, given.seed),
+    ),
+    "themis-exact": Named(
+        "the largest product of Themis's valuations over all jobs, exactly", lambda _: ThemisExact()
+    ),
+    "themis-maxmin": Named(
+        "the least largest finish-time fairness, exactly", lambda _: ThemisExact("largest")
+    ),
     "fifo": Named("first come, first served", lambda _: FirstComeFirstServed()),
     "srtf": Named(
         "shortest remaining time first, with an oracle", lambda _: ShortestRemainingTimeFirst()
@@ -202,6 +216,7 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
 #: Those that take GPUs for equal.
 ONE_TYPE = (
     "autoscaling-goodput", "autoscaling-throughput", "optimus", "tiresias", "tiresias-gittins",
+    "themis", "themis-exact", "themis-maxmin",
     "fifo", "srtf", "equal", "hesrpt", "slaq", "slaq-exact",
 )  # fmt: skip
 

@@ -23,6 +23,7 @@ from goodalloc.experiments.simulator import Simulator
 from goodalloc.experiments.version import library_version
 from goodalloc.experiments.workers import ALONE, Workers, map_unordered
 from goodalloc.models.rules import OSDI21
+from goodalloc.solvers.themis import PUBLISHED_TERMS, AuctionTerms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +75,8 @@ class ReplayTask:
         Whether decisions are judged.
     utility
         Between which utilities autoscaling keeps the cluster, None for the published ones.
+    themis
+        Terms of Themis's auctions.
     """
 
     folder: Path
@@ -87,6 +90,7 @@ class ReplayTask:
     seconds: float | None = None
     gaps: bool = True
     utility: tuple[float, float] | None = None
+    themis: AuctionTerms = PUBLISHED_TERMS
 
     @property
     def rules(self) -> Rules:
@@ -110,6 +114,7 @@ class ReplayTask:
             "seconds": self.seconds, "gaps": self.gaps, "power": str(self.power),
             "interference_avoidance": self.interference_avoidance, **asdict(self.setting),
             **({"utility": list(self.utility)} if self.utility else {}),
+            **({"themis": [str(term) for term in self.themis]} if self.policy == "themis" else {}),
             "workload": [
                 [job.name, job.time, job.application, job.replicas, job.batch_size]
                 for job in self.workload
@@ -126,7 +131,7 @@ class ReplayTask:
         """
         require_types_known(self.policy, self.setting.cluster)
         self._require_truth()
-        options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility)
+        options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility, self.themis)
         policy = make_policy(self.policy, options)
         simulator = Simulator(self.workload, self.applications, policy, self.setting)
         trusting = self.policy in POLICIES

@@ -27,6 +27,8 @@ from goodalloc.experiments.slaq_quality import SLAQ
 from goodalloc.experiments.step_time_prediction import STEP_TIMES
 from goodalloc.experiments.studies import DISTURBANCES, EXACTNESS, KNOWLEDGE, OBJECTIVES, SCALE
 from goodalloc.experiments.synergy_gap import SYNERGY
+from goodalloc.experiments.themis_auctions import THEMIS_AUCTIONS
+from goodalloc.experiments.themis_replay import THEMIS
 from goodalloc.experiments.throughput_plot import plot_fig3
 from goodalloc.experiments.throughput_prediction import fig3_rows
 from goodalloc.experiments.timelines import FIGURE_5, FIGURE_6
@@ -69,9 +71,9 @@ STUDIES: Mapping[str, Reproduction] = {
 }
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
-#: SLAQ (SoCC'17), AlloX (EuroSys'20) and heSRPT (2020); of AITurbo (HPDC'21) the classifier, the
-#: step times, the exchange, beside Optimus (EuroSys'18), the overheads of real processes, and
-#: replays.
+#: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20); of AITurbo (HPDC'21) the
+#: classifier, the step times, the exchange, beside Optimus (EuroSys'18), the overheads of real
+#: processes, and replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -81,6 +83,8 @@ OTHERS: Mapping[str, Reproduction] = {
     "slaq": SLAQ,
     "allox": ALLOX,
     "hesrpt": HESRPT,
+    "themis": THEMIS,
+    "themis-auctions": THEMIS_AUCTIONS,
     "predictability": PREDICTABILITY,
     "step-times": STEP_TIMES,
     "exchange": EXCHANGE,
