@@ -110,8 +110,9 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         help="table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or "
         "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, sia, "
         "restrictions, mixed, openb, allox, hesrpt, slaq, themis, themis-auctions; predictability, "
-        "step-times, exchange, overheads, aiturbo-replay, or aiturbo for these five; digits-efficiency, adaptive-batch, "
-        "elastic, or training for these three",
+        "step-times, exchange, overheads, aiturbo-replay, or aiturbo for these five; "
+        "gavel, time-shares; digits-efficiency, adaptive-batch, elastic, or training for these "
+        "three",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",

@@ -3,8 +3,8 @@
 Jobs are rigid: steps to make, GPUs that they take at a time, and steps per second on every type of
 GPU from a table. Round by round a policy decides, as in the replays of `simulator.py`; a job that
 gets other GPUs loses some seconds. It ends when its steps are made, within a round (Gavel's own
-simulator rounds up to the round's end). Unless all its GPUs are on as few nodes as possible its rate
-is the one measured on spread GPUs.
+simulator rounds up to the round's end). Unless all its GPUs are on as few nodes as possible its
+rate is the one measured on spread GPUs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from goodalloc.solvers.policy import ActiveJob, Round
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from goodalloc.data.gavel_rates import GavelRates
     from goodalloc.data.gavel_workload import GavelJob
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
+    from goodalloc.models.rate_table import RateTable
     from goodalloc.solvers.policy import Policy
 
 #: Rigid jobs choose no batch size.
@@ -80,7 +80,7 @@ class _RateOracle(NamedTuple):
     """What is left of a job, and its rate on consolidated GPUs."""
 
     running: _Running
-    rates: GavelRates
+    rates: RateTable
     types: tuple[str, ...]
 
     def remaining_steps(self) -> float:
@@ -89,8 +89,8 @@ class _RateOracle(NamedTuple):
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
         """Infinite where it does not fit."""
-        job = self.running.job
-        rate = self.rates.rate(job.configuration, replicas, gpu_type or self.types[0])
+        configuration = self.running.job.configuration
+        rate = self.rates.rate(configuration, replicas, gpu_type or self.types[0])
         return 1.0 / rate if rate > 0 else float("inf")
 
 
@@ -120,7 +120,7 @@ class RateSimulator:
     """
 
     jobs: Sequence[GavelJob]
-    rates: GavelRates
+    rates: RateTable
     cluster: Cluster
     policy: Policy
     round_seconds: int = 360
@@ -230,4 +230,5 @@ class RateSimulator:
             per_node = int(self.cluster.node_gpus[nodes].max())
             together = len(nodes) == math.ceil(one.job.replicas / per_node)
             rates.append(self.rates.rate(one.job.configuration, one.job.replicas, kind, together))
-        return min(rates)
+        slowest: float = min(rates)
+        return slowest

@@ -13,6 +13,7 @@ from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.elastic import ELASTIC
 from goodalloc.experiments.exchange_gap import EXCHANGE
 from goodalloc.experiments.fairness import FIGURE_7
+from goodalloc.experiments.gavel_replay import GAVEL
 from goodalloc.experiments.hesrpt import HESRPT
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
 from goodalloc.experiments.mixed_cluster import MIXED_CLUSTER
@@ -31,6 +32,7 @@ from goodalloc.experiments.themis_auctions import THEMIS_AUCTIONS
 from goodalloc.experiments.themis_replay import THEMIS
 from goodalloc.experiments.throughput_plot import plot_fig3
 from goodalloc.experiments.throughput_prediction import fig3_rows
+from goodalloc.experiments.time_share_gap import TIME_SHARES
 from goodalloc.experiments.timelines import FIGURE_5, FIGURE_6
 from goodalloc.experiments.trade_off import fig1_rows, plot_fig1
 
@@ -71,9 +73,9 @@ STUDIES: Mapping[str, Reproduction] = {
 }
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
-#: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20); of AITurbo (HPDC'21) the
-#: classifier, the step times, the exchange, beside Optimus (EuroSys'18), the overheads of real
-#: processes, and replays.
+#: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20), Gavel (OSDI'20) and
+#: POP (SOSP'21); of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus
+#: (EuroSys'18), the overheads of real processes, and replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -84,6 +86,8 @@ OTHERS: Mapping[str, Reproduction] = {
     "allox": ALLOX,
     "hesrpt": HESRPT,
     "themis": THEMIS,
+    "gavel": GAVEL,
+    "time-shares": TIME_SHARES,
     "themis-auctions": THEMIS_AUCTIONS,
     "predictability": PREDICTABILITY,
     "step-times": STEP_TIMES,

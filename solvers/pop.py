@@ -1,7 +1,7 @@
 """POP (SOSP'21): jobs split at random into parts, each with its part of the GPUs, solved apart.
 
 What comes out is feasible, and the loss grows with the number of parts, most where few jobs share a
-part: the worst part decides about max-min fairness. Parts get whole GPUs, rounded down as
+part: the fullest part decides about max-min fairness. Parts with as many jobs each lose much less. Parts get whole GPUs, rounded down as
 published, so that a few may stay idle. Parts are of time: a job that takes more GPUs than its part
 has may take them of others' parts, for less of the time.
 """
@@ -47,8 +47,9 @@ class Parts(NamedTuple):
 
 
 def solve_in_parts(
-    sharing: TimeSharing, make_goal: MakeGoal, parts: int, seed: int, *, solver: str = "CLARABEL"
-) -> Parts:
+    sharing: TimeSharing, make_goal: MakeGoal, parts: int, seed: int, *, even: bool = False,
+    solver: str = "CLARABEL",
+) -> Parts:  # fmt: skip
     """Split, solve and put together; with one part, exactly.
 
     Parameters
@@ -61,6 +62,8 @@ def solve_in_parts(
         k, at most as many as jobs and as GPUs of any type.
     seed
         Of the split.
+    even
+        Whether parts have as many jobs each; as published every job falls into any of them.
     solver
         One that CVXPY finds.
 
@@ -71,14 +74,17 @@ def solve_in_parts(
     """
     most = min(sharing.num_jobs, int(sharing.gpus.min()))
     require_count("POP: parts", parts, 1, most)
-    order = np.random.default_rng(seed).permutation(sharing.num_jobs)
-    if parts == 1:
-        order = np.arange(sharing.num_jobs)
+    random = np.random.default_rng(seed)
+    part_of = random.integers(parts, size=sharing.num_jobs)
+    if even:
+        part_of = random.permutation(np.arange(sharing.num_jobs) % parts)
     shares = np.zeros((sharing.num_lines, sharing.num_types))
     pairs = {tuple(pair): index for index, pair in enumerate(sharing.pairs.tolist())}
     found: list[ShareResult] = []
-    for chosen in np.array_split(order, parts):
-        mine = np.sort(chosen)
+    for index in range(parts):
+        mine = np.flatnonzero(part_of == index)
+        if not mine.size:
+            continue
         part = sharing.of_jobs(mine.tolist(), sharing.gpus // parts)
         result = best_shares(part, make_goal(part, mine), solver=solver)
         found.append(result)

@@ -1,0 +1,276 @@
+"""Gavel's programs exactly, its bisection, and POP's split of them (OSDI'20, SOSP'21).
+
+Rounds of Gavel's generator, all jobs there at once on a quarter as many GPUs of each of three
+types, are decided for max-min fairness, makespan, finish-time fairness, average completion time and
+throughput: exactly with a certificate; by the published bisection where the goal is a worst delay;
+and in 2 to 16 parts, whose loss is against the whole. Seconds are those of the solver; building and
+translating a program stands apart.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.gavel_model import shipped_gavel_rates
+from goodalloc.data.gavel_rates import read_gavel_rates
+from goodalloc.data.gavel_workload import draw_gavel_jobs
+from goodalloc.data.json_file import dump, write_atomically
+from goodalloc.experiments.plots import COLOURS, MARKERS
+from goodalloc.experiments.predictions import logarithmic, open_axes
+from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.version import library_version
+from goodalloc.models.share_goal import (
+    Worst,
+    completion_time,
+    finish_time,
+    makespan,
+    max_min,
+    throughput,
+)
+from goodalloc.models.time_sharing import TimeSharing, isolated_shares, largest_rates, rates
+from goodalloc.solvers.pop import solve_in_parts
+from goodalloc.solvers.time_shares import best_shares, makespan_by_bisection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from goodalloc.experiments.replay_task import Report
+    from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.models.share_goal import Goal
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+
+#: Jobs of a round, seeds of each size, and into how many parts it is split.
+SIZES, SEEDS, PARTS = (32, 128, 512, 2048), 3, (2, 4, 8, 16)
+QUICK_SIZES, QUICK_SEEDS = (32, 128), 1
+
+#: Jobs for every GPU of a type.
+CROWD = 4
+
+ROWS = "rows.json"
+
+
+def gavel_round(jobs: int, seed: int, table: Path | None) -> tuple[TimeSharing, Floats]:
+    """Jobs that share GPUs in time, and the steps that they have left.
+
+    Parameters
+    ----------
+    jobs, seed
+        Of Gavel's generator.
+    table
+        Folder of the published table; the fitted one if None.
+    """
+    known = shipped_gavel_rates() if table is None else read_gavel_rates(table)
+    drawn = draw_gavel_jobs(seed, jobs, known)
+    replicas = [job.replicas for job in drawn]
+    alone = known.alone_rates([job.configuration for job in drawn], replicas)
+    gpus = [max(jobs // CROWD, max(replicas))] * len(known.types)
+    sharing = TimeSharing([job.name for job in drawn], alone, gpus, replicas)
+    return sharing, np.array([job.steps for job in drawn])
+
+
+def goals_of(steps: Floats, seed: int) -> dict[str, Callable[[TimeSharing, Indices], Goal]]:
+    """The goals of some jobs of a round; some have been there for a while.
+
+    Parameters
+    ----------
+    steps
+        That every job of the round has left.
+    seed
+        Of the time that each has been there.
+    """
+    waited = np.random.default_rng([seed, 1]).uniform(0.0, 1e5, steps.size)
+
+    def fairness(sharing: TimeSharing, jobs: Indices) -> Worst:
+        alone = steps[jobs] / rates(sharing, isolated_shares(sharing))
+        return finish_time(steps[jobs], waited[jobs], waited[jobs] + alone)
+
+    return {
+        "max-min": lambda sharing, _: max_min(sharing),
+        "makespan": lambda _, jobs: makespan(steps[jobs]),
+        "finish-time": fairness,
+        "completion": lambda _, jobs: completion_time(steps[jobs], waited[jobs]),
+        "throughput": lambda sharing, _: throughput(sharing, largest_rates(sharing)),
+    }
+
+
+def share_rows(jobs: int, seed: int, table: Path | None) -> Rows:
+    """A row a goal and way.
+
+    Parameters
+    ----------
+    jobs, seed, table
+        As of `gavel_round`.
+    """
+    sharing, steps = gavel_round(jobs, seed, table)
+    everybody, rows = np.arange(jobs), []
+    for name, make in goals_of(steps, seed).items():
+        goal = make(sharing, everybody)
+        best = best_shares(sharing, goal)
+        found = {"exact": (best, best.solve_seconds)}
+        if isinstance(goal, Worst):
+            bisected = makespan_by_bisection(sharing, goal)
+            found["bisection"] = bisected, bisected.solve_seconds
+        for parts in PARTS:
+            if parts <= sharing.gpus.min():
+                for even, how in ((False, "parts"), (True, "even parts")):
+                    split = solve_in_parts(sharing, make, parts, seed, even=even)
+                    found[f"{parts} {how}"] = split.result, max(split.seconds)
+        for way, (result, longest) in found.items():
+            better = result.value / best.value
+            rows.append({
+                "jobs": jobs, "seed": seed, "goal": name, "way": way,
+                "value": rounded(result.value, 9),
+                "loss": rounded(1.0 - better if goal.larger_is_better else better - 1.0, 9),
+                "gap": rounded(best.gap, 3) if way == "exact" else "",
+                "programs": result.programs, "solve_seconds": rounded(result.solve_seconds, 3),
+                "longest_seconds": rounded(longest, 3),
+                "build_seconds": rounded(result.build_seconds, 3),
+            })  # fmt: skip
+    return rows
+
+
+@dataclass(frozen=True)
+class TimeShareGaps:
+    """All goals of one round; done at once or not at all.
+
+    Parameters
+    ----------
+    folder
+        Where the rows go.
+    jobs, seed, table
+        As of `gavel_round`.
+    """
+
+    folder: Path
+    jobs: int
+    seed: int
+    table: Path | None
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the rows depend on."""
+        return {
+            "format": "goodalloc-time-share-gaps", "version": 1, "library": library_version(),
+            "jobs": self.jobs, "seed": self.seed, "parts": list(PARTS), "ways": 2, "crowd": CROWD,
+            "table": self.table is not None,
+        }  # fmt: skip
+
+    def run(self, report: Report = lambda _: None) -> None:
+        """Draw and decide, unless that is done."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        check_description(self.folder / DESCRIPTION, self.description())
+        if not (self.folder / ROWS).exists():
+            rows = share_rows(self.jobs, self.seed, self.table)
+            write_atomically(self.folder / ROWS, dump(rows) + "\n")
+        report(1.0)
+
+
+def _tasks(plan: Plan) -> list[TimeShareGaps]:
+    tasks = []
+    for jobs in QUICK_SIZES if plan.quick else SIZES:
+        for seed in range(QUICK_SEEDS if plan.quick else SEEDS):
+            task = TimeShareGaps(plan.folder, jobs, seed, plan.artifact)
+            name = f"time-shares-{digest(task.description())}"
+            tasks.append(replace(task, folder=plan.folder / "replays" / name))
+    return tasks
+
+
+def _rows(plan: Plan) -> Rows:
+    rows: Rows = []
+    for task in _tasks(plan):
+        rows += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
+    return rows
+
+
+def summarise_time_shares(rows: Rows) -> Rows:
+    """A line a size, goal and way: worst gap or mean loss, and median milliseconds."""
+    shown = []
+    for key in dict.fromkeys((row["jobs"], row["goal"], row["way"]) for row in rows):
+        mine = [row for row in rows if (row["jobs"], row["goal"], row["way"]) == key]
+        losses = [100.0 * row["loss"] for row in mine]
+        exact = key[2] == "exact"
+        shown.append({
+            "jobs": key[0], "goal": key[1], "way": key[2],
+            "worst gap": f"{max(row['gap'] for row in mine):.0e}" if exact else "",
+            "loss (%)": "" if exact else rounded(float(np.mean(losses)), 3),
+            "worst loss (%)": "" if exact else rounded(max(losses), 3),
+            "programs": mine[0]["programs"],
+            **{f"{part} ms": _milliseconds(mine, part) for part in ("build", "solve", "longest")},
+        })  # fmt: skip
+    return shown
+
+
+def _milliseconds(rows: Rows, part: str) -> float:
+    return rounded(1e3 * float(np.median([row[f"{part}_seconds"] for row in rows])), 3)
+
+
+def _plot(_: Plan, rows: Rows) -> Figure:
+    """Loss by parts; seconds by jobs."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 4.0), layout="constrained")
+    losses, seconds = figure.subplots(1, 2)
+    sizes = sorted({row["jobs"] for row in rows})
+    for index, jobs in enumerate(sizes):
+        for how, style in (("parts", "-"), ("even parts", ":")):
+            means = {
+                parts: float(np.mean([100.0 * row["loss"] for row in mine]))
+                for parts in PARTS
+                if (mine := [
+                    row for row in rows
+                    if (row["jobs"], row["goal"]) == (jobs, "max-min")
+                    and row["way"] == f"{parts} {how}"
+                ])
+            }  # fmt: skip
+            losses.plot(
+                list(means), list(means.values()), style, color=COLOURS[index],
+                marker=MARKERS[index], markersize=4.5,
+                label=f"{jobs} jobs" if style == "-" else None,
+            )  # fmt: skip
+    logarithmic(losses, "x", base=2)
+    losses.set_xticks(PARTS, [str(parts) for parts in PARTS])
+    losses.set_xlabel("parts")
+    losses.set_ylabel("loss of max-min fairness (%), dotted: even parts")
+    losses.legend(frameon=False, fontsize="small")
+    open_axes(losses)
+    for index, goal in enumerate(dict.fromkeys(row["goal"] for row in rows)):
+        for way, style in (("exact", "-"), ("bisection", "--")):
+            known = [
+                [
+                    row["solve_seconds"] for row in rows
+                    if (row["jobs"], row["goal"], row["way"]) == (jobs, goal, way)
+                ]
+                for jobs in sizes
+            ]  # fmt: skip
+            if all(known):
+                seconds.plot(
+                    sizes, [float(np.median(found)) for found in known], style,
+                    color=COLOURS[index], marker=MARKERS[index], markersize=4.5,
+                    label=goal if way == "exact" else f"{goal}, bisection",
+                )  # fmt: skip
+    logarithmic(seconds, "x", base=2)
+    seconds.set_yscale("log")
+    seconds.set_xticks(sizes, [str(size) for size in sizes])
+    seconds.set_xlabel("jobs")
+    seconds.set_ylabel("solver (s)")
+    seconds.legend(frameon=False, fontsize="small")
+    open_axes(seconds)
+    return figure
+
+
+TIME_SHARES = Reproduction(
+    "time-shares: Gavel's programs exactly, by bisection, and split as by POP",
+    _tasks, _rows, _plot, shown=summarise_time_shares,
+    ignores=("pollux", "seeds", "gaps", "workloads"), lists="gavel-throughputs", measures=True,
+)  # fmt: skip

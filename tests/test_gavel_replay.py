@@ -1,0 +1,165 @@
+"""Replays of rigid jobs by measured rates, and what is made of them."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from goodalloc.data.gavel_workload import GavelJob
+from goodalloc.experiments import gavel_replay, time_share_gap
+from goodalloc.experiments.gavel_replay import GAVEL
+from goodalloc.experiments.rate_simulator import RateSimulator
+from goodalloc.experiments.reproduction import Plan
+from goodalloc.experiments.time_share_gap import TIME_SHARES, gavel_round, share_rows
+from goodalloc.models.cluster import Cluster, NodeGroup
+from goodalloc.models.rate_table import Configuration, RateTable
+from goodalloc.models.share_goal import max_min
+from goodalloc.models.time_sharing import share_violations
+from goodalloc.solvers.gavel import Gavel
+from goodalloc.solvers.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.time_shares import best_shares
+from goodalloc.solvers.typed_queue import TypedQueue
+
+NET = Configuration("net", 8)
+
+#: Twice as fast on the first type; two replicas are 1.5 times as fast, apart only as fast as one.
+RATES = RateTable(
+    ("fast", "slow"), (NET,), (1, 2),
+    np.array([[[[2.0, 2.0], [1.0, 1.0]], [[3.0, 2.0], [1.5, 1.0]]]]),
+    np.zeros((1, 1, 2, 2)),
+)  # fmt: skip
+CLUSTER = Cluster((NodeGroup("a", 1, 2, "fast"), NodeGroup("b", 2, 1, "slow")))
+
+
+def job(name: str, submission: float, steps: float, replicas: int = 1) -> GavelJob:
+    """A rigid one."""
+    return GavelJob(name, submission, NET, replicas, steps)
+
+
+class Fixed:
+    """A policy that always says the same of those who are there."""
+
+    batch_sizes: BatchSizes = "requested"
+
+    def __init__(self, placements: dict[str, Any]) -> None:
+        self.placements = placements
+
+    def decide(self, round_: Round) -> Decision:
+        """As it was told."""
+        there = {one.name for one in round_.jobs}
+        return Decision({name: pairs for name, pairs in self.placements.items() if name in there})
+
+
+@pytest.mark.parametrize(
+    ("replicas", "placement", "rate"),
+    [
+        (1, ((0, 1),), 2.0), (1, ((1, 1),), 1.0), (2, ((0, 2),), 3.0),
+        (2, ((1, 1), (2, 1)), 1.5), (2, ((0, 1), (1, 1)), 1.0),
+    ],
+)  # fmt: skip
+def test_a_job_is_as_fast_as_its_gpus(replicas: int, placement: Any, rate: float) -> None:
+    """Of two types the slower counts; of nodes of one GPU two replicas need two."""
+    jobs = [job("a", 0.0, 1000.0, replicas)]
+    (done,) = RateSimulator(jobs, RATES, CLUSTER, Fixed({"a": placement})).run()
+    assert done.completion == pytest.approx(1000.0 / rate)
+    assert done.gpu_seconds == pytest.approx(replicas * 1000.0 / rate)
+    assert (done.start, done.restarts) == (0.0, 0)
+
+
+def test_jobs_start_with_a_round_and_end_within_it() -> None:
+    """One that comes within a round waits for the next; a restart costs what it is said to."""
+    jobs = [job("late", 370.0, 100.0), job("first", 0.0, 2000.0)]
+    simulator = RateSimulator(jobs, RATES, CLUSTER, TypedQueue(), restart_seconds=10.0)
+    first, late = simulator.run()
+    assert (late.name, late.start, late.completion) == ("first", 0.0, 1000.0)
+    assert (first.name, first.start, first.completion) == ("late", 720.0, 770.0)
+    assert first.jct == 400.0
+
+    class Moves(Fixed):
+        def decide(self, round_: Round) -> Decision:
+            return Decision({"a": ((int(round_.time > 0), 1),)})
+
+    (moved,) = RateSimulator(
+        [job("a", 0.0, 1000.0)], RATES, CLUSTER, Moves({}), restart_seconds=10.0
+    ).run()
+    assert moved.restarts == 1
+    assert moved.completion == pytest.approx(360.0 + 10.0 + 280.0)
+
+
+def test_who_is_never_served_is_said() -> None:
+    """After a week, in one sentence."""
+    with pytest.raises(ValueError, match="Job 'a' and 0 others made no step in the week up to"):
+        RateSimulator([job("a", 0.0, 1.0)], RATES, CLUSTER, Fixed({})).run()
+    with pytest.raises(ValueError, match="Replay: round_seconds is 0; expected a finite number"):
+        RateSimulator([], RATES, CLUSTER, Fixed({}), 0)
+    with pytest.raises(ValueError, match="Replay: restart_seconds is nan"):
+        RateSimulator([], RATES, CLUSTER, Fixed({}), restart_seconds=math.nan)
+
+
+def test_a_queue_that_knows_types_takes_the_fastest() -> None:
+    """One that does not takes those of which most are free; nobody passes one that waits."""
+    jobs = [job("a", 0.0, 720.0), job("b", 0.0, 720.0, 2), job("c", 0.0, 720.0)]
+    knows = {one.name: one for one in RateSimulator(jobs, RATES, CLUSTER, TypedQueue()).run()}
+    assert knows["a"].completion == 360.0
+    assert knows["b"].start == 0.0
+    assert knows["c"].start == 0.0
+    order = [one.name for one in RateSimulator(jobs, RATES, CLUSTER, TypedQueue(blind=True)).run()]
+    assert sorted(order) == ["a", "b", "c"]
+
+
+def test_gavel_serves_everybody_by_rates() -> None:
+    """A job of two goes where two are together."""
+    jobs = [job(f"job{index}", 100.0 * index, 3000.0, 1 + index % 2) for index in range(8)]
+    done = RateSimulator(jobs, RATES, CLUSTER, Gavel()).run()
+    assert sorted(one.name for one in done) == sorted(one.name for one in jobs)
+    assert all(one.completion > one.start >= one.submission for one in done)
+
+
+def test_rows_of_time_shares_keep_their_laws() -> None:
+    """The bisection within 5 %, no part better than the whole, every gap proved."""
+    sharing, steps = gavel_round(64, 1, None)
+    assert (sharing.num_jobs, steps.shape) == (64, (64,))
+    rows = share_rows(64, 1, None)
+    assert {row["goal"] for row in rows} == {
+        "max-min", "makespan", "finish-time", "completion", "throughput",
+    }  # fmt: skip
+    for row in rows:
+        if row["way"] == "exact":
+            assert row["loss"] == 0.0
+            assert row["gap"] <= 1e-5
+        else:
+            assert row["loss"] >= -1e-6
+        assert row["way"] != "bisection" or row["loss"] <= 0.05 + 1e-6
+
+
+def test_the_published_table_gives_rounds_too(reference: Path) -> None:
+    """Measured rates, checked shares."""
+    folder = reference / "gavel-throughputs"
+    sharing, _ = gavel_round(48, 2, folder)
+    found = best_shares(sharing, max_min(sharing))
+    assert found.shares is not None
+    assert share_violations(sharing, found.shares) == ()
+    assert found.gap <= 1e-6
+
+
+def test_tables_and_pictures_are_made_of_small_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Types known beside types equal, and every goal by every way."""
+    monkeypatch.setattr(gavel_replay, "QUICK_JOBS", 12)
+    monkeypatch.setattr(gavel_replay, "LOADS", (2.0, 0.0))
+    monkeypatch.setattr(time_share_gap, "QUICK_SIZES", (16,))
+    plan = Plan(tmp_path, quick=True)
+    for study in (GAVEL, TIME_SHARES):
+        for task in study.tasks(plan):
+            task.run(lambda _: None)
+            task.run(lambda _: None)  # which is done
+        rows = study.rows(plan)
+        shown = study.shown(rows)
+        assert shown
+        study.plot(plan, rows).savefig(tmp_path / "picture.png")
+    assert {row["quantity"] for row in GAVEL.shown(GAVEL.rows(plan))} == {
+        "average JCT (h)", "makespan (h)",
+    }  # fmt: skip
