@@ -70,10 +70,10 @@ CONTENDERS: Mapping[str, Contender] = {
 }
 
 #: Jobs an hour of the arrivals; 0 for all at the start.
-LOADS = (0.5, 1.0, 1.5, 0.0)
+LOADS = (1.0, 2.0, 3.0, 0.0)
 
 #: Jobs of a replay, and how many seeds; quick ones.
-JOBS, QUICK_JOBS, SEEDS, QUICK_SEEDS = 200, 40, 3, 1
+JOBS, QUICK_JOBS, SEEDS, QUICK_SEEDS = 500, 40, 3, 1
 
 #: Parts of the jobs, by submission, between which completion times count.
 MIDDLE = (0.25, 0.75)

@@ -4,7 +4,7 @@ Jobs are rigid: steps to make, GPUs that they take at a time, and steps per seco
 GPU from a table. Round by round a policy decides, as in the replays of `simulator.py`; a job that
 gets other GPUs loses some seconds. It ends when its steps are made, within a round (Gavel's own
 simulator rounds up to the round's end). Unless all its GPUs are on as few nodes as possible its
-rate is the one measured on spread GPUs.
+rate is the one measured on spread GPUs, where it was.
 """
 
 from __future__ import annotations
@@ -222,13 +222,18 @@ class RateSimulator:
         )  # fmt: skip
 
     def _rate(self, one: _Running) -> float:
-        """True steps per second of a job where it is; of GPUs of several types the slowest."""
+        """True steps per second of a job where it is; of GPUs of several types the slowest.
+
+        Where spread GPUs were not measured, it is that of consolidated ones.
+        """
         nodes = [node for node, _ in one.placement]
-        kinds = {self.cluster.node_types[node] for node in nodes}
-        rates = []
-        for kind in kinds:
-            per_node = int(self.cluster.node_gpus[nodes].max())
-            together = len(nodes) == math.ceil(one.job.replicas / per_node)
-            rates.append(self.rates.rate(one.job.configuration, one.job.replicas, kind, together))
-        slowest: float = min(rates)
-        return slowest
+        per_node = int(self.cluster.node_gpus[nodes].max())
+        together = len(nodes) == math.ceil(one.job.replicas / per_node)
+        found = []
+        for kind in {self.cluster.node_types[node] for node in nodes}:
+            known = (
+                self.rates.rate(one.job.configuration, one.job.replicas, kind, consolidated)
+                for consolidated in (together, True)
+            )
+            found.append(next((rate for rate in known if rate > 0), 0.0))
+        return min(found)

@@ -1,9 +1,10 @@
 """POP (SOSP'21): jobs split at random into parts, each with its part of the GPUs, solved apart.
 
 What comes out is feasible, and the loss grows with the number of parts, most where few jobs share a
-part: the fullest part decides about max-min fairness. Parts with as many jobs each lose much less. Parts get whole GPUs, rounded down as
-published, so that a few may stay idle. Parts are of time: a job that takes more GPUs than its part
-has may take them of others' parts, for less of the time.
+part: the fullest part decides about max-min fairness. Parts with as many jobs each lose much less.
+Parts get whole GPUs, rounded down as published, so that a few may stay idle. They are parts of
+time: a job that takes more GPUs than its part has may take them of others' parts, for less of the
+time.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,13 +40,17 @@ class TypedQueue:
             if job.name in kept:
                 continue
             free = {kind: FreeGpus(cluster, kept.values(), kind) for kind in cluster.gpu_types}
-            fits = [kind for kind, left in free.items() if left.total >= job.replicas]
+            seconds = {
+                kind: self._seconds(round_, job, kind)
+                for kind, left in free.items() if left.total >= job.replicas
+            }  # fmt: skip
+            fits = [kind for kind, found in seconds.items() if math.isfinite(found)]
             if not fits:
                 break
             if self.blind:
                 kind = max(fits, key=lambda kind: free[kind].total)
             else:
-                kind = min(fits, key=lambda kind: self._seconds(round_, job, kind))
+                kind = min(fits, key=seconds.__getitem__)
             kept[job.name] = free[kind].take(job.replicas)
         return Decision(kept, modes=modes)
 
