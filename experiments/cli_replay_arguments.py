@@ -111,8 +111,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, sia, "
         "restrictions, mixed, openb, allox, hesrpt, slaq, themis, themis-auctions; predictability, "
         "step-times, exchange, overheads, aiturbo-replay, or aiturbo for these five; "
-        "gavel, time-shares; digits-efficiency, adaptive-batch, elastic, or training for these "
-        "three",
+        "gavel, time-shares, family; digits-efficiency, adaptive-batch, elastic, or training for "
+        "these three",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from goodalloc.data.application import Application
     from goodalloc.data.workload import Submission
     from goodalloc.models.rules import Rules
+    from goodalloc.solvers.policy import Policy
 
 
 #: Is told a share, from 0 to 1.
@@ -105,6 +106,17 @@ class ReplayTask:
         """The truth."""
         return applications_of(self.traces)
 
+    def made_policy(self) -> Policy:
+        """Who decides.
+
+        Raises
+        ------
+        ValueError
+            As `make_policy`.
+        """
+        options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility, self.themis)
+        return make_policy(self.policy, options)
+
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, for `Replay`."""
         return {
@@ -131,9 +143,9 @@ class ReplayTask:
         """
         require_types_known(self.policy, self.setting.cluster)
         self._require_truth()
-        options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility, self.themis)
-        policy = make_policy(self.policy, options)
-        simulator = Simulator(self.workload, self.applications, policy, self.setting)
+        simulator = Simulator(
+            self.workload, self.applications, self.made_policy(), self.setting
+        )  # fmt: skip
         trusting = self.policy in POLICIES
         judge = Judge(self.rules, self.seconds, trusting=trusting) if self.gaps else None
         self.folder.mkdir(parents=True, exist_ok=True)

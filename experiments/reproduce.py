@@ -13,6 +13,7 @@ from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2
 from goodalloc.experiments.elastic import ELASTIC
 from goodalloc.experiments.exchange_gap import EXCHANGE
 from goodalloc.experiments.fairness import FIGURE_7
+from goodalloc.experiments.family import THE_FAMILY
 from goodalloc.experiments.gavel_replay import GAVEL
 from goodalloc.experiments.hesrpt import HESRPT
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
@@ -86,6 +87,7 @@ OTHERS: Mapping[str, Reproduction] = {
     "allox": ALLOX,
     "hesrpt": HESRPT,
     "themis": THEMIS,
+    "family": THE_FAMILY,
     "gavel": GAVEL,
     "time-shares": TIME_SHARES,
     "themis-auctions": THEMIS_AUCTIONS,

@@ -1,0 +1,59 @@
+"""All policies on one workload: who is judged by what, and what is made of it."""
+
+from pathlib import Path
+
+import pytest
+
+from goodalloc.experiments import family
+from goodalloc.experiments.family import (
+    FAMILY,
+    OBJECTIVES,
+    THE_FAMILY,
+    JudgedTask,
+    summarise_family,
+)
+from goodalloc.experiments.policies import POLICIES
+from goodalloc.experiments.reproduction import Plan
+from tests.test_reproduce import TinyPlan
+
+
+def test_the_family_is_everybody_that_decides_on_gpus_of_one_type() -> None:
+    """All but those that need cores, nodes that come and go, or that differ in ties or types."""
+    left_out = {
+        "pollux-untied", "sia-exact", "pollux-proportional", "synergy-tune", "autoscaling-goodput",
+        "autoscaling-throughput", "gavel-blind",
+    }  # fmt: skip
+    assert set(FAMILY) | left_out == set(POLICIES)
+
+
+def test_policies_are_judged_by_three_objectives_on_one_workload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pollux's decisions are optimal by its own, a queue's are not. The order is by time."""
+    monkeypatch.setattr(family, "FAMILY", ("fifo", "pollux", "pollux-genetic"))
+    monkeypatch.setattr(family, "EVERY", 3)
+    plan = TinyPlan(tmp_path, (1,), quick=True)
+    for task in THE_FAMILY.tasks(plan):
+        task.run(lambda _: None)
+    rows = THE_FAMILY.rows(plan)
+    assert [row["policy"] for row in rows] == ["fifo", "pollux"]  # no slow ones
+    queue, exact = rows
+    assert exact["fitness_gap"] <= 1e-6 < queue["fitness_gap"] <= 1.0
+    for row in rows:
+        assert row["judged"] >= 2
+        assert all(0.0 <= row[f"{name}_gap"] <= 1.0 for name in OBJECTIVES)
+        assert row["median_jct_hours"] <= row["p99_jct_hours"] <= row["makespan_hours"]
+        assert 0.0 < row["held_percent"] <= 100.0
+    hours = [row["average h"] for row in summarise_family(rows)]
+    assert hours == sorted(hours)
+    figure = THE_FAMILY.plot(plan, rows)
+    assert figure.axes[0].get_title() == "mean gap (%)"
+
+
+def test_a_replay_that_goes_on_judges_a_decision_once(tmp_path: Path) -> None:
+    """The last line of a time counts."""
+    task = JudgedTask(tmp_path, "fifo", Plan(tmp_path).workload(1))
+    line = '{{"time":60,"fitness":{},"sum":0.1,"least":0.1}}\n'
+    (tmp_path / family.GAPS).write_text(line.format(0.5) + line.format(0.25))
+    assert task.judged().fitness.tolist() == [0.25]
+    assert task.description()["judged_every"] == family.EVERY
