@@ -8,14 +8,12 @@ rows times the matching, its proof, and the linear program of the same.
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.data.machine_jobs import (
     MACHINES,
     MEDIAN,
@@ -32,9 +30,9 @@ from goodalloc.experiments.machine_queue import (
 )
 from goodalloc.experiments.machine_queue import replay as replay_queue
 from goodalloc.experiments.range_plot import plot_ranges
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.recorded_task import RecordedTask
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.version import library_version
 from goodalloc.formulations.allox import build_matching, places_of
 from goodalloc.models.unrelated_machines import UnrelatedMachines, total_completion
@@ -44,7 +42,6 @@ from goodalloc.solvers.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from matplotlib.figure import Figure
 
@@ -92,9 +89,6 @@ LINES = {
 
 #: How much lower AlloX's average completion time is at high load, in per cent, as published.
 PUBLISHED = 95.0
-
-#: The file of a task's rows.
-ROWS = "rows.json"
 
 
 def queue_row(jobs: int, load: float, seed: int) -> dict[str, Any]:
@@ -144,20 +138,17 @@ def clock_row(jobs: int, seed: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class QueueRows:
+class QueueRows(RecordedTask):
     """The rows of one workload size and load, or of one size under the clock.
 
     Parameters
     ----------
-    folder
-        Where they go.
     jobs, seeds
         The size, and how many are drawn.
     load
         None for the clock, infinite for jobs that are all there at once.
     """
 
-    folder: Path
     jobs: int
     seeds: int
     load: float | None
@@ -173,12 +164,8 @@ class QueueRows:
             "machines": [SIZES[self.jobs]] * 3 if load is None else list(MACHINES),
         }  # fmt: skip
 
-    def run(self, report: Report = lambda _: None) -> None:
-        """Draw and replay all workloads, unless that is done."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        check_description(self.folder / DESCRIPTION, self.description())
-        if (self.folder / ROWS).exists():
-            return
+    def work(self, report: Report) -> Rows:
+        """Draw and replay all workloads."""
         rows: Rows = []
         for seed in range(self.seeds):
             if self.load is None:
@@ -186,7 +173,7 @@ class QueueRows:
             else:
                 rows.append(queue_row(self.jobs, self.load, seed))
             report(len(rows) / self.seeds)
-        write_atomically(self.folder / ROWS, dump(rows) + "\n")
+        return rows
 
 
 def _tasks(plan: Plan) -> list[QueueRows]:
@@ -198,17 +185,14 @@ def _tasks(plan: Plan) -> list[QueueRows]:
     tasks = [QueueRows(plan.folder, jobs, seeds, load) for load in LOADS]
     tasks += [QueueRows(plan.folder, size, seeds, np.inf) for size in batches]
     tasks += [QueueRows(plan.folder, size, seeds, None) for size in sizes]
-    return [
-        replace(task, folder=plan.folder / "replays" / f"allox-{digest(task.description())}")
-        for task in tasks
-    ]
+    return [task.among(plan.folder, "allox") for task in tasks]
 
 
 def _rows(plan: Plan) -> Rows:
     """A row for every workload, blank where a column is of other cases."""
     rows: Rows = []
     for task in _tasks(plan):
-        rows += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
+        rows += task.record()
     columns = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name, "") for name in columns} for row in rows]
 

@@ -10,19 +10,17 @@ workers of 5 and 7 cores do not fill the nodes, so that these matter.
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.data.ps_rounds import ANY_CHOICE, NODES_PER_JOB, ps_round
 from goodalloc.experiments.range_plot import plot_ranges
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.recorded_task import RecordedTask
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.version import library_version
 from goodalloc.models.ps_configuration import PsConfiguration
 from goodalloc.models.ps_job import Measure, PsChoices, service_table
@@ -36,7 +34,6 @@ from goodalloc.solvers.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.figure import Figure
 
@@ -88,9 +85,6 @@ STOP = Stop(seconds=60.0, gap=1e-6)
 
 #: A total this close to the optimum, relative to it, is the optimum.
 OPTIMAL = 1e-9
-
-#: The file of a size's rows.
-ROWS = "gaps.json"
 
 
 def gap_row(jobs: int, case: str, seed: int) -> dict[str, Any]:
@@ -144,18 +138,15 @@ def total_of(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> float:
 
 
 @dataclass(frozen=True)
-class ExchangeGaps:
+class ExchangeGaps(RecordedTask):
     """All rounds of one size and case; done at once or not at all.
 
     Parameters
     ----------
-    folder
-        Where the rows go.
     jobs, rounds, case
         The size, how many are drawn, and which of `CASES`.
     """
 
-    folder: Path
     jobs: int
     rounds: int
     case: str
@@ -171,17 +162,13 @@ class ExchangeGaps:
             "nodes_per_job": case.nodes_per_job, "pods": list(case.pods),
         }  # fmt: skip
 
-    def run(self, report: Report = lambda _: None) -> None:
-        """Draw and decide all rounds, unless that is done."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        check_description(self.folder / DESCRIPTION, self.description())
-        if (self.folder / ROWS).exists():
-            return
+    def work(self, report: Report) -> Rows:
+        """Draw and decide all rounds."""
         rows: Rows = []
         for seed in range(self.rounds):
             rows.append(gap_row(self.jobs, self.case, seed))
             report(len(rows) / self.rounds)
-        write_atomically(self.folder / ROWS, dump(rows) + "\n")
+        return rows
 
 
 def _tasks(plan: Plan) -> list[ExchangeGaps]:
@@ -192,8 +179,7 @@ def _tasks(plan: Plan) -> list[ExchangeGaps]:
             continue
         for case in CASES:
             task = ExchangeGaps(plan.folder, jobs, rounds // 10 if plan.quick else rounds, case)
-            name = f"exchange-{digest(task.description())}"
-            tasks.append(replace(task, folder=plan.folder / "replays" / name))
+            tasks.append(task.among(plan.folder, "exchange"))
     return tasks
 
 
@@ -201,7 +187,7 @@ def _rows(plan: Plan) -> Rows:
     """A row for every round."""
     rows: Rows = []
     for task in _tasks(plan):
-        rows += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
+        rows += task.record()
     return rows
 
 

@@ -10,8 +10,7 @@ takes them for equal.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,15 +18,13 @@ import numpy as np
 from goodalloc.data.gavel_model import shipped_gavel_rates
 from goodalloc.data.gavel_rates import read_gavel_rates
 from goodalloc.data.gavel_workload import GavelWorkload, draw_gavel_jobs
-from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.experiments.plots import COLOURS
 from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.rate_simulator import RateSimulator
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.recorded_task import RecordedTask
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import (
     Reproduction,
-    digest,
     estimate,
     shown_estimate,
 )
@@ -82,17 +79,13 @@ MIDDLE = (0.25, 0.75)
 #: times up to 3.5, makespan 1.4).
 PUBLISHED = {"jct": 3.5, "makespan": 1.4}
 
-RECORD = "jobs.json"
-
 
 @dataclass(frozen=True)
-class GavelTask:
+class GavelTask(RecordedTask):
     """One replay; done at once or not at all.
 
     Parameters
     ----------
-    folder
-        Where its record goes.
     contender, blind
         Which of `CONTENDERS`.
     load
@@ -103,7 +96,6 @@ class GavelTask:
         Folder of the published table; the fitted one if None.
     """
 
-    folder: Path
     contender: str
     blind: bool
     load: float
@@ -123,12 +115,8 @@ class GavelTask:
         """Measured or fitted."""
         return shipped_gavel_rates() if self.table is None else read_gavel_rates(self.table)
 
-    def run(self, report: Report = lambda _: None) -> None:
-        """Replay, unless that is done."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        check_description(self.folder / DESCRIPTION, self.description())
-        if (self.folder / RECORD).exists():
-            return
+    def work(self, report: Report) -> dict[str, Any]:
+        """Replay."""
         rates = self.rates()
         workload = GavelWorkload(jobs_per_hour=self.load or None)
         jobs = draw_gavel_jobs(self.seed, self.jobs, rates, workload)
@@ -136,16 +124,15 @@ class GavelTask:
         policy = (contender.blind if self.blind else contender.knows)()
         simulator = RateSimulator(jobs, rates, CLUSTER, policy)
         done = {one.name: one for one in simulator.run(report)}
-        record = {
+        return {
             "jct": [done[job.name].jct for job in jobs],
             "makespan": max(one.completion for one in done.values()),
             "restarts": sum(one.restarts for one in done.values()) / len(done),
         }
-        write_atomically(self.folder / RECORD, dump(record) + "\n")
 
-    def record(self) -> dict[str, Any]:
+    def hours(self) -> dict[str, Any]:
         """What came out, times in hours."""
-        found = json.loads((self.folder / RECORD).read_text(encoding="utf-8"))
+        found = self.record()
         first, last = (int(part * self.jobs) for part in MIDDLE)
         return {
             "average_jct": float(np.mean(found["jct"][first:last])) / 3600.0,
@@ -156,7 +143,7 @@ class GavelTask:
 def _task(plan: Plan, contender: str, blind: bool, load: float, seed: int) -> GavelTask:
     jobs = QUICK_JOBS if plan.quick else JOBS
     task = GavelTask(plan.folder, contender, blind, load, jobs, seed, plan.artifact)
-    return replace(task, folder=plan.folder / "replays" / f"gavel-{digest(task.description())}")
+    return task.among(plan.folder, "gavel")
 
 
 def _seeds(plan: Plan) -> range:
@@ -182,7 +169,7 @@ def _rows(plan: Plan) -> Rows:
     for load in LOADS:
         for contender in _at(load):
             runs = {
-                blind: [_task(plan, contender, blind, load, seed).record() for seed in _seeds(plan)]
+                blind: [_task(plan, contender, blind, load, seed).hours() for seed in _seeds(plan)]
                 for blind in (False, True)
             }
             for blind, records in runs.items():
@@ -244,7 +231,8 @@ def _plot(_: Plan, rows: Rows) -> Figure:
                 color=COLOURS[index], linestyle="-" if knows else "--", marker="o", markersize=4,
                 label=name if knows else f"{name}, types equal",
             )  # fmt: skip
-    lines.set_yscale("log")
+    lines.set_ylim(bottom=0.0)
+    lines.set_xticks([load for load in LOADS if load])
     lines.set_xlabel("jobs an hour")
     lines.set_ylabel("average completion time (h)")
     lines.legend(frameon=False, fontsize="small", ncols=2)

@@ -11,17 +11,15 @@ shares dealt out.
 from __future__ import annotations
 
 import heapq
-import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.experiments.range_plot import plot_ranges
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.recorded_task import RecordedTask
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.version import library_version
 from goodalloc.models.fluid import fluid_completion_times
 from goodalloc.models.hesrpt import hesrpt_shares, least_flow_time
@@ -29,7 +27,6 @@ from goodalloc.solvers.hesrpt import whole_shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -50,9 +47,6 @@ DECISIONS = 400
 
 #: How much better heSRPT is than the others, in per cent, as published.
 PUBLISHED = 30.0
-
-#: The file of a task's rows.
-ROWS = "rows.json"
 
 
 def equal(left: Floats, power: float) -> Floats:
@@ -162,18 +156,15 @@ def flow_row(jobs: int, power: float, seed: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class FlowRows:
+class FlowRows(RecordedTask):
     """All workloads of one size.
 
     Parameters
     ----------
-    folder
-        Where the rows go.
     jobs, seeds
         The size, and how many are drawn.
     """
 
-    folder: Path
     jobs: int
     seeds: int
 
@@ -185,34 +176,27 @@ class FlowRows:
             "tail": TAIL, "decisions": DECISIONS, "ways": list(WAYS),
         }  # fmt: skip
 
-    def run(self, report: Report = lambda _: None) -> None:
-        """Draw all workloads and share the servers, unless that is done."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        check_description(self.folder / DESCRIPTION, self.description())
-        if (self.folder / ROWS).exists():
-            return
+    def work(self, report: Report) -> Rows:
+        """Draw all workloads and share the servers."""
         rows: Rows = []
         for seed in range(self.seeds):
             rows += [flow_row(self.jobs, power, seed) for power in POWERS]
             report((seed + 1) / self.seeds)
-        write_atomically(self.folder / ROWS, dump(rows) + "\n")
+        return rows
 
 
 def _tasks(plan: Plan) -> list[FlowRows]:
     """A task for every number of jobs; a tenth of the workloads if quick."""
     seeds = SEEDS // 10 if plan.quick else SEEDS
     tasks = [FlowRows(plan.folder, jobs, seeds) for jobs in JOBS]
-    return [
-        replace(task, folder=plan.folder / "replays" / f"hesrpt-{digest(task.description())}")
-        for task in tasks
-    ]
+    return [task.among(plan.folder, "hesrpt") for task in tasks]
 
 
 def _rows(plan: Plan) -> Rows:
     """A row for every workload and power."""
     rows: Rows = []
     for task in _tasks(plan):
-        rows += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
+        rows += task.record()
     return rows
 
 

@@ -12,26 +12,23 @@ time, so that gains are not concave.
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.data.loss_jobs import draw_loss_jobs
 from goodalloc.experiments.loss_cluster import INTERVAL, LEVELS, RULES, Course, run_cluster
 from goodalloc.experiments.plots import COLOURS, STYLES
 from goodalloc.experiments.predictions import open_axes
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.recorded_task import RecordedTask
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, digest, estimate
+from goodalloc.experiments.reproduction import Reproduction, estimate
 from goodalloc.experiments.version import library_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -76,9 +73,6 @@ DELAY = 0.9
 
 #: Seconds for which the picture shows one mean.
 BIN = 30.0
-
-#: The file of a run's rows.
-ROWS = "courses.json"
 
 LABELS = {
     "fair": "fair shares", "slaq": "SLAQ's greedy", "slaq-exact": "the same, exact",
@@ -129,20 +123,17 @@ def binned(course: Course, end: float) -> list[float]:
 
 
 @dataclass(frozen=True)
-class QualityTask:
+class QualityTask(RecordedTask):
     """All rules on the jobs of one seed; done at once or not at all.
 
     Parameters
     ----------
-    folder
-        Where the rows go.
     case
         Which of `CASES`.
     jobs, seed
         Of `draw_loss_jobs`.
     """
 
-    folder: Path
     case: str
     jobs: int
     seed: int
@@ -156,12 +147,8 @@ class QualityTask:
             "interval": INTERVAL, "levels": list(LEVELS), "bin": BIN,
         }  # fmt: skip
 
-    def run(self, report: Report = lambda _: None) -> None:
-        """Run the jobs under every rule, unless that is done."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        check_description(self.folder / DESCRIPTION, self.description())
-        if (self.folder / ROWS).exists():
-            return
+    def work(self, report: Report) -> dict[str, Any]:
+        """Run the jobs under every rule."""
         _, cores, machines = CASES[self.case]
         jobs = draw_loss_jobs(self.seed, self.jobs, machines=machines)
         end = jobs[-1].arrival
@@ -177,12 +164,11 @@ class QualityTask:
                 "rule": name, **course_row(course, end),
             })  # fmt: skip
             courses[name] = [None if math.isnan(v) else rounded(v) for v in binned(course, end)]
-        text = dump({"rows": rows, "courses": courses})
-        write_atomically(self.folder / ROWS, text + "\n")
+        return {"rows": rows, "courses": courses}
 
     def found(self) -> dict[str, Any]:
         """What was written."""
-        document: dict[str, Any] = json.loads((self.folder / ROWS).read_text(encoding="utf-8"))
+        document: dict[str, Any] = self.record()
         return document
 
 
@@ -190,10 +176,7 @@ def _tasks(plan: Plan) -> list[QualityTask]:
     """A task for every case and seed."""
     jobs, seeds = (QUICK_JOBS, QUICK_SEEDS) if plan.quick else (JOBS, SEEDS)
     tasks = [QualityTask(plan.folder, case, jobs, seed) for case in CASES for seed in seeds]
-    return [
-        replace(task, folder=plan.folder / "replays" / f"slaq-{digest(task.description())}")
-        for task in tasks
-    ]
+    return [task.among(plan.folder, "slaq") for task in tasks]
 
 
 def _rows(plan: Plan) -> Rows:

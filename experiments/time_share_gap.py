@@ -9,8 +9,7 @@ translating a program stands apart.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +17,11 @@ import numpy as np
 from goodalloc.data.gavel_model import shipped_gavel_rates
 from goodalloc.data.gavel_rates import read_gavel_rates
 from goodalloc.data.gavel_workload import draw_gavel_jobs
-from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.experiments.plots import COLOURS, MARKERS
 from goodalloc.experiments.predictions import logarithmic, open_axes
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.recorded_task import RecordedTask
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.version import library_version
 from goodalloc.models.share_goal import (
     Worst,
@@ -57,8 +55,6 @@ QUICK_SIZES, QUICK_SEEDS = (32, 128), 1
 
 #: Jobs for every GPU of a type.
 CROWD = 4
-
-ROWS = "rows.json"
 
 
 def gavel_round(jobs: int, seed: int, table: Path | None) -> tuple[TimeSharing, Floats]:
@@ -142,18 +138,15 @@ def share_rows(jobs: int, seed: int, table: Path | None) -> Rows:
 
 
 @dataclass(frozen=True)
-class TimeShareGaps:
+class TimeShareGaps(RecordedTask):
     """All goals of one round; done at once or not at all.
 
     Parameters
     ----------
-    folder
-        Where the rows go.
     jobs, seed, table
         As of `gavel_round`.
     """
 
-    folder: Path
     jobs: int
     seed: int
     table: Path | None
@@ -166,14 +159,9 @@ class TimeShareGaps:
             "table": self.table is not None,
         }  # fmt: skip
 
-    def run(self, report: Report = lambda _: None) -> None:
-        """Draw and decide, unless that is done."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        check_description(self.folder / DESCRIPTION, self.description())
-        if not (self.folder / ROWS).exists():
-            rows = share_rows(self.jobs, self.seed, self.table)
-            write_atomically(self.folder / ROWS, dump(rows) + "\n")
-        report(1.0)
+    def work(self, _: Report) -> Rows:
+        """Draw and decide."""
+        return share_rows(self.jobs, self.seed, self.table)
 
 
 def _tasks(plan: Plan) -> list[TimeShareGaps]:
@@ -181,15 +169,14 @@ def _tasks(plan: Plan) -> list[TimeShareGaps]:
     for jobs in QUICK_SIZES if plan.quick else SIZES:
         for seed in range(QUICK_SEEDS if plan.quick else SEEDS):
             task = TimeShareGaps(plan.folder, jobs, seed, plan.artifact)
-            name = f"time-shares-{digest(task.description())}"
-            tasks.append(replace(task, folder=plan.folder / "replays" / name))
+            tasks.append(task.among(plan.folder, "time-shares"))
     return tasks
 
 
 def _rows(plan: Plan) -> Rows:
     rows: Rows = []
     for task in _tasks(plan):
-        rows += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
+        rows += task.record()
     return rows
 
 

@@ -44,14 +44,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Worst:
-    """Goal (1): the largest delay is as small as possible.
+class _Delays:
+    """Delays of the jobs, of which a goal is made.
 
     Parameters
     ----------
     delay, work
-        a and b of every job, shape (jobs,); at least 0, and work above 0 for those that count.
-        Jobs with neither do not count.
+        a and b of every job, shape (jobs,); at least 0. Jobs with neither do not count.
     """
 
     delay: Floats
@@ -61,25 +60,28 @@ class Worst:
     def __post_init__(self) -> None:
         _accept(self, delay=self.delay, work=self.work)
 
-    def value(self, sharing: TimeSharing, shares: Floats) -> float:
-        """The largest delay; infinite where a job that counts has no rate."""
-        return float(_delays(self.delay, self.work, rates(sharing, shares)).max())
+    def delays(self, sharing: TimeSharing, shares: Floats) -> Floats:
+        """Of every job; infinite where one with work has no rate."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = np.where(self.work > 0, self.work / rates(sharing, shares), 0.0)
+        found: Floats = self.delay + parts
+        return found
 
 
-@dataclass(frozen=True, eq=False)
-class Total:
-    """Goal (2): the sum of the delays is as small as possible; parameters as of `Worst`."""
-
-    delay: Floats
-    work: Floats
-    larger_is_better = False
-
-    def __post_init__(self) -> None:
-        _accept(self, delay=self.delay, work=self.work)
+class Worst(_Delays):
+    """Goal (1): the largest delay is as small as possible."""
 
     def value(self, sharing: TimeSharing, shares: Floats) -> float:
-        """The sum of the delays; infinite where a job that counts has no rate."""
-        return float(_delays(self.delay, self.work, rates(sharing, shares)).sum())
+        """The largest delay."""
+        return float(self.delays(sharing, shares).max())
+
+
+class Total(_Delays):
+    """Goal (2): the sum of the delays is as small as possible."""
+
+    def value(self, sharing: TimeSharing, shares: Floats) -> float:
+        """The sum of the delays."""
+        return float(self.delays(sharing, shares).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,12 +205,6 @@ def throughput(sharing: TimeSharing, unit: ArrayLike = 1.0, prices: ArrayLike = 
     return Gain(per_line / _above_0("prices", prices, sharing.num_types))
 
 
-def _delays(delay: Floats, work: Floats, rate: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = delay + np.where(work > 0, work / rate, 0.0)
-    return found
-
-
 def _above_0(name: str, values: ArrayLike, size: int) -> Floats:
     array = np.broadcast_to(np.asarray(values, dtype=float), (size,))
     wrong = array[~(np.isfinite(array) & (array > 0))]
@@ -219,7 +215,7 @@ def _above_0(name: str, values: ArrayLike, size: int) -> Floats:
     return array
 
 
-def _accept(goal: Goal, **arrays: Floats) -> None:
+def _accept(goal: object, **arrays: Floats) -> None:
     """Keep arrays, read-only and checked."""
     shapes = {name: np.shape(values) for name, values in arrays.items()}
     if len(set(shapes.values())) > 1:

@@ -26,6 +26,7 @@ from goodalloc.experiments.allox import (
     summarise_queues,
 )
 from goodalloc.experiments.machine_queue import Queue, Starts, replay
+from goodalloc.experiments.recorded_task import RECORD
 from goodalloc.models.unrelated_machines import UnrelatedMachines
 from goodalloc.solvers.allox import least_total_completion
 
@@ -150,7 +151,7 @@ def test_a_task_that_is_done_is_not_done_again(tmp_path: Path, load: float | Non
     shares: list[float] = []
     task.run(shares.append)
     assert shares == [0.5, 1.0]
-    file = tmp_path / "rows" / "rows.json"
+    file = tmp_path / "rows" / RECORD
     assert [row["seed"] for row in json.loads(file.read_text(encoding="utf-8"))] == [0, 1]
     file.write_text("[]", encoding="utf-8")
     task.run(shares.append)

@@ -13,6 +13,7 @@ from goodalloc.experiments.exchange_gap import (
     plot_gaps,
     summarise_gaps,
 )
+from goodalloc.experiments.recorded_task import RECORD
 
 ROWS = [gap_row(6, case, seed) for case in CASES for seed in range(3)]
 
@@ -67,7 +68,7 @@ def test_a_task_that_is_done_is_not_done_again(tmp_path: Path, case: str) -> Non
     shares: list[float] = []
     task.run(shares.append)
     assert shares == [0.5, 1.0]
-    (file,) = (path for path in (tmp_path / "gaps").iterdir() if path.name == "gaps.json")
+    (file,) = (path for path in (tmp_path / "gaps").iterdir() if path.name == RECORD)
     rows = json.loads(file.read_text(encoding="utf-8"))
     assert [row["seed"] for row in rows] == [0, 1]
     file.write_text("[]", encoding="utf-8")

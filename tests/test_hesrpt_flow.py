@@ -21,6 +21,7 @@ from goodalloc.experiments.hesrpt import (
     summarise_flows,
 )
 from goodalloc.experiments.policies import make_policy
+from goodalloc.experiments.recorded_task import RECORD
 from goodalloc.models.fluid import fluid_completion_times
 from goodalloc.models.hesrpt import least_flow_time
 from tests.test_policies import Told, active, round_of
@@ -111,7 +112,7 @@ def test_a_task_that_is_done_is_not_done_again(tmp_path: Path) -> None:
     shares: list[float] = []
     task.run(shares.append)
     assert shares == [0.5, 1.0]
-    file = tmp_path / "rows" / "rows.json"
+    file = tmp_path / "rows" / RECORD
     assert len(json.loads(file.read_text(encoding="utf-8"))) == 2 * len(POWERS)
     file.write_text("[]", encoding="utf-8")
     task.run(shares.append)
