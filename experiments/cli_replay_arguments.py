@@ -27,8 +27,8 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         "pollux-goodput, pollux-remaining, pollux-untied, pollux-proportional, sia, sia-exact, "
         "synergy-tune, gavel, gavel-blind, gavel-makespan, gavel-finish-time, gavel-completion, "
         "gavel-throughput, allox, hesrpt, slaq, slaq-exact, themis, themis-exact, "
-        "themis-maxmin, tiresias-gittins, fifo, srtf, equal, "
-        "autoscaling-goodput, autoscaling-throughput, or package.module:name)",
+        "themis-maxmin, gandiva, gandiva-exact, antman, antman-exact, tiresias-gittins, fifo, "
+        "srtf, equal, autoscaling-goodput, autoscaling-throughput, or package.module:name)",
     )  # fmt: skip
     _add_workload(parser)
     parser.add_argument(
@@ -111,8 +111,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, sia, "
         "restrictions, mixed, openb, allox, hesrpt, slaq, themis, themis-auctions; predictability, "
         "step-times, exchange, overheads, aiturbo-replay, or aiturbo for these five; "
-        "gavel, time-shares, family; digits-efficiency, adaptive-batch, elastic, or training for "
-        "these three",
+        "gavel, time-shares, gandiva, antman, family; digits-efficiency, adaptive-batch, elastic, "
+        "or training for these three",
     )
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",

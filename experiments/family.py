@@ -44,7 +44,8 @@ FAMILY = (
     "pollux", "pollux-genetic", "pollux-greedy", "pollux-goodput", "pollux-remaining", "sia",
     "optimus", "tiresias", "tiresias-gittins", "gavel", "gavel-makespan", "gavel-finish-time",
     "gavel-completion", "gavel-throughput", "themis", "themis-exact", "themis-maxmin", "slaq",
-    "slaq-exact", "allox", "hesrpt", "srtf", "fifo", "equal",
+    "slaq-exact", "gandiva", "gandiva-exact", "antman", "antman-exact", "allox", "hesrpt", "srtf",
+    "fifo", "equal",
 )  # fmt: skip
 
 #: Those that take minutes, left out of quick runs.

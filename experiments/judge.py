@@ -15,6 +15,7 @@ from goodalloc.solvers.stop import Stop
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from goodalloc.models.allocation import Placement
     from goodalloc.models.instance import Instance
     from goodalloc.models.rules import Rules
     from goodalloc.solvers.policy import Decision, Round
@@ -26,6 +27,15 @@ class Verdict(NamedTuple):
     fitness: float
     bound: float
     gap: float
+
+
+def own_placements(decision: Decision) -> dict[str, Placement]:
+    """What the jobs hold that are beside no other: Pollux's objective knows no shared GPUs."""
+    return {
+        name: placement
+        for name, placement in decision.placements.items()
+        if name not in decision.beside
+    }
 
 
 class Judge:
@@ -58,7 +68,8 @@ class Judge:
         if decision.instance is not None and decision.instance == instance:
             instance = decision.instance  # whose utilities are worked out already
             bound = decision.bound if self.trusting else None
-        placements = [tuple(sorted(decision.placements.get(job.name, ()))) for job in round_.jobs]
+        own = own_placements(decision)
+        placements = [tuple(sorted(own.get(job.name, ()))) for job in round_.jobs]
         allocation = Allocation.from_placements(
             placements, round_.cluster.num_nodes, self._modes(round_, decision, instance)
         )
@@ -84,7 +95,8 @@ class Judge:
 
     def _instance(self, round_: Round, decision: Decision) -> Instance:
         """The round under the judge's rules, less those that the decision breaks."""
-        wanted = [decision.placements.get(job.name, ()) for job in round_.jobs]
+        own = own_placements(decision)
+        wanted = [own.get(job.name, ()) for job in round_.jobs]
         limits = {
             job.name: max(job.max_replicas, sum(gpus for _, gpus in pairs))
             for job, pairs in zip(round_.jobs, wanted, strict=True)

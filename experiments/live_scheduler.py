@@ -50,6 +50,7 @@ _NEEDS = {
         "themis", "themis-exact", "themis-maxmin",
     ),
     "losses": ("slaq", "slaq-exact"),
+    "GPUs that are shared": ("gandiva", "gandiva-exact", "antman", "antman-exact"),
     "nodes that come and go": ("autoscaling-goodput", "autoscaling-throughput"),
     "types of GPU or cores": ("sia", "sia-exact", "pollux-proportional", "synergy-tune"),
 }  # fmt: skip

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.models.rules import OSDI21
 from goodalloc.solvers.allox_policy import AlloX
+from goodalloc.solvers.antman import AntMan
 from goodalloc.solvers.autoscaling import Autoscaling
 from goodalloc.solvers.base import load_callable
+from goodalloc.solvers.gandiva import Gandiva
 from goodalloc.solvers.gavel import Gavel
 from goodalloc.solvers.hesrpt import HeSrpt
 from goodalloc.solvers.optimus import Optimus
@@ -171,6 +173,19 @@ POLICIES: Mapping[str, Named] = {
         "Gavel's max-min fairness that takes all types of GPU for equal",
         lambda _: Gavel(blind=True),
     ),
+    "gandiva": Named(
+        "Gandiva: time slices, and pairs of jobs packed on trial", lambda _: Gandiva()
+    ),
+    "gandiva-exact": Named(
+        "Gandiva, its pairs by a matching of greatest gain", lambda _: Gandiva("matching")
+    ),
+    "antman": Named(
+        "AntMan: jobs with a guarantee, and others on what these leave", lambda _: AntMan()
+    ),
+    "antman-exact": Named(
+        "AntMan, its guests placed so that they have most of their speed",
+        lambda _: AntMan(exact=True),
+    ),
     "hesrpt": Named(
         "heSRPT with an oracle: optimal shares of a power-law speedup", lambda _: HeSrpt()
     ),
@@ -218,6 +233,7 @@ ONE_TYPE = (
     "autoscaling-goodput", "autoscaling-throughput", "optimus", "tiresias", "tiresias-gittins",
     "themis", "themis-exact", "themis-maxmin",
     "fifo", "srtf", "equal", "hesrpt", "slaq", "slaq-exact",
+    "gandiva", "gandiva-exact", "antman", "antman-exact",
 )  # fmt: skip
 
 

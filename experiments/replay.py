@@ -132,7 +132,7 @@ class Replay:
         jobs = self.simulator.active
         running = [job for job in jobs if job.placement]
         verdict = self.judge(record.round_, record.decision) if self.judge else ("", "", "")
-        gpus = sum(job.replicas for job in running)
+        gpus = sum(job.replicas for job in running if not job.host)
         seconds_each = self.simulator.setting.interval
         trained, useful, examples, efficient = total(job.interval for job in self.simulator.jobs)
         self._write("rounds.csv", [(

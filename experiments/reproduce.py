@@ -23,6 +23,7 @@ from goodalloc.experiments.overheads import OVERHEADS
 from goodalloc.experiments.predictability import PREDICTABILITY
 from goodalloc.experiments.predictions import prediction, require_traces
 from goodalloc.experiments.published_cases import CASES, published_cases
+from goodalloc.experiments.shared_gpu_replay import ANTMAN, GANDIVA
 from goodalloc.experiments.sia_replay import SIA_REPLAY
 from goodalloc.experiments.sia_restrictions import RESTRICTIONS
 from goodalloc.experiments.slaq_quality import SLAQ
@@ -74,9 +75,10 @@ STUDIES: Mapping[str, Reproduction] = {
 }
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
-#: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20), Gavel (OSDI'20) and
-#: POP (SOSP'21); of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus
-#: (EuroSys'18), the overheads of real processes, and replays.
+#: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20), Gavel (OSDI'20) and POP
+#: (SOSP'21), Gandiva (OSDI'18) and AntMan (OSDI'20), whose jobs share GPUs; of AITurbo (HPDC'21)
+#: the classifier, the step times, the exchange, beside Optimus (EuroSys'18), the overheads of real
+#: processes, and replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -96,6 +98,8 @@ OTHERS: Mapping[str, Reproduction] = {
     "exchange": EXCHANGE,
     "overheads": OVERHEADS,
     "aiturbo-replay": AITURBO_REPLAY,
+    "gandiva": GANDIVA,
+    "antman": ANTMAN,
 }
 
 #: Real training on this machine.

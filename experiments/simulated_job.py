@@ -15,6 +15,7 @@ from goodalloc.data.loss_runs import losses_of
 from goodalloc.experiments.job_modes import Equipment, Measured, bounded, equip, predict
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import adascale_gain
+from goodalloc.models.shared_speed import GpuUse, busy_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,6 +131,9 @@ class SimulatedJob:
         self.first_gradient: GradientStatistics | None = None
         self.chosen_for: tuple[GoodputModel, int, int] | None = None
         self.efficiency = self.rate = 0.0
+        self.host = ""
+        self.busy: float | None = None
+        self.share = 1.0
         self.interval = NOTHING
 
     @property
@@ -145,6 +149,25 @@ class SimulatedJob:
     def batch_size(self) -> int:
         """Total batch size, 0 while it does not run."""
         return self.replicas * self.atomic_batch_size * (self.accumulation_steps + 1)
+
+    @property
+    def memory(self) -> float:
+        """The part of a GPU's memory that its batch takes, or will on the GPUs that it asks for."""
+        limits, atomic = self.application.batch, self.atomic_batch_size
+        if not atomic:
+            asked = self.submission
+            alone = asked.replicas == 1 and asked.batch_size > limits.initial
+            atomic, _ = published_split(asked.batch_size, asked.replicas, limits, accumulates=alone)
+        return float(min(atomic / limits.atomic_maximum, 1.0))
+
+    def measure_use(self) -> GpuUse:
+        """What it takes of its GPUs, as it runs; it keeps note of how busy they are."""
+        passes = self.accumulation_steps + 1
+        times = self.application.step_times(self.spread, self.atomic_batch_size)
+        step = times.step + self.accumulation_steps * (times.step - times.synchronisation)
+        per_example = pass_time(self.application).per_example
+        self.busy = busy_part(per_example, self.atomic_batch_size, passes, step)
+        return GpuUse(self.busy, self.memory)
 
     @property
     def most_explored(self) -> int:
@@ -237,7 +260,7 @@ class SimulatedJob:
         """
         if self.first_start is None:
             self.first_start = now
-        rate = self._measure() * (1.0 - interference)
+        rate = self._measure() * (1.0 - interference) * self.share
         end = self.application.progress(self.epoch)
         if self.progress + rate * seconds < end:
             self._note(seconds, rate * seconds)

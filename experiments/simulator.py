@@ -19,6 +19,7 @@ from goodalloc.experiments.agents import choose_batch_sizes, fit_models
 from goodalloc.experiments.experience import ExperiencePool
 from goodalloc.experiments.job_modes import Equipment, draw_pipeline
 from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.shared_gpus import share_gpus
 from goodalloc.experiments.simulated_job import NOTHING, JobOracle, SimulatedJob
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.check_decision import check_decision
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from goodalloc.models.cluster import Cluster
     from goodalloc.models.goodput import GoodputModel
     from goodalloc.models.mode import Mode
+    from goodalloc.models.shared_speed import Sharing
 
 
 class RoundRecord(NamedTuple):
@@ -110,6 +112,7 @@ class Simulator:
         check_workload(self.workload)
         rule = getattr(self.policy, "batch_sizes", None)
         require_choice("Policy: batch_sizes", rule, get_args(BatchSizes))
+        self._sharing: Sharing | None = getattr(self.policy, "sharing", None)
         self._wanted_nodes = self.setting.cluster.num_nodes
         self.cluster = self.setting.cluster
         self._equipment = Equipment.of(self.cluster)
@@ -226,6 +229,11 @@ class Simulator:
             raise ValueError(f"Policy failed at {self.time} s ({text}).") from error
         seconds = time.perf_counter() - begin
         check_decision(round_, decision)
+        if decision.beside and self._sharing is None:
+            raise ValueError(
+                f"Decision at {self.time} s: jobs run beside others and the policy does not say "
+                "how; expected a policy with `sharing`."
+            )
         self._wanted_nodes = decision.nodes or self._wanted_nodes
         self._require_progress(active)
         return RoundRecord(round_, decision, seconds, self._apply(active, round_, decision))
@@ -278,6 +286,7 @@ class Simulator:
             there = {*self.cluster.gpu_types, ""}
             return tuple(mode for mode in job.modes() if mode.gpu_type in there)
 
+        running = {job.submission.name for job in active if job.placement}
         return Round(
             self.time,
             self.cluster,
@@ -292,7 +301,8 @@ class Simulator:
                     model=lambda job=job: model_of(job),  # type: ignore[misc]
                     oracle=self._oracles[job.submission.name],
                     modes=cache(partial(modes_of, job)),
-                    mode=job.mode, losses=job.losses,
+                    mode=job.mode, losses=job.losses, host=job.host if job.host in running else "", busy=job.busy,
+                    memory=job.memory, share=job.share,
                 )
                 for job in active
             ),
@@ -300,6 +310,8 @@ class Simulator:
 
     def _train(self) -> None:
         """Let every running job train for one interval, segment by segment side by side."""
+        if self._sharing is not None:
+            share_gpus(self.jobs, self._sharing)
         crowded = self._crowded_nodes() if self.setting.interference else set()
         left: dict[SimulatedJob, float] = {}
         for job in self.jobs:
@@ -344,6 +356,8 @@ class Simulator:
             job.reallocate(placement, delay, mode)
             if placement:
                 moved.append(job)
+        for job in active:
+            job.host = decision.beside.get(job.submission.name, "")
         for job in moved:
             if not job.chooses_batch_size:
                 job.set_requested_batch()

@@ -1,11 +1,16 @@
-"""Whether a decision is possible: known jobs and nodes, no GPU and no core used twice."""
+"""Whether a decision is possible: known jobs and nodes, no GPU and no core used twice.
+
+A GPU is used twice only by a host and one of its guests, whose memory fits.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from goodalloc.models.shared_speed import TOLERANCE
 from goodalloc.models.validation import require_count
 from goodalloc.solvers.decided_modes import check_modes
 from goodalloc.solvers.policy import Decision
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
 
 def check_decision(round_: Round, decision: Decision) -> None:
     """Refuse a decision that names an unknown job or node, a node twice, or uses a GPU twice.
+
+    Guests use GPUs of their hosts.
 
     Raises
     ------
@@ -32,6 +39,11 @@ def check_decision(round_: Round, decision: Decision) -> None:
             f"{at}: placements are a {type(decision.placements).__name__}; "
             "expected a mapping from names of jobs."
         )
+    if not isinstance(decision.beside, Mapping):
+        raise ValueError(
+            f"{at}: beside is a {type(decision.beside).__name__}; expected a mapping from names of "
+            "guests to names of hosts."
+        )
     for name, placement in decision.placements.items():
         if name not in names:
             raise ValueError(f"{at}: job '{name}' is not active.")
@@ -43,7 +55,7 @@ def check_decision(round_: Round, decision: Decision) -> None:
         for node, gpus in placement:
             require_count(f"{at}: GPUs of job '{name}' on node {node}", gpus, minimum=1)
             require_count(f"{at}: node of job '{name}'", node, 0, round_.cluster.num_nodes - 1)
-            used[node] += gpus
+            used[node] += gpus if name not in decision.beside else 0
         if len({node for node, _ in placement}) < len(placement):
             raise ValueError(
                 f"{at}: placement of job '{name}' is {placement!r}; expected each node once."
@@ -67,3 +79,42 @@ def check_decision(round_: Round, decision: Decision) -> None:
         if not isinstance(mode, str):
             raise ValueError(f"{at}: mode of job '{name}' is {mode!r}; expected its name.")
     check_modes(at, round_, decision)
+    if decision.beside:
+        _check_guests(at, round_, decision)
+
+
+def _check_guests(at: str, round_: Round, decision: Decision) -> None:
+    """Refuse guests that are not on GPUs of their host, one on each, with memory for both."""
+    if round_.cluster.resource_names or len(round_.cluster.gpu_types) > 1:
+        raise ValueError(
+            f"{at}: jobs share GPUs of several types, or cores; expected nodes of equal GPUs only."
+        )
+    jobs = {job.name: job for job in round_.jobs}
+    for guest, host in decision.beside.items():
+        for name in (guest, host):
+            if not decision.placements.get(name):
+                raise ValueError(
+                    f"{at}: job '{guest}' is beside '{host}' and '{name}' has no GPUs; expected "
+                    "both to run."
+                )
+        if host in decision.beside:
+            raise ValueError(
+                f"{at}: job '{guest}' is beside '{host}', a guest itself; expected a host."
+            )
+        memory = jobs[guest].memory + jobs[host].memory
+        if memory > 1.0 + TOLERANCE:
+            raise ValueError(
+                f"{at}: jobs '{guest}' and '{host}' take {memory:g} of the memory of a GPU; "
+                "expected at most 1."
+            )
+    by_host = sorted(decision.beside, key=decision.beside.__getitem__)
+    for host, guests in groupby(by_host, decision.beside.__getitem__):
+        left = Counter(dict(decision.placements[host]))
+        for guest in guests:
+            left.subtract(dict(decision.placements[guest]))
+        for node, gpus in left.items():
+            if gpus < 0:
+                raise ValueError(
+                    f"{at}: guests of job '{host}' are to hold {-gpus} GPUs too many on node "
+                    f"{node}; expected at most the GPUs that it has there."
+                )

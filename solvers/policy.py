@@ -91,6 +91,15 @@ class ActiveJob:
     losses
         Gives the losses that it measured so far, in steps at M0; None where it tells nothing of
         them.
+    host
+        Name of the job on whose GPUs it runs, empty where it has its own or does not run.
+    busy
+        The part of the time that its GPUs computed for it, as measured while it ran last, less what
+        it lost by sharing; None before, and under policies that share no GPUs.
+    memory
+        The part of a GPU's memory that its batch takes.
+    share
+        What sharing left of its speed in the last interval, as measured; 1 alone.
     """
 
     name: str
@@ -110,6 +119,10 @@ class ActiveJob:
     modes: Callable[[], tuple[Mode, ...]] = field(default=tuple, repr=False)
     mode: str = ""
     losses: Callable[[], LossHistory | None] = field(default=untold, repr=False)
+    host: str = ""
+    busy: float | None = None
+    memory: float = 1.0
+    share: float = 1.0
 
     @property
     def max_replicas(self) -> int:
@@ -148,6 +161,8 @@ class Round:
     ) -> Instance:  # fmt: skip
         """The round as an instance under some rules, with the fitted models.
 
+        There jobs on the GPUs of others hold nothing: no formulation knows shared GPUs.
+
         Parameters
         ----------
         rules
@@ -166,10 +181,11 @@ class Round:
             jobs.append(
                 Job(
                     job.name, None if modes else job.model(), float(job.age), job.restarts,
-                    tuple(sorted(job.placement)),
+                    () if job.host else tuple(sorted(job.placement)),
                     max_replicas=limits.get(job.name, job.max_replicas),
                     attained_service=job.attained_service, application=job.application,
-                    weight=weights.get(job.name, 1.0), modes=modes, mode=job.mode,
+                    weight=weights.get(job.name, 1.0), modes=modes,
+                    mode="" if job.host else job.mode,
                     restart_delay=delays.get(job.name),
                 )
             )  # fmt: skip
@@ -211,6 +227,9 @@ class Decision(NamedTuple):
     modes
         Names of the modes of the jobs that run, where jobs have modes; one that is not named here
         gets the most cores that a GPU's share of its nodes has.
+    beside
+        Guests, each with its host: a guest runs on GPUs that its host has, one guest on a GPU, and
+        is nobody's host. How fast both are the policy's `sharing` says.
     """
 
     placements: Mapping[str, Placement]
@@ -218,6 +237,7 @@ class Decision(NamedTuple):
     instance: Instance | None = None
     bound: float | None = None
     modes: Mapping[str, str] = MappingProxyType({})
+    beside: Mapping[str, str] = MappingProxyType({})
 
 
 class Policy(Protocol):
@@ -227,6 +247,9 @@ class Policy(Protocol):
     ----------
     batch_sizes
         How the jobs come to their batch sizes; under Pollux by their goodput.
+    sharing
+        How jobs share GPUs (`goodalloc.models.shared_speed.Sharing`); only policies whose jobs do
+        have it.
     """
 
     @property

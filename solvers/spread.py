@@ -64,6 +64,24 @@ class FreeGpus:
         return tuple(pairs)
 
 
+def take_of(placement: Placement, replicas: int) -> Placement:
+    """So many GPUs of a placement, of the nodes first where it has most.
+
+    Raises
+    ------
+    ValueError
+        If it has fewer.
+    """
+    pairs, left = list[tuple[int, int]](), replicas
+    for node, gpus in sorted(placement, key=lambda pair: -pair[1]):
+        if left > 0:
+            pairs.append((node, min(gpus, left)))
+            left -= pairs[-1][1]
+    if left > 0:
+        raise ValueError(f"GPUs wanted: {replicas}; the placement has {replicas - left}.")
+    return tuple(pairs)
+
+
 def place_changed(round_: Round, replicas: Mapping[str, int]) -> dict[str, Placement]:
     """Place so many GPUs for every job: those whose number is as before stay where they are.
 

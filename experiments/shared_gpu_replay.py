@@ -1,0 +1,343 @@
+"""Gandiva (OSDI'18) and AntMan (OSDI'20): what it is worth that jobs share GPUs.
+
+Drawn workloads of several loads, with GPUs as experts tuned them and as users asked for them, are
+replayed under each system, with its published heuristic and exactly, beside schedulers that give
+every job GPUs of its own. How fast jobs are that share is a reading (`models/shared_speed.py`), so
+that figures beside published ones tell the direction, not the size. Of a GPU that jobs share, the
+time in which it computes for either counts as busy, and the memory of both as used; averages are
+over all GPUs up to the last submission. In Gandiva's experiment a restart takes a second, as its
+suspension and migration do; in AntMan's as long as in all others here.
+
+In every tenth round, where there is something to decide, the heuristic is compared with the
+optimum: for Gandiva the pairs of all jobs that ran before, also drawn at random as Gavel (OSDI'20)
+does it, those without gain left out; for AntMan the hosts of all opportunistic jobs that have no
+GPUs of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.application import profiled_applications
+from goodalloc.data.json_file import dump, in_file, write_atomically
+from goodalloc.data.workload_generator import Requests, draw_workload
+from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.replay_report import HOUR, rounded
+from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.shared_gpu_report import (
+    COMPARISONS,
+    OVER,
+    QUANTITIES,
+    REQUESTS,
+    plot_sharing,
+    summarise_sharing,
+)
+from goodalloc.experiments.simulator import RoundRecord, Simulator
+from goodalloc.experiments.version import library_version
+from goodalloc.models.guests import total_rate
+from goodalloc.models.pairing import Pairing, total_gain
+from goodalloc.models.shared_speed import GpuUse
+from goodalloc.solvers.antman import AntMan, guest_problem, loads
+from goodalloc.solvers.gandiva import Gandiva
+from goodalloc.solvers.guests import best_hosts, least_loaded
+from goodalloc.solvers.pairing import best_pairs, first_pairs, gainful
+from goodalloc.solvers.queueing import EqualShare, FirstComeFirstServed
+from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.tiresias import Tiresias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from goodalloc.experiments.replay_task import Report
+    from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.solvers.cheapest_core import Maximum
+    from goodalloc.solvers.policy import Policy
+
+#: Jobs in multiples of the published 160.
+LOADS = (1.0, 1.5, 2.0)
+
+#: One round in so many is compared with the optimum.
+EVERY = 10
+
+
+class System(NamedTuple):
+    """What is repeated.
+
+    Attributes
+    ----------
+    restart_delay
+        Seconds of a restart.
+    policies
+        What is replayed: label for pictures, and a function that makes it.
+    published
+        Per cent that busy and memory rise by, as published.
+    compared
+        Which of them is the published one: its rounds are compared with the optimum.
+    """
+
+    restart_delay: float
+    policies: Mapping[str, tuple[str, Callable[[], Policy]]]
+    published: Mapping[str, float]
+    compared: str
+
+
+_OTHERS: Mapping[str, tuple[str, Callable[[], Policy]]] = {
+    "fifo": ("first come, first served", FirstComeFirstServed),
+    "tiresias": ("Tiresias", Tiresias),
+    "equal": ("equal shares", EqualShare),
+}
+
+SYSTEMS: Mapping[str, System] = {
+    "gandiva": System(1.0, {
+        **_OTHERS,
+        "gandiva-alone": ("Gandiva without pairs", lambda: Gandiva("none")),
+        "gandiva": ("Gandiva", Gandiva),
+        "gandiva-exact": ("Gandiva, best matching", lambda: Gandiva("matching")),
+    }, {"busy_%": 26.0}, "gandiva"),
+    "antman": System(30.0, {
+        **_OTHERS,
+        "antman-idle": ("AntMan, idle GPUs only", lambda: AntMan(threshold=0.01)),
+        "antman": ("AntMan", AntMan),
+        "antman-exact": ("AntMan, best guests", lambda: AntMan(exact=True)),
+    }, {"busy_%": 34.0, "memory_%": 42.0}, "antman"),
+}  # fmt: skip
+
+#: Seconds for an optimum.
+STOP = Stop(seconds=60.0)
+
+#: The file of a replay's numbers.
+RECORD = "numbers.json"
+
+
+class Compared(NamedTuple):
+    """A round beside its optimum.
+
+    Attributes
+    ----------
+    optimum
+        What is proved to be best.
+    ways
+        What others came to, by name.
+    """
+
+    optimum: Maximum[Any]
+    ways: Mapping[str, float]
+
+
+def compare_pairs(record: RoundRecord, policy: Policy) -> Compared | None:
+    """Gandiva's and Gavel's pairs of all jobs that ran before; None where jobs fit or none did."""
+    round_ = record.round_
+    ran = [(job, GpuUse(job.busy, job.memory)) for job in round_.jobs if job.busy is not None]
+    if sum(job.replicas for job in round_.jobs) <= round_.cluster.num_gpus or len(ran) < 2:
+        return None
+    assert isinstance(policy, Gandiva)
+    problem = Pairing.of([j.replicas for j, _ in ran], [use for _, use in ran], policy.sharing)
+    busy = np.array([use.busy for _, use in ran])
+    random = np.random.default_rng(round_.time).permutation(len(ran)).tolist()
+    orders = {"heuristic": np.argsort(busy, kind="stable").tolist(), "random": random}
+    ways = {
+        name: total_gain(problem, gainful(problem, first_pairs(problem, order)))
+        for name, order in orders.items()
+    }
+    return Compared(best_pairs(problem, stop=STOP), ways)
+
+
+def compare_guests(record: RoundRecord, policy: Policy) -> Compared | None:
+    """AntMan's hosts of all opportunistic jobs without GPUs of their own; None without any."""
+    assert isinstance(policy, AntMan)
+    round_, decision = record.round_, record.decision
+    own = [name for name in decision.placements if name not in decision.beside]
+    jobs = {job.name: job for job in round_.jobs}
+    hosts = [jobs[n] for n in own if policy.has_guarantee(n) and jobs[n].busy is not None]
+    guests = [job for n, job in jobs.items() if not policy.has_guarantee(n) and n not in own]
+    if not guests:
+        return None
+    idle = round_.cluster.num_gpus - sum(jobs[name].replicas for name in own)
+    room = [idle, *(host.replicas for host in hosts)]
+    problem = guest_problem(guests, hosts, room, policy.sharing)
+    found = least_loaded(problem, loads(hosts), policy.threshold)
+    return Compared(best_hosts(problem, stop=STOP), {"heuristic": total_rate(problem, found)})
+
+
+_COMPARE = {"gandiva": compare_pairs, "antman": compare_guests}
+
+
+def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
+    """Hours, per cent and restarts of a replay; and how far heuristics are below the optimum.
+
+    Parameters
+    ----------
+    simulator
+        The replay.
+    compared
+        Whose rounds are compared, empty for none.
+    """
+    last = max(job.submission.time for job in simulator.jobs)
+    used: list[tuple[float, float]] = []
+    found: list[Compared] = []
+    for index, record in enumerate(_rounds(simulator, last, used)):
+        if compared and index % EVERY == 0:
+            one = _COMPARE[compared](record, simulator.policy)
+            if one is not None and one.optimum.bound > 0:
+                found.append(one)
+    ends = np.array([job.completion for job in simulator.jobs], dtype=float)
+    hours = (ends - [job.submission.time for job in simulator.jobs]) / HOUR
+    busy, memory = 100.0 * np.mean(used or [(0.0, 0.0)], axis=0)
+    numbers: dict[str, Any] = {
+        "jct_h": hours.mean(), "p99_h": np.quantile(hours, 0.99), "makespan_h": ends.max() / HOUR,
+        "busy_%": busy, "memory_%": memory,
+        "restarts": np.mean([job.restarts or 0 for job in simulator.jobs]),
+    }  # fmt: skip
+    if found:
+        best = sum(one.optimum.total for one in found)
+        for way in found[0].ways:
+            numbers[f"{way}_below_%"] = 100.0 * (1.0 - sum(one.ways[way] for one in found) / best)
+        numbers["worst_gap"] = max(one.optimum.gap for one in found)
+    return {
+        **{name: rounded(float(value), 6) for name, value in numbers.items()},
+        "compared_rounds": len(found),
+        "optimum_ms": rounded(1e3 * max((one.optimum.seconds for one in found), default=0.0), 3),
+    }
+
+
+def _rounds(
+    simulator: Simulator, last: int, used: list[tuple[float, float]]
+) -> Iterator[RoundRecord]:
+    """The rounds; up to the last submission the parts of all GPUs that were busy and full."""
+    capacity = simulator.cluster.num_gpus * simulator.setting.interval
+    while not simulator.finished:
+        simulator.advance()
+        if simulator.time <= last:
+            trained = [job for job in simulator.jobs if job.interval.gpu_seconds > 0]
+            busy, memory = 0.0, 0.0
+            for job in trained:
+                use, seconds = job.measure_use(), job.interval.gpu_seconds
+                busy += seconds * use.busy * job.share
+                memory += seconds * use.memory
+            used.append((busy / capacity, memory / capacity))
+        record = simulator.decide()
+        if record is not None:
+            yield record
+
+
+@dataclass(frozen=True)
+class SharedReplay:
+    """One replay; done at once or not at all.
+
+    Parameters
+    ----------
+    folder
+        Where its numbers go.
+    system, policy
+        Which of `SYSTEMS`, and of its policies.
+    requests, load, seed
+        Of the workload.
+    """
+
+    folder: Path
+    system: str
+    policy: str
+    requests: Requests
+    load: float
+    seed: int
+
+    @property
+    def setting(self) -> Setting:
+        """The conditions."""
+        return Setting(restart_delay=SYSTEMS[self.system].restart_delay)
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the numbers depend on."""
+        return {
+            "format": "goodalloc-shared-replay", "version": 1, "library": library_version(),
+            "policy": self.policy, "requests": self.requests, "load": self.load,
+            "seed": self.seed, "restart_delay": self.setting.restart_delay, "every": EVERY,
+        }  # fmt: skip
+
+    def run(self, report: Report = lambda _: None) -> None:
+        """Replay, unless that is done."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        check_description(self.folder / DESCRIPTION, self.description())
+        if not (self.folder / RECORD).exists():
+            system = SYSTEMS[self.system]
+            workload = draw_workload(self.seed, load=self.load, requests=self.requests)
+            policy = system.policies[self.policy][1]()
+            simulator = Simulator(workload, profiled_applications(), policy, self.setting)
+            compared = system.compared if self.policy == system.compared else ""
+            write_atomically(self.folder / RECORD, dump(replay_numbers(simulator, compared)) + "\n")
+        report(1.0)
+
+    def record(self) -> dict[str, Any]:
+        """Its numbers."""
+        path = self.folder / RECORD
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(in_file(path, error)) from error
+        return found
+
+
+def _tasks_of(system: str) -> Callable[[Plan], list[SharedReplay]]:
+    """A replay for every request, load, policy and workload; of few jobs if quick."""
+
+    def tasks(plan: Plan) -> list[SharedReplay]:
+        found = []
+        for requests in REQUESTS:
+            for load in LOADS[-1:] if plan.quick else LOADS:
+                for policy in SYSTEMS[system].policies:
+                    for seed in plan.workloads:
+                        drawn = load / 4 if plan.quick else load
+                        task = SharedReplay(plan.folder, system, policy, requests, drawn, seed)
+                        name = f"{policy}-{digest(task.description())}"
+                        found.append(replace(task, folder=plan.folder / "replays" / name))
+        return found
+
+    return tasks
+
+
+def _rows_of(system: str) -> Callable[[Plan], Rows]:
+    """A row for every replay; columns of comparisons are empty where there are none."""
+
+    def rows(plan: Plan) -> Rows:
+        found: Rows = []
+        for task in _tasks_of(system)(plan):
+            record = task.record()
+            found.append({
+                "system": system, "requests": task.requests, "load": task.load,
+                "policy": task.policy, "workload": task.seed,
+                **{name: record[name] for name in QUANTITIES},
+                **{name: record.get(name, "") for name in COMPARISONS},
+                **_published(system, task.policy),
+            })  # fmt: skip
+        return found
+
+    return rows
+
+
+def _published(system: str, policy: str) -> dict[str, float | str]:
+    """Per cent more than others as published, of the policy as published."""
+    known = SYSTEMS[system].published if policy == SYSTEMS[system].compared else {}
+    return {f"published_{name}": known.get(name, "") for name in OVER}
+
+
+def _labels(system: str) -> dict[str, str]:
+    """What pictures call the policies."""
+    return {name: label for name, (label, _) in SYSTEMS[system].policies.items()}
+
+
+def _reproduction(title: str, system: str) -> Reproduction:
+    return Reproduction(
+        title, _tasks_of(system), _rows_of(system),
+        lambda _, rows: plot_sharing(rows, _labels(system)),
+        shown=summarise_sharing, ignores=("pollux", "seeds", "gaps", "artifact"),
+    )  # fmt: skip
+
+
+GANDIVA = _reproduction("Gandiva: time slices and pairs of jobs on GPUs that they share", "gandiva")
+ANTMAN = _reproduction("AntMan: opportunistic jobs beside those with a guarantee", "antman")

@@ -1,0 +1,150 @@
+"""Gandiva's policy: slices, pairs on trial and migration, on rounds worked out by hand."""
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from goodalloc.data.application import profiled_applications
+from goodalloc.data.workload import Submission
+from goodalloc.experiments.policies import make_policy
+from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.simulator import Simulator
+from goodalloc.models.allocation import Placement
+from goodalloc.models.cluster import Cluster
+from goodalloc.solvers.gandiva import Gandiva
+from goodalloc.solvers.policy import ActiveJob
+from tests.test_policies import active, round_of
+
+WHOLE: Placement = ((0, 4),)
+
+
+def used(
+    name: str, replicas: int, busy: float, *, memory: float = 0.4, host: str = "",
+    share: float = 1.0, placement: Placement = (), submission: int = 0,
+) -> ActiveJob:  # fmt: skip
+    """A job that ran before."""
+    job = active(name, replicas, placement=placement, submission=submission)
+    return replace(job, busy=busy, memory=memory, host=host, share=share)
+
+
+def test_while_all_jobs_fit_each_runs_alone() -> None:
+    """Neither pairs nor slices, and nobody moves."""
+    first = Gandiva().decide(round_of(used("a", 4, 0.1), used("b", 4, 0.1)))
+    assert {name: len(pairs) for name, pairs in first.placements.items()} == {"a": 1, "b": 1}
+    assert not first.beside
+    again = round_of(
+        used("a", 4, 0.1, placement=first.placements["a"]),
+        used("b", 4, 0.1, placement=first.placements["b"]),
+    )  # fmt: skip
+    assert Gandiva().decide(again).placements == first.placements
+
+
+@pytest.mark.parametrize("pairs", ["none", "greedy", "matching"])
+def test_slices_go_round(pairs: str) -> None:
+    """Three jobs that fill the node run a minute each; where all had as much, who runs goes on."""
+    policy, held, ran = Gandiva(pairs), dict[str, Placement](), []
+    for minute in range(6):
+        jobs = [used(name, 4, 1.0, memory=1.0, placement=held.get(name, ())) for name in "abc"]
+        decision = policy.decide(round_of(*jobs, nodes=1, time=60 * minute))
+        held = dict(decision.placements)
+        ran += list(held)
+    assert ran == list("abccab")
+
+
+def test_longer_slices_are_not_cut_short() -> None:
+    """Two minutes each, whoever waits."""
+    policy, held, ran = Gandiva(slice_seconds=120.0), dict[str, Placement](), []
+    for minute in range(8):
+        jobs = [used(name, 4, 1.0, memory=1.0, placement=held.get(name, ())) for name in "ab"]
+        held = dict(policy.decide(round_of(*jobs, nodes=1, time=60 * minute)).placements)
+        ran += list(held)
+    assert ran == list("aabbbbaa")
+
+
+def test_the_heuristic_pairs_the_least_busy_and_the_matching_those_that_gain_most() -> None:
+    """Pairs are taken until the jobs fit: two of the least busy, one of those that gain most."""
+    jobs = (
+        used("small", 1, 0.1), used("a", 4, 0.3), used("b", 4, 0.5), used("c", 4, 0.5),
+        used("d", 4, 0.9), used("full", 3, 0.9, memory=0.9),
+    )  # fmt: skip
+    greedy = Gandiva().decide(round_of(*jobs, nodes=4))
+    assert dict(greedy.beside) == {"small": "a", "c": "b"}
+    matching = Gandiva("matching").decide(round_of(*jobs, nodes=4))
+    assert dict(matching.beside) == {"c": "b"}
+
+
+def test_a_pair_without_gain_is_undone_and_never_tried_again() -> None:
+    """It did less than the host alone; another pair is tried instead."""
+    policy = Gandiva()
+    trial = (
+        used("a", 4, 0.6, placement=WHOLE, share=0.45),
+        used("b", 4, 0.6, placement=WHOLE, host="a", share=0.45), used("c", 4, 0.6),
+    )  # fmt: skip
+    after = policy.decide(round_of(*trial, nodes=1, time=60))
+    assert dict(after.beside) == {"c": "a"}
+    alone = (used("a", 4, 0.6), used("b", 4, 0.6))
+    for again in (policy, pickle.loads(pickle.dumps(policy))):
+        assert not again.decide(round_of(*alone, nodes=1, time=120)).beside
+
+
+def test_a_pair_with_gain_stays_as_it_is() -> None:
+    """Neither of the two restarts."""
+    trial = (
+        used("a", 4, 0.6, placement=WHOLE, share=0.8),
+        used("b", 3, 0.6, placement=((0, 3),), host="a", share=0.8),
+    )  # fmt: skip
+    after = Gandiva().decide(round_of(*trial, nodes=1, time=60))
+    assert dict(after.beside) == {"b": "a"}
+    assert after.placements == {"a": WHOLE, "b": ((0, 3),)}
+
+
+def test_jobs_that_never_ran_are_not_paired() -> None:
+    """Nobody knows how busy they keep a GPU."""
+    jobs = (used("a", 4, 0.1, placement=WHOLE), active("new", 4))
+    assert not Gandiva("matching").decide(round_of(*jobs, nodes=1)).beside
+
+
+def test_a_job_on_two_nodes_moves_to_one_that_has_room() -> None:
+    """Unless migration is switched off."""
+    job = used("a", 4, 0.5, placement=((0, 2), (1, 2)))
+    assert Gandiva().decide(round_of(job)).placements == {"a": WHOLE}
+    kept = Gandiva(migrate=False).decide(round_of(job)).placements
+    assert kept == {"a": ((0, 2), (1, 2))}
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"pairs": "all"}, "pairs is 'all'; expected one of none, greedy, matching"),
+        ({"slice_seconds": 0.0}, "slice_seconds is 0"),
+        ({"migrate": 1}, "migrate is 1; expected true or false"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any], complaint: str) -> None:
+    """In a sentence."""
+    with pytest.raises(ValueError, match=complaint):
+        Gandiva(**values)
+
+
+@pytest.mark.parametrize("name", ["gandiva", "gandiva-exact"])
+def test_a_crowded_replay_packs_and_conserves(name: str) -> None:
+    """GPUs of hosts are used once, guests are on them, and every job ends."""
+    jobs = [
+        Submission(f"job-{index}", 30 * index, "cifar10", 1 + index % 3, 512) for index in range(7)
+    ]
+    setting = Setting(Cluster.uniform(1, 4), restart_delay=1.0)
+    simulator = Simulator(jobs, profiled_applications(), make_policy(name), setting)
+    packed = 0
+    while not simulator.finished:
+        record = simulator.step()
+        if record is None:
+            continue
+        own = [job for job in simulator.active if job.placement and not job.host]
+        assert sum(job.replicas for job in own) <= 4
+        packed += len(record.decision.beside)
+        for job in simulator.active:
+            assert 0.0 < job.share <= 1.0
+    assert packed > 0
+    assert all(job.epoch == job.application.epochs for job in simulator.jobs)
