@@ -301,7 +301,8 @@ class Simulator:
                     model=lambda job=job: model_of(job),  # type: ignore[misc]
                     oracle=self._oracles[job.submission.name],
                     modes=cache(partial(modes_of, job)),
-                    mode=job.mode, losses=job.losses, host=job.host if job.host in running else "", busy=job.busy,
+                    mode=job.mode, losses=job.losses,
+                    host=job.host if job.host in running else "", busy=job.busy,
                     memory=job.memory, share=job.share,
                 )
                 for job in active
