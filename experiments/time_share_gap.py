@@ -159,9 +159,11 @@ class TimeShareGaps(RecordedTask):
             "table": self.table is not None,
         }  # fmt: skip
 
-    def work(self, _: Report) -> Rows:
+    def work(self, report: Report) -> Rows:
         """Draw and decide."""
-        return share_rows(self.jobs, self.seed, self.table)
+        rows = share_rows(self.jobs, self.seed, self.table)
+        report(1.0)
+        return rows
 
 
 def _tasks(plan: Plan) -> list[TimeShareGaps]:
