@@ -94,6 +94,8 @@ class ShareSolution(NamedTuple):
         X, shape (lines, types), as the solver left them; None if it found none.
     bound
         Certified: no shares do better.
+    prices
+        That prove it.
     tight
         The parts of the price of the goal that jobs have, which add up to 1, shape (jobs,); of a
         level or the worst only those that cannot have more.
@@ -105,10 +107,27 @@ class ShareSolution(NamedTuple):
 
     shares: Floats | None
     bound: float
+    prices: SharePrices | None
     tight: Floats
     status: str
     build_seconds: float
     solve_seconds: float
+
+
+class Certificate(NamedTuple):
+    """What prices prove.
+
+    Attributes
+    ----------
+    bound
+        No shares do better.
+    excess
+        By how much (1) is missed by each pair, shape (pairs,): where nobody misses it, no pair
+        that was left out of a program would have improved it.
+    """
+
+    bound: float
+    excess: Floats
 
 
 class _Scaled(NamedTuple):
@@ -119,8 +138,8 @@ class _Scaled(NamedTuple):
 
     Attributes
     ----------
-    rate
-        T, shape (lines, types, 2).
+    units
+        Of the rates of every job.
     largest
         The largest rate of every job.
     matrix
@@ -135,7 +154,7 @@ class _Scaled(NamedTuple):
         Of the goal.
     """
 
-    rate: Floats
+    units: Floats
     largest: Floats
     matrix: Any
     columns: Floats
@@ -188,7 +207,7 @@ def solve_shares(
     except cp.SolverError as error:
         worst = np.inf if goal.larger_is_better else 0.0
         spent = time.perf_counter() - begin
-        return ShareSolution(None, worst, np.zeros(jobs), str(error), spent, 0.0)
+        return ShareSolution(None, worst, None, np.zeros(jobs), str(error), spent, 0.0)
     promises = _prices(kept, some, jobs)
     promises[some] /= scaled.promised[some]
     prices = SharePrices(
@@ -201,10 +220,14 @@ def solve_shares(
         if isinstance(goal, Total):  # the slope of b / tau, closer than the solver's word
             rate = np.maximum(matrix @ taken.value, scaled.largest * ROUNDING)
             prices = prices._replace(rates=scaled.second / rate**2)
-    bound = _bound(sharing, goal, scaled, prices)
     tight = prices.rates * scaled.second
+    natural = SharePrices(
+        scaled.unit * prices.rates / scaled.units, scaled.unit * prices.promises / scaled.units,
+        scaled.unit * prices.gpus, scaled.unit * prices.time,
+    )  # fmt: skip
+    bound = certify(sharing, goal, natural, promised).bound
     return ShareSolution(
-        best, bound, tight / (tight.sum() or 1.0), str(problem.status), built - begin,
+        best, bound, natural, tight / (tight.sum() or 1.0), str(problem.status), built - begin,
         solved - built,
     )  # fmt: skip
 
@@ -247,7 +270,7 @@ def _scaled(sharing: TimeSharing, goal: Goal, promised: Floats) -> _Scaled:
     ).tocsr()
     columns = np.append(columns, 0.0)[members].max(axis=1)
     return _Scaled(
-        rate, largest / units, matrix, columns, first, second, worth, promised / units, unit
+        units, largest / units, matrix, columns, first, second, worth, promised / units, unit
     )  # fmt: skip
 
 
@@ -290,13 +313,25 @@ def _objective(
     return cp.Minimize(level), needed <= rate, [delays <= level - first]
 
 
-def _bound(sharing: TimeSharing, goal: Goal, scaled: _Scaled, prices: SharePrices) -> float:
-    """The bound (3) to (6) by some prices, less what rounding may have hidden."""
-    padded = np.append(prices.rates + prices.promises, 0.0)
-    value = np.einsum("lwi,li->lw", scaled.rate, padded[sharing.members]) + scaled.worth
-    best = (value - sharing.line_replicas[:, None] * prices.gpus).max(axis=1)
+def certify(
+    sharing: TimeSharing, goal: Goal, prices: SharePrices, promised: Floats | None = None
+) -> Certificate:
+    """The bound (3) to (6) by some prices, less what rounding may have hidden.
+
+    Parameters
+    ----------
+    sharing, goal, promised
+        As of `solve_shares`.
+    prices
+        Of what they may be; (1) is mended by raising those of the jobs' time.
+    """
     jobs = sharing.num_jobs
-    hours = np.maximum(best[:jobs], 0.0)
+    padded = np.append(prices.rates + prices.promises, 0.0)
+    value = np.einsum("lwi,li->lw", sharing.line_rate, padded[sharing.members])
+    if isinstance(goal, Gain):
+        value = value + goal.worth
+    best = (value - sharing.line_replicas[:, None] * prices.gpus).max(axis=1)
+    hours, excess = np.maximum(best[:jobs], 0.0), np.zeros(0)
     if len(sharing.pairs):
         hours = np.maximum(hours, prices.time)
         excess = np.maximum(best[jobs:] - hours[sharing.pairs].sum(axis=1), 0.0)
@@ -304,20 +339,24 @@ def _bound(sharing: TimeSharing, goal: Goal, scaled: _Scaled, prices: SharePrice
         np.maximum.at(more, sharing.pairs, excess[:, None] / 2.0)
         hours = hours + more
     paid = float(hours.sum() + sharing.gpus @ prices.gpus)
-    free = paid - float(prices.promises @ scaled.promised)
+    free = paid - (0.0 if promised is None else float(prices.promises @ promised))
     slack = ROUNDING * (paid + abs(free))
+    return Certificate(_bound(sharing, goal, prices.rates, free + slack), excess)
+
+
+def _bound(sharing: TimeSharing, goal: Goal, price: Floats, free: float) -> float:
+    """Of a goal, by the prices of rates and what V leaves beyond the promises."""
     if isinstance(goal, Gain):
-        return scaled.unit * (free + slack)
-    first, second, price = scaled.first, scaled.second, prices.rates
+        return free
     if isinstance(goal, Level):
-        steps = float(price @ second)
-        best = (free + slack - float(price @ first)) / steps if steps > 0 else np.inf
-        return scaled.unit * (best + ROUNDING * abs(best))
+        steps = float(price @ goal.step)
+        level = (free - float(price @ goal.floor)) / steps if steps > 0 else np.inf
+        return level + ROUNDING * abs(level)
     if isinstance(goal, Total):
-        least = float((first + 2.0 * np.sqrt(second * price)).sum())
-        return scaled.unit * max(least * (1.0 - ROUNDING) - free - slack, float(first.sum()))
-    alone = float(np.max(first + second / scaled.largest))  # with its largest rate
-    return scaled.unit * _worst_at_least(first, second, price, free + slack, alone)
+        least = float((goal.delay + 2.0 * np.sqrt(goal.work * price)).sum())
+        return max(least * (1.0 - ROUNDING) - free, float(goal.delay.sum()))
+    alone = float(np.max(goal.delay + goal.work / largest_rates(sharing)))
+    return _worst_at_least(goal.delay, goal.work, price, free, alone)
 
 
 def _worst_at_least(delay: Floats, work: Floats, price: Floats, free: float, alone: float) -> float:

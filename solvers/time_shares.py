@@ -7,20 +7,25 @@ What a solver returns is repaired to the last digit, priced again by the goal an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.formulations.share_program import solve_shares
+from goodalloc.formulations.share_program import certify, solve_shares
 from goodalloc.models.share_goal import Gain
-from goodalloc.models.time_sharing import isolated_shares, largest_rates, rates, share_violations
+from goodalloc.models.time_sharing import (
+    TimeSharing,
+    isolated_shares,
+    largest_rates,
+    rates,
+    share_violations,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.share_goal import Goal, Worst
-    from goodalloc.models.time_sharing import TimeSharing
 
     Floats = NDArray[np.float64]
 
@@ -29,6 +34,9 @@ PROMISE_TOLERANCE = 1e-6
 
 #: Relative gap below which shares are called optimal.
 OPTIMAL_GAP = 1e-5
+
+#: Pairs for every job that a program begins with, and that come in at a time.
+FIRST_PAIRS, MORE_PAIRS = 4, 4
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,64 @@ def best_shares(
     return ShareResult(
         shares, value, found.bound, goal.larger_is_better, message, found.build_seconds,
         found.solve_seconds,
+    )  # fmt: skip
+
+
+def best_shares_with_pairs(
+    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *, gap: float = OPTIMAL_GAP,
+    solver: str = "CLARABEL",
+) -> ShareResult:  # fmt: skip
+    """The best time shares where pairs are many: pairs come in as prices ask for them.
+
+    A program has some of the pairs. Its prices say which of all others would improve it (column
+    generation); these come in, until none is left or the certificate, which is over *all* pairs,
+    is close enough. Few pairs are ever of use.
+
+    Parameters
+    ----------
+    sharing, goal, promised, solver
+        As of `best_shares`.
+    gap
+        Relative; at which to stop.
+    """
+    jobs = sharing.num_jobs
+    alone = np.maximum(sharing.line_rate[:jobs, :, 0].max(axis=1), np.finfo(float).tiny)
+    worth = (sharing.pair_rate / alone[sharing.pairs][:, None, :]).sum(axis=2).max(axis=1)
+    chosen = np.zeros(len(sharing.pairs), dtype=bool)
+    chosen[np.argsort(-worth, kind="stable")[: FIRST_PAIRS * jobs]] = True
+    worst = math.inf if goal.larger_is_better else 0.0
+    found = ShareResult(None, math.nan, worst, goal.larger_is_better, programs=0)
+    while True:
+        part = _with_pairs(sharing, chosen)
+        mine = np.concatenate([np.ones(jobs, dtype=bool), chosen])
+        own = Gain(goal.worth[mine]) if isinstance(goal, Gain) else goal
+        solution = solve_shares(part, own, promised, solver=solver)
+        programs, built = found.programs + 1, found.build_seconds + solution.build_seconds
+        solved = found.solve_seconds + solution.solve_seconds
+        if solution.shares is None or solution.prices is None:
+            return replace(found, message=f"solver: {solution.status}", programs=programs)
+        shares = np.zeros((sharing.num_lines, sharing.num_types))
+        shares[mine] = repaired(part, solution.shares)
+        certificate = certify(sharing, goal, solution.prices, promised)
+        bound = (min if goal.larger_is_better else max)(found.bound, certificate.bound)
+        broken = share_violations(sharing, shares)
+        found = ShareResult(
+            None if broken else shares, math.nan if broken else goal.value(sharing, shares), bound,
+            goal.larger_is_better, next(iter(broken), f"solver: {solution.status}"), built, solved,
+            programs,
+        )  # fmt: skip
+        excess = np.where(chosen, 0.0, certificate.excess)
+        if found.gap <= gap or not excess.any():
+            return found
+        order = np.argsort(-excess, kind="stable")[: MORE_PAIRS * jobs]
+        chosen[order[excess[order] > 0]] = True
+
+
+def _with_pairs(sharing: TimeSharing, chosen: NDArray[np.bool_]) -> TimeSharing:
+    """The same with some of the pairs."""
+    return TimeSharing(
+        sharing.names, sharing.rate, sharing.gpus, sharing.replicas, sharing.pairs[chosen],
+        sharing.pair_rate[chosen], sharing.cluster_gpus,
     )  # fmt: skip
 
 

@@ -30,8 +30,14 @@ from goodalloc.models.time_sharing import (
     rates,
     share_violations,
 )
+from goodalloc.solvers import time_shares
 from goodalloc.solvers.pop import solve_in_parts
-from goodalloc.solvers.time_shares import best_shares, makespan_by_bisection, repaired
+from goodalloc.solvers.time_shares import (
+    best_shares,
+    best_shares_with_pairs,
+    makespan_by_bisection,
+    repaired,
+)
 from goodalloc.solvers.water_filling import Entity, fill_levels
 
 Floats = NDArray[np.float64]
@@ -345,3 +351,29 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], object], sentence: st
     """In one sentence."""
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.integers(2, 10))
+def test_pairs_that_come_in_by_price_give_the_same_optimum(seed: int, jobs: int) -> None:
+    """Of every goal, whatever pairs it began with; the bound is over all pairs."""
+    sharing = drawn(seed, jobs, pairs=True)
+    for name, goal in goals(sharing, seed).items():
+        whole, priced = best_shares(sharing, goal), best_shares_with_pairs(sharing, goal)
+        assert priced.shares is not None
+        assert share_violations(sharing, priced.shares) == ()
+        assert priced.value == pytest.approx(whole.value, rel=1e-4), name
+        sign = 1.0 if goal.larger_is_better else -1.0
+        assert sign * whole.value <= sign * priced.bound * (1 + sign * 1e-9), name
+        assert priced.programs >= 1
+
+
+def test_few_of_many_pairs_are_ever_in_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begun with none, those come in that are worth it."""
+    sharing = drawn(5, 24, pairs=True, crowded=8)
+    goal = throughput(sharing, equal_rates(sharing))
+    monkeypatch.setattr(time_shares, "FIRST_PAIRS", 0)
+    monkeypatch.setattr(time_shares, "MORE_PAIRS", 1)
+    found = best_shares_with_pairs(sharing, goal)
+    assert found.programs > 1
+    assert found.value == pytest.approx(best_shares(sharing, goal).value, rel=1e-4)
