@@ -94,8 +94,8 @@ class ActiveJob:
     host
         Name of the job on whose GPUs it runs, empty where it has its own or does not run.
     busy
-        The part of the time that its GPUs computed for it, as measured while it ran last, less what
-        it lost by sharing; None before, and under policies that share no GPUs.
+        The part of the time that its GPUs compute for it alone, as measured while it ran last; None
+        before, and under policies that share no GPUs.
     memory
         The part of a GPU's memory that its batch takes.
     share
