@@ -3,8 +3,9 @@
 Rounds of Gavel's generator, all jobs there at once on a quarter as many GPUs of each of three
 types, are decided for max-min fairness, makespan, finish-time fairness, average completion time and
 throughput: exactly with a certificate; by the published bisection where the goal is a worst delay;
-and in 2 to 16 parts, whose loss is against the whole. Seconds are those of the solver; building and
-translating a program stands apart.
+and in 2 to 16 parts, whose loss is against the whole. Jobs of one GPU are also *packed*: any two
+that can share a GPU may do so, under max-min fairness, with pairs that come in by price. Seconds
+are those of the solver; building and translating a program stands apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from goodalloc.data.gavel_model import shipped_gavel_rates
 from goodalloc.data.gavel_rates import read_gavel_rates
-from goodalloc.data.gavel_workload import draw_gavel_jobs
+from goodalloc.data.gavel_workload import PUBLISHED, GavelWorkload, draw_gavel_jobs
 from goodalloc.experiments.plots import COLOURS, MARKERS
 from goodalloc.experiments.predictions import logarithmic, open_axes
 from goodalloc.experiments.recorded_task import RecordedTask
@@ -33,7 +34,7 @@ from goodalloc.models.share_goal import (
 )
 from goodalloc.models.time_sharing import TimeSharing, isolated_shares, largest_rates, rates
 from goodalloc.solvers.pop import solve_in_parts
-from goodalloc.solvers.time_shares import best_shares, makespan_by_bisection
+from goodalloc.solvers.time_shares import best_shares, best_shares_with_pairs, makespan_by_bisection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,13 +52,19 @@ if TYPE_CHECKING:
 
 #: Jobs of a round, seeds of each size, and into how many parts it is split.
 SIZES, SEEDS, PARTS = (32, 128, 512, 2048), 3, (2, 4, 8, 16)
+PACKED_SIZES = (128, 256, 512)
 QUICK_SIZES, QUICK_SEEDS = (32, 128), 1
+
+#: Jobs that can be packed: two that share GPUs take one each.
+ONE_GPU = GavelWorkload(replicas=((1, 1.0),))
 
 #: Jobs for every GPU of a type.
 CROWD = 4
 
 
-def gavel_round(jobs: int, seed: int, table: Path | None) -> tuple[TimeSharing, Floats]:
+def gavel_round(
+    jobs: int, seed: int, table: Path | None, *, packed: bool = False
+) -> tuple[TimeSharing, Floats]:
     """Jobs that share GPUs in time, and the steps that they have left.
 
     Parameters
@@ -66,13 +73,21 @@ def gavel_round(jobs: int, seed: int, table: Path | None) -> tuple[TimeSharing, 
         Of Gavel's generator.
     table
         Folder of the published table; the fitted one if None.
+    packed
+        Whether any two that can share a GPU may do so; all jobs then take one.
     """
     known = shipped_gavel_rates() if table is None else read_gavel_rates(table)
-    drawn = draw_gavel_jobs(seed, jobs, known)
+    drawn = draw_gavel_jobs(seed, jobs, known, ONE_GPU if packed else PUBLISHED)
     replicas = [job.replicas for job in drawn]
-    alone = known.alone_rates([job.configuration for job in drawn], replicas)
+    configurations = [job.configuration for job in drawn]
+    alone = known.alone_rates(configurations, replicas)
     gpus = [max(jobs // CROWD, max(replicas))] * len(known.types)
-    sharing = TimeSharing([job.name for job in drawn], alone, gpus, replicas)
+    pairs = np.stack(np.triu_indices(jobs, 1), axis=1)[: None if packed else 0]
+    paired = known.pair_rates(configurations, replicas, pairs)
+    able = np.any(np.all(paired > 0, axis=2), axis=1)
+    sharing = TimeSharing(
+        [job.name for job in drawn], alone, gpus, replicas, pairs[able], paired[able]
+    )
     return sharing, np.array([job.steps for job in drawn])
 
 
@@ -101,19 +116,21 @@ def goals_of(steps: Floats, seed: int) -> dict[str, Callable[[TimeSharing, Indic
     }
 
 
-def share_rows(jobs: int, seed: int, table: Path | None) -> Rows:
-    """A row a goal and way.
+def share_rows(jobs: int, seed: int, table: Path | None, *, packed: bool = False) -> Rows:
+    """A row a goal and way; where jobs are packed, of max-min fairness.
 
     Parameters
     ----------
-    jobs, seed, table
+    jobs, seed, table, packed
         As of `gavel_round`.
     """
-    sharing, steps = gavel_round(jobs, seed, table)
+    sharing, steps = gavel_round(jobs, seed, table, packed=packed)
     everybody, rows = np.arange(jobs), []
     for name, make in goals_of(steps, seed).items():
+        if packed and name != "max-min":
+            continue
         goal = make(sharing, everybody)
-        best = best_shares(sharing, goal)
+        best = best_shares_with_pairs(sharing, goal) if packed else best_shares(sharing, goal)
         found = {"exact": (best, best.solve_seconds)}
         if isinstance(goal, Worst):
             bisected = makespan_by_bisection(sharing, goal)
@@ -126,7 +143,8 @@ def share_rows(jobs: int, seed: int, table: Path | None) -> Rows:
         for way, (result, longest) in found.items():
             better = result.value / best.value
             rows.append({
-                "jobs": jobs, "seed": seed, "goal": name, "way": way,
+                "jobs": jobs, "seed": seed, "goal": f"{name}, packed" if packed else name,
+                "way": way,
                 "value": rounded(result.value, 9),
                 "loss": rounded(1.0 - better if goal.larger_is_better else better - 1.0, 9),
                 "gap": rounded(best.gap, 3) if way == "exact" else "",
@@ -143,36 +161,41 @@ class TimeShareGaps(RecordedTask):
 
     Parameters
     ----------
-    jobs, seed, table
+    jobs, seed, table, packed
         As of `gavel_round`.
     """
 
     jobs: int
     seed: int
     table: Path | None
+    packed: bool = False
 
     def description(self) -> dict[str, Any]:
         """Everything that the rows depend on."""
         return {
             "format": "goodalloc-time-share-gaps", "version": 1, "library": library_version(),
             "jobs": self.jobs, "seed": self.seed, "parts": list(PARTS), "ways": 2, "crowd": CROWD,
-            "table": self.table is not None,
+            "table": self.table is not None, "packed": self.packed,
         }  # fmt: skip
 
     def work(self, report: Report) -> Rows:
         """Draw and decide."""
-        rows = share_rows(self.jobs, self.seed, self.table)
+        rows = share_rows(self.jobs, self.seed, self.table, packed=self.packed)
         report(1.0)
         return rows
 
 
 def _tasks(plan: Plan) -> list[TimeShareGaps]:
-    tasks = []
-    for jobs in QUICK_SIZES if plan.quick else SIZES:
-        for seed in range(QUICK_SEEDS if plan.quick else SEEDS):
-            task = TimeShareGaps(plan.folder, jobs, seed, plan.artifact)
-            tasks.append(task.among(plan.folder, "time-shares"))
-    return tasks
+    sizes = QUICK_SIZES if plan.quick else SIZES
+    packed_sizes = QUICK_SIZES if plan.quick else PACKED_SIZES
+    return [
+        TimeShareGaps(plan.folder, jobs, seed, plan.artifact, packed).among(
+            plan.folder, "time-shares"
+        )
+        for packed, many in ((False, sizes), (True, packed_sizes))
+        for jobs in many
+        for seed in range(QUICK_SEEDS if plan.quick else SEEDS)
+    ]
 
 
 def _rows(plan: Plan) -> Rows:
@@ -235,17 +258,18 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     open_axes(losses)
     for index, goal in enumerate(dict.fromkeys(row["goal"] for row in rows)):
         for way, style in (("exact", "-"), ("bisection", "--")):
-            known = [
-                [
+            known = {
+                jobs: [
                     row["solve_seconds"] for row in rows
                     if (row["jobs"], row["goal"], row["way"]) == (jobs, goal, way)
                 ]
                 for jobs in sizes
-            ]  # fmt: skip
-            if all(known):
+            }  # fmt: skip
+            medians = {jobs: float(np.median(found)) for jobs, found in known.items() if found}
+            if any(value > 0 for value in medians.values()):
                 seconds.plot(
-                    sizes, [float(np.median(found)) for found in known], style,
-                    color=COLOURS[index], marker=MARKERS[index], markersize=4.5,
+                    list(medians), list(medians.values()), style, color=COLOURS[index],
+                    marker=MARKERS[index], markersize=4.5,
                     label=goal if way == "exact" else f"{goal}, bisection",
                 )  # fmt: skip
     logarithmic(seconds, "x", base=2)
