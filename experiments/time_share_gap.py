@@ -245,6 +245,8 @@ def _plot(_: Plan, rows: Rows) -> Figure:
                     and row["way"] == f"{parts} {how}"
                 ])
             }  # fmt: skip
+            if not means:  # only packed
+                continue
             losses.plot(
                 list(means), list(means.values()), style, color=COLOURS[index],
                 marker=MARKERS[index], markersize=4.5,
