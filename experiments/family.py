@@ -187,10 +187,7 @@ def summarise_family(rows: Rows) -> Rows:
         {
             "policy": policy,
             **{shown: rounded(float(row[name]), 3) for name, shown in names.items()},
-            **{
-                f"{name} gap %": rounded(100.0 * float(row[f"{name}_gap"]), 3)
-                for name in OBJECTIVES
-            },
+            **{f"{name} gap": rounded(float(row[f"{name}_gap"]), 3) for name in OBJECTIVES},
         }
         for policy, row in means.iterrows()
     ]
@@ -201,7 +198,7 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     from matplotlib.figure import Figure
 
     shown = summarise_family(rows)
-    gaps = np.array([[row[f"{name} gap %"] for name in OBJECTIVES] for row in shown])
+    gaps = np.array([[100.0 * row[f"{name} gap"] for name in OBJECTIVES] for row in shown])
     figure = Figure(figsize=(9.0, 1.2 + 0.27 * len(shown)), layout="constrained")
     heat, bars = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.0))
     image = heat.imshow(gaps, aspect="auto", cmap="cividis", vmin=0.0, vmax=100.0)
@@ -216,7 +213,7 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     heat.set_title("mean gap (%)", fontsize="medium")
     figure.colorbar(image, ax=heat, fraction=0.05)
     bars.barh(range(len(shown)), [row["average h"] for row in shown], color="#0072B2")
-    bars.set_xscale("log")
+    bars.set_xlim(left=0.0)
     bars.set_title("average completion time (h)", fontsize="medium")
     bars.grid(visible=False, axis="y")
     return figure
