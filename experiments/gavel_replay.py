@@ -172,6 +172,12 @@ def _rows(plan: Plan) -> Rows:
                 blind: [_task(plan, contender, blind, load, seed).hours() for seed in _seeds(plan)]
                 for blind in (False, True)
             }
+            ratios: dict[str, float] = {}
+            for quantity in ("average_jct", "makespan"):
+                pairs = zip(runs[True], runs[False], strict=True)
+                ratio = estimate([blind[quantity] / known[quantity] for blind, known in pairs])
+                ratios[f"{quantity}_blind_over_known"] = ratio["mean"]
+                ratios[f"{quantity}_blind_over_known_half_width"] = ratio["half_width"]
             for blind, records in runs.items():
                 row: dict[str, Any] = {
                     "jobs_per_hour": load, "policy": contender, "knows_types": not blind,
@@ -180,17 +186,7 @@ def _rows(plan: Plan) -> Rows:
                 for quantity in ("average_jct", "makespan", "restarts"):
                     mean = estimate([record[quantity] for record in records])
                     row |= {quantity: mean["mean"], f"{quantity}_half_width": mean["half_width"]}
-                    pairs = zip(runs[True], runs[False], strict=True)
-                    ratio = estimate([
-                        worse[quantity] / better[quantity] if better[quantity] else 1.0
-                        for worse, better in pairs
-                    ])  # fmt: skip
-                    if quantity != "restarts":
-                        row |= {
-                            f"{quantity}_blind_over_known": ratio["mean"],
-                            f"{quantity}_blind_over_known_half_width": ratio["half_width"],
-                        }
-                rows.append(row)
+                rows.append(row | ratios)
     return rows
 
 

@@ -10,7 +10,6 @@ rate is the one measured on spread GPUs, where it was.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -126,7 +125,6 @@ class RateSimulator:
     round_seconds: int = 360
     restart_seconds: float = 0.0
     time: int = field(default=0, init=False)
-    decision_seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         require_number("Replay: round_seconds", self.round_seconds, minimum=0.0, strict=True)
@@ -161,9 +159,8 @@ class RateSimulator:
             before = sum(one.left for one in active)
             ended = [one for one in map(self._advance, active) if one is not None]
             active = [one for one in active if one.left > 0]
-            progress_at = (
-                self.time if ended or sum(one.left for one in active) < before else progress_at
-            )
+            if ended or sum(one.left for one in active) < before:
+                progress_at = self.time
             self.time += self.round_seconds
             done += ended
             report(len(done) / len(self.jobs))
@@ -177,9 +174,7 @@ class RateSimulator:
     def _decide(self, active: Sequence[_Running]) -> None:
         """Ask the policy, and give the jobs what it says."""
         round_ = Round(self.time, self.cluster, tuple(map(self._seen, active)))
-        begin = time.perf_counter()
         decision = self.policy.decide(round_)
-        self.decision_seconds += time.perf_counter() - begin
         check_decision(round_, decision)
         for one in active:
             placement = tuple(sorted(decision.placements.get(one.job.name, ())))

@@ -29,21 +29,30 @@ def check_decision(round_: Round, decision: Decision) -> None:
     ValueError
         With the time, the item and what was expected.
     """
-    names = {job.name for job in round_.jobs}
-    used: Counter[int] = Counter()
     at = f"Decision at {round_.time} s"
     if not isinstance(decision, Decision):
         raise ValueError(f"{at} is of type {type(decision).__name__}; expected a Decision.")
-    if not isinstance(decision.placements, Mapping):
-        raise ValueError(
-            f"{at}: placements are a {type(decision.placements).__name__}; "
-            "expected a mapping from names of jobs."
-        )
-    if not isinstance(decision.beside, Mapping):
-        raise ValueError(
-            f"{at}: beside is a {type(decision.beside).__name__}; expected a mapping from names of "
-            "guests to names of hosts."
-        )
+    for item, found, expected in (
+        ("placements are", decision.placements, "names of jobs"),
+        ("beside is", decision.beside, "names of guests to names of hosts"),
+    ):
+        if not isinstance(found, Mapping):
+            raise ValueError(
+                f"{at}: {item} a {type(found).__name__}; expected a mapping from {expected}."
+            )
+    _check_placements(at, round_, decision)
+    if decision.nodes is not None:
+        require_count(f"{at}: nodes", decision.nodes, minimum=1)
+    _check_capacity(at, round_, decision)
+    _check_mode_names(at, round_, decision)
+    check_modes(at, round_, decision)
+    if decision.beside:
+        _check_guests(at, round_, decision)
+
+
+def _check_placements(at: str, round_: Round, decision: Decision) -> None:
+    """Refuse placements of jobs that are not there, or that are none."""
+    names, last = {job.name for job in round_.jobs}, round_.cluster.num_nodes - 1
     for name, placement in decision.placements.items():
         if name not in names:
             raise ValueError(f"{at}: job '{name}' is not active.")
@@ -54,33 +63,40 @@ def check_decision(round_: Round, decision: Decision) -> None:
             )
         for node, gpus in placement:
             require_count(f"{at}: GPUs of job '{name}' on node {node}", gpus, minimum=1)
-            require_count(f"{at}: node of job '{name}'", node, 0, round_.cluster.num_nodes - 1)
-            used[node] += gpus if name not in decision.beside else 0
+            require_count(f"{at}: node of job '{name}'", node, 0, last)
         if len({node for node, _ in placement}) < len(placement):
             raise ValueError(
                 f"{at}: placement of job '{name}' is {placement!r}; expected each node once."
             )
-    if decision.nodes is not None:
-        require_count(f"{at}: nodes", decision.nodes, minimum=1)
+
+
+def _check_capacity(at: str, round_: Round, decision: Decision) -> None:
+    """Refuse nodes that are to hold more GPUs than they have; guests use those of their hosts."""
+    used: Counter[int] = Counter()
+    for name, placement in decision.placements.items():
+        if name not in decision.beside:
+            used.update(dict(placement))
     capacity = round_.cluster.node_gpus
     for node, gpus in used.items():
         if gpus > capacity[node]:
             raise ValueError(
                 f"{at}: node {node} is to hold {gpus} GPUs; it has {int(capacity[node])}."
             )
+
+
+def _check_mode_names(at: str, round_: Round, decision: Decision) -> None:
+    """Refuse modes that are not names, or are of jobs that are not there."""
     if not isinstance(decision.modes, Mapping):
         raise ValueError(
             f"{at}: modes are a {type(decision.modes).__name__}; expected a mapping from names of "
             "jobs to names of modes."
         )
+    names = {job.name for job in round_.jobs}
     for name, mode in decision.modes.items():
         if name not in names:
             raise ValueError(f"{at}: job '{name}' has a mode and is not active.")
         if not isinstance(mode, str):
             raise ValueError(f"{at}: mode of job '{name}' is {mode!r}; expected its name.")
-    check_modes(at, round_, decision)
-    if decision.beside:
-        _check_guests(at, round_, decision)
 
 
 def _check_guests(at: str, round_: Round, decision: Decision) -> None:

@@ -86,7 +86,7 @@ def place_on_types(
     cluster: Cluster, chosen: Mapping[str, str], replicas: Mapping[str, int],
     current: Mapping[str, Placement],
 ) -> dict[str, Placement]:  # fmt: skip
-    """Nodes for jobs that have a type: those that keep it stay, others go where most is free.
+    """Nodes for jobs that have a type: those that keep it stay, others go where they fit best.
 
     Parameters
     ----------

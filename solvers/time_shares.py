@@ -107,18 +107,25 @@ def best_shares(
     """
     found = solve_shares(sharing, goal, promised, solver=solver, **options)
     shares = None if found.shares is None else repaired(sharing, found.shares)
-    message = f"solver: {found.status}"
-    if shares is not None:
-        broken = share_violations(sharing, shares)
-        if broken:
-            shares, message = None, broken[0]
-        elif promised is not None and _misses(sharing, shares, promised):
-            shares, message = None, f"{message}; promised rates are missed"
-    value = math.nan if shares is None else goal.value(sharing, shares)
+    shares, value, message = _priced(sharing, goal, shares, promised, found.status)
     return ShareResult(
         shares, value, found.bound, goal.larger_is_better, message, found.build_seconds,
         found.solve_seconds,
     )  # fmt: skip
+
+
+def _priced(
+    sharing: TimeSharing, goal: Goal, shares: Floats | None, promised: Floats | None, status: str
+) -> tuple[Floats | None, float, str]:
+    """Shares that pass the checker and keep promises, their value, and what is to be said."""
+    message = f"solver: {status}"
+    if shares is None:
+        return None, math.nan, message
+    if broken := share_violations(sharing, shares):
+        return None, math.nan, broken[0]
+    if promised is not None and _misses(sharing, shares, promised):
+        return None, math.nan, f"{message}; promised rates are missed"
+    return shares, goal.value(sharing, shares), message
 
 
 def best_shares_with_pairs(
@@ -150,20 +157,19 @@ def best_shares_with_pairs(
         mine = np.concatenate([np.ones(jobs, dtype=bool), chosen])
         own = Gain(goal.worth[mine]) if isinstance(goal, Gain) else goal
         solution = solve_shares(part, own, promised, solver=solver)
-        programs, built = found.programs + 1, found.build_seconds + solution.build_seconds
-        solved = found.solve_seconds + solution.solve_seconds
+        found = replace(
+            found, message=f"solver: {solution.status}", programs=found.programs + 1,
+            build_seconds=found.build_seconds + solution.build_seconds,
+            solve_seconds=found.solve_seconds + solution.solve_seconds,
+        )  # fmt: skip
         if solution.shares is None or solution.prices is None:
-            return replace(found, message=f"solver: {solution.status}", programs=programs)
-        shares = np.zeros((sharing.num_lines, sharing.num_types))
-        shares[mine] = repaired(part, solution.shares)
+            return found
+        lines = np.zeros((sharing.num_lines, sharing.num_types))
+        lines[mine] = repaired(part, solution.shares)
         certificate = certify(sharing, goal, solution.prices, promised)
         bound = (min if goal.larger_is_better else max)(found.bound, certificate.bound)
-        broken = share_violations(sharing, shares)
-        found = ShareResult(
-            None if broken else shares, math.nan if broken else goal.value(sharing, shares), bound,
-            goal.larger_is_better, next(iter(broken), f"solver: {solution.status}"), built, solved,
-            programs,
-        )  # fmt: skip
+        shares, value, message = _priced(sharing, goal, lines, promised, solution.status)
+        found = replace(found, shares=shares, value=value, bound=bound, message=message)
         excess = np.where(chosen, 0.0, certificate.excess)
         if found.gap <= gap or not excess.any():
             return found
@@ -232,11 +238,11 @@ def makespan_by_bisection(
     best = isolated_shares(sharing)
     high = goal.value(sharing, best)
     low = first = float(np.max(goal.delay + goal.work / largest_rates(sharing)))
+    nothing = Gain(np.zeros(best.shape))
     programs, built, solved = 0, 0.0, 0.0
     while high > low * ratio:
         middle = math.sqrt(low * high)
         wanted = goal.work / np.maximum(middle - goal.delay, np.finfo(float).tiny)
-        nothing = Gain(np.zeros(best.shape))
         found = solve_shares(sharing, nothing, wanted, solver=solver, **options)
         programs, built = programs + 1, built + found.build_seconds
         solved += found.solve_seconds

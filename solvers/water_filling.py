@@ -13,7 +13,7 @@ can still rise: equally, or all of it to the first one that was submitted.
 
 Who cannot have more is told by the prices of (1): a job whose rate has a price has the same rate in
 every optimum, and an interior-point method finds prices for all of those. Gavel's code asks a mixed
-integer program instead, here too on demand (`bottlenecks_by_program`).
+integer program instead, here too on demand (`bottlenecks`).
 """
 
 from __future__ import annotations
