@@ -4,32 +4,9 @@ The goals of `models/share_goal.py` over the shares (1) of `models/time_sharing.
 rates :math:`\tau_j(X) \ge r_j`. All are convex; *gain* and *level* are linear, and so is *worst*
 without delays *a*, which is the inverse of a level. There is one matrix variable, and rates are one
 sparse matrix times it. Units are made even beforehand (`_Scaled`), so that all that a solver sees
-is near 1: in seconds and steps one called a makespan optimal that was a quarter too long.
+is near 1: in seconds and steps its tolerance would hide the jobs with little work.
 
-**Certificate.** A solver is right to a few digits. Take any prices :math:`\lambda_j \ge 0` of
-rates, :math:`\pi_w \ge 0` of GPUs and :math:`\mu_j \ge 0` of the jobs' time such that on every line
-
-.. math:: g_{lw} + \sum_{j \in l} \lambda_j T_{lwj} - s_l \pi_w \le \sum_{j \in l} \mu_j,   (1)
-
-where *g* is 0 but for the goal *gain*. Then for all shares, by adding up,
-
-.. math::
-
-    \sum_{lw} g_{lw} X_{lw} + \sum_j \lambda_j \tau_j
-    \;\le\; V = \sum_j \mu_j + \sum_w N_w \pi_w.                                              (2)
-
-From that follow bounds on the goals: with :math:`\lambda = \kappa + \nu`, where :math:`\kappa` are
-the prices of the promised rates,
-
-.. math::
-
-    \text{gain} &\le V - \kappa \cdot r \quad (\nu = 0),  (3)\\
-    \text{total} &\ge \sum_j (a_j + 2 \sqrt{b_j \nu_j}) + \kappa \cdot r - V,  (4)\\
-    \text{worst} &\ge \rho : \; \sum_j \nu_j b_j / (\rho - a_j) = V - \kappa \cdot r,  (5)\\
-    \text{level} &\le (V - \kappa \cdot r - \nu \cdot a) / (\nu \cdot b),  (6)
-
-the second since :math:`b / \tau + \nu \tau \ge 2 \sqrt{b \nu}`. The solver's prices are taken,
-clipped at 0, and :math:`\mu` is raised until (1) holds: whatever the solver did, the bound is one.
+Bounds are certified by the solver's prices (`share_certificate.py`).
 """
 
 from __future__ import annotations
@@ -40,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy
 import numpy as np
-from scipy.optimize import brentq
 from scipy.sparse import coo_array, diags_array
 
+from goodalloc.formulations.share_certificate import ROUNDING, SharePrices, certify
 from goodalloc.models.share_goal import Gain, Goal, Level, Total, Worst
 from goodalloc.models.time_sharing import largest_rates
 
@@ -57,32 +34,8 @@ if TYPE_CHECKING:
 #: CVXPY; most of its names are defined where type checkers do not see them.
 cp: Any = cvxpy
 
-#: Relative rounding that a bound allows for.
-ROUNDING = 1e-12
-
 #: By how much a job rises that can rise, and how much the others may lose to rounding, relative.
 RISE, SLACK = 1e-4, 1e-6
-
-
-class SharePrices(NamedTuple):
-    """What a solver says that things are worth, at the margin of the goal.
-
-    Attributes
-    ----------
-    rates
-        nu: of a step per second of every job, by the goal; shape (jobs,).
-    promises
-        kappa: of a step per second that was promised; likewise.
-    gpus
-        pi: of a GPU of every type, shape (types,).
-    time
-        mu: of the whole time of every job, shape (jobs,).
-    """
-
-    rates: Floats
-    promises: Floats
-    gpus: Floats
-    time: Floats
 
 
 class ShareSolution(NamedTuple):
@@ -112,22 +65,6 @@ class ShareSolution(NamedTuple):
     status: str
     build_seconds: float
     solve_seconds: float
-
-
-class Certificate(NamedTuple):
-    """What prices prove.
-
-    Attributes
-    ----------
-    bound
-        No shares do better.
-    excess
-        By how much (1) is missed by each pair, shape (pairs,): where nobody misses it, no pair
-        that was left out of a program would have improved it.
-    """
-
-    bound: float
-    excess: Floats
 
 
 class _Scaled(NamedTuple):
@@ -220,15 +157,20 @@ def solve_shares(
         if isinstance(goal, Total):  # the slope of b / tau, closer than the solver's word
             rate = np.maximum(matrix @ taken.value, scaled.largest * ROUNDING)
             prices = prices._replace(rates=scaled.second / rate**2)
-    tight = prices.rates * scaled.second
-    natural = SharePrices(
-        scaled.unit * prices.rates / scaled.units, scaled.unit * prices.promises / scaled.units,
-        scaled.unit * prices.gpus, scaled.unit * prices.time,
-    )  # fmt: skip
+    tight, natural = prices.rates * scaled.second, _natural(prices, scaled)
     bound = certify(sharing, goal, natural, promised).bound
     return ShareSolution(
         best, bound, natural, tight / (tight.sum() or 1.0), str(problem.status), built - begin,
         solved - built,
+    )  # fmt: skip
+
+
+def _natural(prices: SharePrices, scaled: _Scaled) -> SharePrices:
+    """Prices of even units in natural ones."""
+    rate = scaled.unit / scaled.units
+    return SharePrices(
+        rate * prices.rates, rate * prices.promises, scaled.unit * prices.gpus,
+        scaled.unit * prices.time,
     )  # fmt: skip
 
 
@@ -313,77 +255,12 @@ def _objective(
     return cp.Minimize(level), needed <= rate, [delays <= level - first]
 
 
-def certify(
-    sharing: TimeSharing, goal: Goal, prices: SharePrices, promised: Floats | None = None
-) -> Certificate:
-    """The bound (3) to (6) by some prices, less what rounding may have hidden.
-
-    Parameters
-    ----------
-    sharing, goal, promised
-        As of `solve_shares`.
-    prices
-        Of what they may be; (1) is mended by raising those of the jobs' time.
-    """
-    jobs = sharing.num_jobs
-    padded = np.append(prices.rates + prices.promises, 0.0)
-    value = np.einsum("lwi,li->lw", sharing.line_rate, padded[sharing.members])
-    if isinstance(goal, Gain):
-        value = value + goal.worth
-    best = (value - sharing.line_replicas[:, None] * prices.gpus).max(axis=1)
-    hours, excess = np.maximum(best[:jobs], 0.0), np.zeros(0)
-    if len(sharing.pairs):
-        hours = np.maximum(hours, prices.time)
-        excess = np.maximum(best[jobs:] - hours[sharing.pairs].sum(axis=1), 0.0)
-        more = np.zeros(jobs)
-        np.maximum.at(more, sharing.pairs, excess[:, None] / 2.0)
-        hours = hours + more
-    paid = float(hours.sum() + sharing.gpus @ prices.gpus)
-    free = paid - (0.0 if promised is None else float(prices.promises @ promised))
-    slack = ROUNDING * (paid + abs(free))
-    return Certificate(_bound(sharing, goal, prices.rates, free + slack), excess)
-
-
-def _bound(sharing: TimeSharing, goal: Goal, price: Floats, free: float) -> float:
-    """Of a goal, by the prices of rates and what V leaves beyond the promises."""
-    if isinstance(goal, Gain):
-        return free
-    if isinstance(goal, Level):
-        steps = float(price @ goal.step)
-        level = (free - float(price @ goal.floor)) / steps if steps > 0 else np.inf
-        return level + ROUNDING * abs(level)
-    if isinstance(goal, Total):
-        least = float((goal.delay + 2.0 * np.sqrt(goal.work * price)).sum())
-        return max(least * (1.0 - ROUNDING) - free, float(goal.delay.sum()))
-    alone = float(np.max(goal.delay + goal.work / largest_rates(sharing)))
-    return _worst_at_least(goal.delay, goal.work, price, free, alone)
-
-
-def _worst_at_least(delay: Floats, work: Floats, price: Floats, free: float, alone: float) -> float:
-    """The root of (5)."""
-    priced = price * work > 0
-    if not priced.any():
-        return alone
-    if free <= 0.0:
-        return np.inf  # the promises cannot be kept
-    delay, spent = delay[priced], (price * work)[priced]
-    low, high = float(delay.max()), float(delay.max() + spent.sum() / free)
-
-    def surplus(rho: float) -> float:
-        return float(np.sum(spent / (rho - delay))) - free
-
-    low *= 1.0 + ROUNDING
-    if low > 0.0 and surplus(high) < 0.0:  # else all delays are alike, and it is there
-        high = float(brentq(surplus, low, high, rtol=ROUNDING)) if surplus(low) > 0.0 else low
-    return max(high * (1.0 - 2.0 * ROUNDING), alone)
-
-
 def most_that_rise(sharing: TimeSharing, goal: Level, floor: Floats) -> NDArray[np.bool_]:
     r"""Which jobs can have more than a level, the others no less: a mixed integer program.
 
     As published with Gavel, binary :math:`z_j` say who rises by at least `RISE` of what it has,
 
-    .. math:: \max \sum_j z_j \quad \text{s.t.} \quad \tau_j(X) \ge r_j (1 + \epsilon z_j).      (7)
+    .. math:: \max \sum_j z_j \quad \text{s.t.} \quad \tau_j(X) \ge r_j (1 + \epsilon z_j).      (1)
 
     By convexity all who can rise can do so together, a little.
 

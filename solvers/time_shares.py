@@ -1,7 +1,8 @@
 """Time shares that are checked and certified: the goals of Gavel (OSDI'20), each exactly.
 
 What a solver returns is repaired to the last digit, priced again by the goal and checked by
-`share_violations`; the bound is certified by the solver's prices (`formulations/share_program.py`).
+`share_violations`; the bound is certified by the solver's prices
+(`formulations/share_certificate.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.formulations.share_program import certify, solve_shares
+from goodalloc.formulations.share_certificate import certify
+from goodalloc.formulations.share_program import solve_shares
 from goodalloc.models.share_goal import Gain
 from goodalloc.models.time_sharing import (
     TimeSharing,
