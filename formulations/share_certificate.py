@@ -1,7 +1,8 @@
 r"""How good time shares can be, proved by prices: the goals of Gavel (OSDI'20, section 4).
 
 A solver is right to a few digits. Over the shares (1) of `models/time_sharing.py`, take any prices
-:math:`\lambda_j \ge 0` of rates, :math:`\pi_w \ge 0` of GPUs and :math:`\mu_j \ge 0` of the jobs' time such that on every line
+:math:`\lambda_j \ge 0` of rates, :math:`\pi_w \ge 0` of GPUs and :math:`\mu_j \ge 0` of the jobs'
+time such that on every line
 
 .. math:: g_{lw} + \sum_{j \in l} \lambda_j T_{lwj} - s_l \pi_w \le \sum_{j \in l} \mu_j,   (1)
 
