@@ -137,10 +137,7 @@ def _held_by_type(instance: Instance) -> Indices:
 
 def type_capacity(instance: Instance) -> Indices:
     """GPUs of every type, shape (types,)."""
-    gpus = instance.cluster.node_gpus
-    return np.bincount(instance.cluster.node_type, gpus, len(instance.cluster.gpu_types)).astype(
-        int
-    )
+    return np.array(list(instance.cluster.type_gpus.values()), dtype=np.int64)
 
 
 def is_relaxation(instance: Instance, *, whole_nodes: bool) -> bool:

@@ -165,6 +165,22 @@ class Cluster:
         return np.array([index[name] for name in self.node_types], dtype=np.int64)
 
     @cached_property
+    def type_gpus(self) -> dict[str, int]:
+        """GPUs of every type, in the order of `gpu_types`."""
+        return {
+            kind: sum(group.nodes * group.gpus for group in self.groups if group.gpu_type == kind)
+            for kind in self.gpu_types
+        }
+
+    @cached_property
+    def most_per_node(self) -> dict[str, int]:
+        """GPUs of the largest node of every type, in the order of `gpu_types`."""
+        return {
+            kind: max(group.gpus for group in self.groups if group.gpu_type == kind)
+            for kind in self.gpu_types
+        }
+
+    @cached_property
     def node_names(self) -> tuple[str, ...]:
         """Name of every node, in node order."""
         return tuple(f"{group.name}-{i}" for group in self.groups for i in range(group.nodes))

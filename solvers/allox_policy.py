@@ -89,12 +89,11 @@ def _machine_seconds(
         Of every type the seconds until its GPUs are free, ascending.
     """
     found = []
-    for code, (kind, free) in enumerate(zip(cluster.gpu_types, free_in, strict=True)):
+    for kind, free in zip(cluster.gpu_types, free_in, strict=True):
         if gpus > free.size:
             found.append(np.inf)
             continue
-        per_node = int(cluster.node_gpus[cluster.node_type == code].max())
-        seconds = job.oracle.seconds_per_step(gpus, per_node, kind)
+        seconds = job.oracle.seconds_per_step(gpus, cluster.most_per_node[kind], kind)
         gathering = float(free[gpus - 1] - free[0])
         found.append(gpus * (job.oracle.remaining_steps() * seconds + gathering))
     return found

@@ -73,7 +73,7 @@ class Gavel:
         self._rounds.passed(self._types, round_.time - self._last)
         self._last = round_.time
         current = {job.name: job.placement for job in round_.jobs if job.placement}
-        gpus = _gpus_by_type(round_)
+        gpus = {kind: count for kind, count in round_.cluster.type_gpus.items() if count > 0}
         if round_.time < self._due:
             self._types = {name: kind for name, kind in self._types.items() if name in current}
             return Decision(current)
@@ -100,14 +100,6 @@ class Gavel:
         }  # fmt: skip
 
 
-def _gpus_by_type(round_: Round) -> dict[str, int]:
-    """GPUs of every type that is there."""
-    cluster = round_.cluster
-    counts = np.bincount(cluster.node_type, cluster.node_gpus)
-    found = zip(cluster.gpu_types, counts.astype(int).tolist(), strict=True)
-    return {kind: count for kind, count in found if count > 0}
-
-
 def time_sharing(
     round_: Round, gpus: dict[str, int], replicas: dict[str, int], *, blind: bool = False
 ) -> TimeSharing:
@@ -124,14 +116,7 @@ def time_sharing(
     blind
         Whether all types count as equal.
     """
-    cluster = round_.cluster
-    per_node = {
-        kind: max(
-            int(cluster.node_gpus[node])
-            for node, found in enumerate(cluster.node_types) if found == kind
-        )
-        for kind in gpus
-    }  # fmt: skip
+    per_node = round_.cluster.most_per_node
 
     def row(job: ActiveJob) -> list[float]:
         wanted = replicas[job.name]

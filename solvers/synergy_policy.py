@@ -33,8 +33,7 @@ class SynergyTune(Tiresias):
 
     def gpus(self, round_: Round, job: ActiveJob) -> int:
         """As many as its user asked for, but no more than there are of any type."""
-        of_types = np.bincount(round_.cluster.node_type, round_.cluster.node_gpus)
-        return min(job.replicas, int(of_types.max()))
+        return min(job.replicas, max(round_.cluster.type_gpus.values()))
 
     def place(self, round_: Round) -> Decision:
         """Types for the jobs that are to run, then TUNE."""

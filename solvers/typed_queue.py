@@ -11,7 +11,7 @@ from goodalloc.solvers.spread import FreeGpus
 
 if TYPE_CHECKING:
     from goodalloc.models.allocation import Placement
-    from goodalloc.solvers.policy import ActiveJob, Round
+    from goodalloc.solvers.policy import Round
 
 
 @dataclass
@@ -41,7 +41,7 @@ class TypedQueue:
                 continue
             free = {kind: FreeGpus(cluster, kept.values(), kind) for kind in cluster.gpu_types}
             seconds = {
-                kind: self._seconds(round_, job, kind)
+                kind: job.oracle.seconds_per_step(job.replicas, cluster.most_per_node[kind], kind)
                 for kind, left in free.items() if left.total >= job.replicas
             }  # fmt: skip
             fits = [kind for kind, found in seconds.items() if math.isfinite(found)]
@@ -53,12 +53,3 @@ class TypedQueue:
                 kind = min(fits, key=seconds.__getitem__)
             kept[job.name] = free[kind].take(job.replicas)
         return Decision(kept, modes=modes)
-
-    @staticmethod
-    def _seconds(round_: Round, job: ActiveJob, kind: str) -> float:
-        cluster = round_.cluster
-        per_node = max(
-            int(gpus) for gpus, found in zip(cluster.node_gpus, cluster.node_types, strict=True)
-            if found == kind
-        )  # fmt: skip
-        return job.oracle.seconds_per_step(job.replicas, per_node, kind)
