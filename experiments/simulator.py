@@ -286,6 +286,7 @@ class Simulator:
             there = {*self.cluster.gpu_types, ""}
             return tuple(mode for mode in job.modes() if mode.gpu_type in there)
 
+        plain = self._equipment.plain
         running = {job.submission.name for job in active if job.placement}
         return Round(
             self.time,
@@ -300,7 +301,7 @@ class Simulator:
                     fixed_replicas=job.fixed_replicas, most_explored=job.most_explored,
                     model=lambda job=job: model_of(job),  # type: ignore[misc]
                     oracle=self._oracles[job.submission.name],
-                    modes=cache(partial(modes_of, job)),
+                    modes=tuple if plain else cache(partial(modes_of, job)),
                     mode=job.mode, losses=job.losses,
                     host=job.host if job.host in running else "", busy=job.busy,
                     memory=job.memory, share=job.share,

@@ -392,6 +392,18 @@ def test_policies_are_told_estimates_and_not_the_truth() -> None:
     assert [new for new, _ in seen[:3]] == [True, False, False]
 
 
+def test_nothing_is_fitted_for_a_policy_that_asks_for_no_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A queue on nodes where GPUs are all that counts, so that there are no modes to predict."""
+
+    def refuse(_: object) -> None:
+        raise AssertionError("a model was fitted")
+
+    monkeypatch.setattr("goodalloc.experiments.simulator.fit_models", refuse)
+    assert finish(Simulator(SHORT, profiled_applications(), make_policy("fifo"), SMALL)).finished
+
+
 def test_drawn_workloads_can_be_replayed() -> None:
     """What the generator draws runs on the shipped profiles under the policies that obey it."""
     jobs = draw_workload(3, jobs=12)
