@@ -42,7 +42,7 @@ def draw_guests(seed: int, guests: int, hosts: int) -> Guests:
     gpus, uses = draw_uses(seed, guests + hosts)
     rate = [
         [
-            GUARANTEED.guest_rate(host, guest) if host.fits_beside(guest) else -np.inf
+            GUARANTEED.guest_rate(host, guest) if GUARANTEED.fits(host, guest) else -np.inf
             for host in uses[guests:]
         ]
         for guest in uses[:guests]

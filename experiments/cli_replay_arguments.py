@@ -119,9 +119,9 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         help="what stands for Pollux (default: pollux, that is exact; also pollux-genetic)",
     )  # fmt: skip
     parser.add_argument(
-        "--workloads", type=seeds, nargs="+", default=[(6,)], metavar="NUMBERS",
+        "--workloads", type=seeds, nargs="+", default=[()], metavar="NUMBERS",
         help="numbers of the published workloads, or seeds of drawn ones and of searches, as 1-8 "
-        "(default: 6)",
+        "(default: 6; for gandiva and antman 1-5)",
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=seeds, nargs="+", default=[(0,)], metavar="SEEDS",

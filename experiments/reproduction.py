@@ -38,7 +38,8 @@ class Plan:
     folder
         Where everything goes; replays that several reproductions need are shared.
     workloads
-        Numbers of the published workloads, or seeds of drawn ones.
+        Numbers of the published workloads, or seeds of drawn ones; none for those of the
+        reproduction (`Reproduction.own`).
     pollux
         Names of the policies that stand for Pollux.
     seeds
@@ -131,6 +132,8 @@ class Reproduction:
         Raises a `ValueError` where something that it needs is not there.
     ignores
         Fields of the plan that make no difference to it.
+    workloads
+        Those that are replayed if none are asked for.
     lists
         Name of the folder of measurements that it needs, in a folder of several.
     measures
@@ -146,6 +149,7 @@ class Reproduction:
     require: Callable[[Plan], object] = lambda _: None
     shown: Callable[[Rows], Rows] = lambda rows: rows
     ignores: tuple[str, ...] = ()
+    workloads: tuple[int, ...] = Plan.workloads
     lists: str = ""
     measures: bool = False
     trains: bool = False
@@ -153,9 +157,10 @@ class Reproduction:
     def own(self, plan: Plan) -> Plan:
         """What of a plan for several reproductions concerns this one.
 
-        That is without what makes no difference to it, and with its own folder of measurements
-        where there are several.
+        That is without what makes no difference to it, with its own workloads where none are asked
+        for, and with its own folder of measurements where there are several.
         """
+        plan = replace(plan, workloads=plan.workloads or self.workloads)
         found = replace(plan, **{name: getattr(Plan, name) for name in self.ignores})
         if found.artifact is None or not self.lists:
             return found
@@ -172,7 +177,7 @@ class Reproduction:
         """
         for name in self.ignores:
             asked, usual = getattr(plan, name), getattr(Plan, name)
-            if asked != usual:
+            if asked and asked != usual:
                 shown = " ".join(map(str, asked)) if isinstance(asked, tuple) else asked
                 raise ValueError(
                     f"{self.title}: {'policies' if name == 'pollux' else name} is {shown}; "

@@ -1,12 +1,14 @@
 """Gandiva (OSDI'18) and AntMan (OSDI'20): what it is worth that jobs share GPUs.
 
 Drawn workloads of several loads, with GPUs as experts tuned them and as users asked for them, are
-replayed under each system, with its published heuristic and exactly, beside schedulers that give
-every job GPUs of its own. How fast jobs are that share is a reading (`models/shared_speed.py`), so
-that figures beside published ones tell the direction, not the size. Of a GPU that jobs share, the
-time in which it computes for either counts as busy, and the memory of both as used; averages are
-over all GPUs up to the last submission. In Gandiva's experiment a restart takes a second, as its
-suspension and migration do; in AntMan's as long as in all others here.
+replayed under each system, with its published heuristic and exactly, and without each of its parts,
+beside schedulers that give every job GPUs of its own. How fast jobs are that share is a reading
+(`models/shared_speed.py`), so that figures beside published ones tell the direction, not the size.
+Of a GPU that jobs share, the time in which it computes for either counts as busy, and the memory of
+both as used; averages are over all GPUs up to the last submission. In Gandiva's experiment a
+restart takes a second, as its suspension and migration do; in AntMan's as long as in all others
+here. Where AntMan's guests move tensors to the host machine, all of them there would take five
+times as long: 16 GB over 12 GB/s both ways are 2.7 s, of steps of about half a second.
 
 In every tenth round, where there is something to decide, the heuristic is compared with the
 optimum: for Gandiva the pairs of all jobs that ran before, also drawn at random as Gavel (OSDI'20)
@@ -18,6 +20,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,9 +45,9 @@ from goodalloc.experiments.simulator import RoundRecord, Simulator
 from goodalloc.experiments.version import library_version
 from goodalloc.models.guests import total_rate
 from goodalloc.models.pairing import Pairing, total_gain
-from goodalloc.models.shared_speed import GpuUse
+from goodalloc.models.shared_speed import GpuUse, Sharing, guest_memory
 from goodalloc.solvers.antman import AntMan, guest_problem, loads
-from goodalloc.solvers.gandiva import Gandiva
+from goodalloc.solvers.gandiva import Gandiva, known_use
 from goodalloc.solvers.guests import best_hosts, least_loaded
 from goodalloc.solvers.pairing import best_pairs, first_pairs, gainful
 from goodalloc.solvers.queueing import EqualShare, FirstComeFirstServed
@@ -59,8 +63,15 @@ if TYPE_CHECKING:
     from goodalloc.solvers.cheapest_core import Maximum
     from goodalloc.solvers.policy import Policy
 
-#: Jobs in multiples of the published 160.
-LOADS = (1.0, 1.5, 2.0)
+#: Jobs in multiples of the published 160; and of quick replays.
+LOADS = (0.5, 1.0, 2.0)
+QUICK = (1.0,)
+
+#: Workloads, unless others are asked for; quick replays take the first.
+WORKLOADS = (1, 2, 3, 4, 5)
+
+#: Who does not look at what users ask for, and takes long: not in quick replays.
+BLIND = "equal"
 
 #: One round in so many is compared with the optimum.
 EVERY = 10
@@ -96,15 +107,28 @@ _OTHERS: Mapping[str, tuple[str, Callable[[], Policy]]] = {
 SYSTEMS: Mapping[str, System] = {
     "gandiva": System(1.0, {
         **_OTHERS,
-        "gandiva-alone": ("Gandiva without pairs", lambda: Gandiva("none")),
         "gandiva": ("Gandiva", Gandiva),
-        "gandiva-exact": ("Gandiva, best matching", lambda: Gandiva("matching")),
+        "gandiva-exact": ("best matching", lambda: Gandiva("matching")),
+        "gandiva-alone": ("without pairs", lambda: Gandiva("none")),
+        "gandiva-settled": ("without migration", lambda: Gandiva(migrate=False)),
+        "gandiva-rigid": ("without growth", lambda: Gandiva(growth="none")),
+        "gandiva-larger": (
+            "batches grow, too", lambda: Gandiva(growth="proportional")
+        ),
+        "gandiva-anywhere": ("without affinity", lambda: Gandiva(affinity=False)),
     }, {"busy_%": 26.0}, "gandiva"),
     "antman": System(30.0, {
         **_OTHERS,
-        "antman-idle": ("AntMan, idle GPUs only", lambda: AntMan(threshold=0.01)),
         "antman": ("AntMan", AntMan),
-        "antman-exact": ("AntMan, best guests", lambda: AntMan(exact=True)),
+        "antman-exact": ("best guests", lambda: AntMan(exact=True)),
+        "antman-idle": ("idle GPUs only", lambda: AntMan(threshold=0.01)),
+        "antman-offload": (
+            "tensors moved", lambda: AntMan(sharing=Sharing("guaranteed", offload=4.0))
+        ),
+        "antman-offload-exact": (
+            "tensors moved, best guests",
+            lambda: AntMan(True, sharing=Sharing("guaranteed", offload=4.0)),
+        ),
     }, {"busy_%": 34.0, "memory_%": 42.0}, "antman"),
 }  # fmt: skip
 
@@ -133,7 +157,7 @@ class Compared(NamedTuple):
 def compare_pairs(record: RoundRecord, policy: Policy) -> Compared | None:
     """Gandiva's and Gavel's pairs of all jobs that ran before; None where jobs fit or none did."""
     round_ = record.round_
-    ran = [(job, GpuUse(job.busy, job.memory)) for job in round_.jobs if job.busy is not None]
+    ran = [(job, use) for job in round_.jobs if (use := known_use(job))]
     if sum(job.replicas for job in round_.jobs) <= round_.cluster.num_gpus or len(ran) < 2:
         return None
     assert isinstance(policy, Gandiva)
@@ -179,7 +203,7 @@ def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
         Whose rounds are compared, empty for none.
     """
     last = max(job.submission.time for job in simulator.jobs)
-    used: list[tuple[float, float]] = []
+    used: list[tuple[float, float, float]] = []
     found: list[Compared] = []
     for index, record in enumerate(_rounds(simulator, last, used)):
         if compared and index % EVERY == 0:
@@ -188,10 +212,10 @@ def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
                 found.append(one)
     ends = np.array([job.completion for job in simulator.jobs], dtype=float)
     hours = (ends - [job.submission.time for job in simulator.jobs]) / HOUR
-    busy, memory = 100.0 * np.mean(used or [(0.0, 0.0)], axis=0)
+    busy, memory, guests = np.mean(used or [(0.0, 0.0, 0.0)], axis=0) * (100.0, 100.0, 1.0)
     numbers: dict[str, Any] = {
         "jct_h": hours.mean(), "p99_h": np.quantile(hours, 0.99), "makespan_h": ends.max() / HOUR,
-        "busy_%": busy, "memory_%": memory,
+        "busy_%": busy, "memory_%": memory, "guests": guests,
         "restarts": np.mean([job.restarts or 0 for job in simulator.jobs]),
     }  # fmt: skip
     if found:
@@ -207,10 +231,13 @@ def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
 
 
 def _rounds(
-    simulator: Simulator, last: int, used: list[tuple[float, float]]
+    simulator: Simulator, last: int, used: list[tuple[float, float, float]]
 ) -> Iterator[RoundRecord]:
-    """The rounds; up to the last submission the parts of all GPUs that were busy and full."""
+    """The rounds; up to the last submission the parts of all GPUs that were busy and full, and how
+    many guests trained.
+    """
     capacity = simulator.cluster.num_gpus * simulator.setting.interval
+    jobs = {job.submission.name: job for job in simulator.jobs}
     while not simulator.finished:
         simulator.advance()
         if simulator.time <= last:
@@ -219,8 +246,10 @@ def _rounds(
             for job in trained:
                 use, seconds = job.measure_use(), job.interval.gpu_seconds
                 busy += seconds * use.busy * job.share
-                memory += seconds * use.memory
-            used.append((busy / capacity, memory / capacity))
+                host = jobs[job.host].memory if job.host else 0.0
+                memory += seconds * guest_memory(GpuUse(0.0, host), use)
+            guests = sum(bool(job.host) for job in trained)
+            used.append((busy / capacity, memory / capacity, float(guests)))
         record = simulator.decide()
         if record is not None:
             yield record
@@ -255,7 +284,7 @@ class SharedReplay:
     def description(self) -> dict[str, Any]:
         """Everything that the numbers depend on."""
         return {
-            "format": "goodalloc-shared-replay", "version": 1, "library": library_version(),
+            "format": "goodalloc-shared-replay", "version": 2, "library": library_version(),
             "policy": self.policy, "requests": self.requests, "load": self.load,
             "seed": self.seed, "restart_delay": self.setting.restart_delay, "every": EVERY,
         }  # fmt: skip
@@ -283,41 +312,48 @@ class SharedReplay:
         return found
 
 
-def _tasks_of(system: str) -> Callable[[Plan], list[SharedReplay]]:
-    """A replay for every request, load, policy and workload; of few jobs if quick."""
+class Way(NamedTuple):
+    """A line of the table; its fields are those of `SharedReplay`."""
 
-    def tasks(plan: Plan) -> list[SharedReplay]:
-        found = []
-        for requests in REQUESTS:
-            for load in LOADS[-1:] if plan.quick else LOADS:
-                for policy in SYSTEMS[system].policies:
-                    for seed in plan.workloads:
-                        drawn = load / 4 if plan.quick else load
-                        task = SharedReplay(plan.folder, system, policy, requests, drawn, seed)
-                        name = f"{policy}-{digest(task.description())}"
-                        found.append(replace(task, folder=plan.folder / "replays" / name))
-        return found
-
-    return tasks
+    requests: Requests
+    load: float
+    policy: str
+    seed: int
 
 
-def _rows_of(system: str) -> Callable[[Plan], Rows]:
+def _ways(system: str, plan: Plan) -> Iterator[Way]:
+    """Every request, load, policy and workload; of one load and workload if quick."""
+    loads, seeds = (QUICK, plan.workloads[:1]) if plan.quick else (LOADS, plan.workloads)
+    for way in starmap(Way, product(REQUESTS, loads, SYSTEMS[system].policies, seeds)):
+        if not (plan.quick and way.policy == BLIND):
+            yield way
+
+
+def _task(system: str, plan: Plan, way: Way) -> SharedReplay:
+    """The replay of a line; who is blind to requests has one for all of them."""
+    requests = "tuned" if way.policy == BLIND else way.requests
+    task = SharedReplay(plan.folder, system, way.policy, requests, way.load, way.seed)
+    name = f"{way.policy}-{digest(task.description())}"
+    return replace(task, folder=plan.folder / "replays" / name)
+
+
+def _tasks(system: str, plan: Plan) -> list[SharedReplay]:
+    """A replay for every line."""
+    return [_task(system, plan, way) for way in _ways(system, plan)]
+
+
+def _rows(system: str, plan: Plan) -> Rows:
     """A row for every replay; columns of comparisons are empty where there are none."""
-
-    def rows(plan: Plan) -> Rows:
-        found: Rows = []
-        for task in _tasks_of(system)(plan):
-            record = task.record()
-            found.append({
-                "system": system, "requests": task.requests, "load": task.load,
-                "policy": task.policy, "workload": task.seed,
-                **{name: record[name] for name in QUANTITIES},
-                **{name: record.get(name, "") for name in COMPARISONS},
-                **_published(system, task.policy),
-            })  # fmt: skip
-        return found
-
-    return rows
+    found: Rows = []
+    for way in _ways(system, plan):
+        record = _task(system, plan, way).record()
+        found.append({
+            "system": system, "requests": way.requests, "load": way.load, "policy": way.policy,
+            "workload": way.seed, **{name: record[name] for name in QUANTITIES},
+            **{name: record.get(name, "") for name in COMPARISONS},
+            **_published(system, way.policy),
+        })  # fmt: skip
+    return found
 
 
 def _published(system: str, policy: str) -> dict[str, float | str]:
@@ -333,11 +369,14 @@ def _labels(system: str) -> dict[str, str]:
 
 def _reproduction(title: str, system: str) -> Reproduction:
     return Reproduction(
-        title, _tasks_of(system), _rows_of(system),
+        title, partial(_tasks, system), partial(_rows, system),
         lambda _, rows: plot_sharing(rows, _labels(system)),
         shown=summarise_sharing, ignores=("pollux", "seeds", "gaps", "artifact"),
+        workloads=WORKLOADS,
     )  # fmt: skip
 
 
-GANDIVA = _reproduction("Gandiva: time slices and pairs of jobs on GPUs that they share", "gandiva")
+GANDIVA = _reproduction(
+    "Gandiva: slices, pairs of jobs on GPUs that they share, migration, growth, affinity", "gandiva"
+)
 ANTMAN = _reproduction("AntMan: opportunistic jobs beside those with a guarantee", "antman")

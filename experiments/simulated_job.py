@@ -113,7 +113,8 @@ class SimulatedJob:
         self.gpu_type, self.cores, self.mode = equipment.gpu_types[0], 0.0, ""
         restriction = application.restriction
         fixed = restriction.batch_size if restriction else None
-        self.target_batch_size = submission.batch_size if batch_sizes == "requested" else fixed
+        as_asked = batch_sizes in ("requested", "proportional")
+        self.target_batch_size = submission.batch_size if as_asked else fixed
         self.fixed_replicas = restriction.replicas if restriction else None
         self.placement: Placement = ()
         self.spread: Spread = ()
@@ -230,6 +231,9 @@ class SimulatedJob:
         batch = self.target_batch_size
         if batch is None:
             batch = int(max(limits.initial, limits.atomic_minimum * self.replicas))
+        elif self.batch_sizes == "proportional":
+            batch = batch * self.replicas // self.submission.replicas
+            batch = int(min(max(batch, limits.initial), limits.maximum))
         alone = self.replicas == 1 and batch > limits.initial
         self.set_batch(*published_split(batch, self.replicas, limits, accumulates=alone))
 

@@ -228,7 +228,8 @@ class Simulator:
             text = f"{type(error).__name__}: {error}".rstrip(".")
             raise ValueError(f"Policy failed at {self.time} s ({text}).") from error
         seconds = time.perf_counter() - begin
-        check_decision(round_, decision)
+        offloads = self._sharing is not None and self._sharing.offload > 0
+        check_decision(round_, decision, offloads=offloads)
         if decision.beside and self._sharing is None:
             raise ValueError(
                 f"Decision at {self.time} s: jobs run beside others and the policy does not say "

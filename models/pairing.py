@@ -96,7 +96,7 @@ class Pairing:
 def shared_gain(one: tuple[int, GpuUse], other: tuple[int, GpuUse], sharing: Sharing) -> float:
     """Equation (2), minus infinity where the memory is too small; GPUs and use of each."""
     (guest_gpus, guest), (host_gpus, host) = sorted((one, other))
-    if not host.fits_beside(guest):
+    if not sharing.fits(host, guest):
         return -np.inf
     lost = host_gpus * (1.0 - sharing.host_rate(host, [guest]))
     return guest_gpus * sharing.guest_rate(host, guest) - lost

@@ -21,9 +21,14 @@ guest *g* have of their own speeds
 
     \text{guaranteed:} \quad r_h = 1, \qquad r_g = (1 - l) \min(1, (1 - u_h) / u_g)           (4)
 
-with a loss *l*. In Gandiva (OSDI'18) both jobs get their kernels through as they come: (3). In
-AntMan (OSDI'20) kernels of the guest are held back while the host needs the GPU: (4). A job waits
-for the slowest of its replicas: a host with several guests has the least of its speeds.
+with a loss *l*. Where tensors can be moved to the memory of the host machine (AntMan), jobs that
+take more fit as well: the guest keeps what is left on the GPU, and with a cost *c* its rate becomes
+
+.. math:: r_g' = r_g \, \bigl(1 + c \max(\mu_h + \mu_g - 1, 0) / \mu_g\bigr)^{-1}               (5)
+
+In Gandiva (OSDI'18) both jobs get their kernels through as they come: (3). In AntMan (OSDI'20)
+kernels of the guest are held back while the host needs the GPU: (4). A job waits for the slowest of
+its replicas: a host with several guests has the least of its speeds.
 
 All this is a documented reading: neither paper gives a formula, and no public measurement says how
 these applications share a GPU. What a GPU's utilisation means is a reading, too: a counter that
@@ -35,7 +40,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from goodalloc.models.validation import require_choice, require_share
+from goodalloc.models.validation import require_choice, require_number, require_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,36 +96,56 @@ class Sharing:
         By (3) or by (4).
     loss
         Part of its speed that who shares loses besides, *l*; a guaranteed host does not.
+    offload
+        The cost *c* of (5): a guest all of whose tensors were in the memory of the host machine
+        would take 1 + *c* times as long. 0 where none are moved, so that memory has to fit.
 
     Raises
     ------
     ValueError
-        If the way is unknown or the loss no part below 1.
+        If the way is unknown, the loss no part below 1, or the cost no number of at least 0.
     """
 
     way: Way = "fair"
     loss: float = 0.05
+    offload: float = 0.0
 
     def __post_init__(self) -> None:
         require_choice("Sharing: way", self.way, get_args(Way))
         require_share("Sharing: loss", self.loss)
         if self.loss == 1.0:
             raise ValueError("Sharing: loss is 1; expected a number from 0 to below 1.")
+        require_number("Sharing: offload", self.offload, minimum=0.0)
+
+    def fits(self, host: GpuUse, guest: GpuUse) -> bool:
+        """Whether there is memory for both, or tensors of the guest can be moved elsewhere."""
+        return self.offload > 0 or host.fits_beside(guest)
 
     def host_rate(self, host: GpuUse, guests: Sequence[GpuUse]) -> float:
         """What a host keeps of its speed beside guests, each on GPUs of their own; 1 with none."""
         if self.way == "guaranteed" or not guests:
             return 1.0
-        return min(self.guest_rate(host, guest) for guest in guests)
+        return min(self._share(host, guest) for guest in guests)
 
     def guest_rate(self, host: GpuUse, guest: GpuUse) -> float:
         """What a guest has of its speed."""
+        moved = guest.memory - guest_memory(host, guest)
+        slower = 1.0 + self.offload * moved / guest.memory if moved > 0 else 1.0
+        return self._share(host, guest) / slower
+
+    def _share(self, host: GpuUse, guest: GpuUse) -> float:
+        """What a guest, and in the fair way its host, has of its speed with all of its memory."""
         if self.way == "guaranteed":
             room = 1.0 - host.busy
             share = 1.0 if guest.busy <= room else room / guest.busy
         else:
             share = 1.0 / max(host.busy + guest.busy, 1.0)
         return (1.0 - self.loss) * share
+
+
+def guest_memory(host: GpuUse, guest: GpuUse) -> float:
+    """The part of a GPU's memory that a guest has there: what it takes, or what its host leaves."""
+    return min(guest.memory, 1.0 - host.memory)
 
 
 #: As in Gandiva, and as in AntMan.

@@ -184,7 +184,7 @@ def guest_problem(
     """
 
     def rate(guest: GpuUse, host: GpuUse) -> float:
-        return sharing.guest_rate(host, guest) if host.fits_beside(guest) else -np.inf
+        return sharing.guest_rate(host, guest) if sharing.fits(host, guest) else -np.inf
 
     rates = [[1.0, *(rate(_use(guest), _use(host)) for host in hosts)] for guest in guests]
     gpus = np.array([guest.replicas for guest in guests])

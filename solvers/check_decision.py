@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policy import Round
 
 
-def check_decision(round_: Round, decision: Decision) -> None:
+def check_decision(round_: Round, decision: Decision, *, offloads: bool = False) -> None:
     """Refuse a decision that names an unknown job or node, a node twice, or uses a GPU twice.
 
     Guests use GPUs of their hosts.
+
+    Parameters
+    ----------
+    round_, decision
+        What was decided when.
+    offloads
+        Whether guests keep in the memory of the host machine what does not fit on a GPU.
 
     Raises
     ------
@@ -47,7 +54,7 @@ def check_decision(round_: Round, decision: Decision) -> None:
     _check_mode_names(at, round_, decision)
     check_modes(at, round_, decision)
     if decision.beside:
-        _check_guests(at, round_, decision)
+        _check_guests(at, round_, decision, offloads)
 
 
 def _check_placements(at: str, round_: Round, decision: Decision) -> None:
@@ -99,7 +106,7 @@ def _check_mode_names(at: str, round_: Round, decision: Decision) -> None:
             raise ValueError(f"{at}: mode of job '{name}' is {mode!r}; expected its name.")
 
 
-def _check_guests(at: str, round_: Round, decision: Decision) -> None:
+def _check_guests(at: str, round_: Round, decision: Decision, offloads: bool) -> None:
     """Refuse guests that are not on GPUs of their host, one on each, with memory for both."""
     if round_.cluster.resource_names or len(round_.cluster.gpu_types) > 1:
         raise ValueError(
@@ -118,7 +125,7 @@ def _check_guests(at: str, round_: Round, decision: Decision) -> None:
                 f"{at}: job '{guest}' is beside '{host}', a guest itself; expected a host."
             )
         memory = jobs[guest].memory + jobs[host].memory
-        if memory > 1.0 + TOLERANCE:
+        if memory > 1.0 + TOLERANCE and not offloads:
             raise ValueError(
                 f"{at}: jobs '{guest}' and '{host}' take {memory:g} of the memory of a GPU; "
                 "expected at most 1."

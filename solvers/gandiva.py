@@ -1,8 +1,7 @@
-"""Gandiva (OSDI'18) as a policy: time slices, jobs packed in pairs on trial, and migration.
+"""Gandiva (OSDI'18) as a policy: time slices, pairs on trial, migration, growth, affinity.
 
-While all jobs fit, each runs alone on the GPUs that its user asked for. Where they do not, jobs are
-packed in pairs until they do, and the GPUs go round in time slices. Growing onto idle GPUs is left
-out: users' batch sizes say what a job's GPUs are good for.
+While all jobs fit, each runs alone on the GPUs that its user asked for, and grows onto idle ones.
+Where they do not, jobs are packed in pairs until they do, and the GPUs go round in time slices.
 """
 
 from __future__ import annotations
@@ -11,11 +10,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from goodalloc.models.pairing import Pairing
 from goodalloc.models.shared_speed import FAIR, GpuUse, Sharing
+from goodalloc.models.throughput import throughput
 from goodalloc.models.validation import require_choice, require_flag, require_number
+from goodalloc.solvers.idle_gpus import gather, grow, idle_gpus
 from goodalloc.solvers.pairing import best_pairs, first_pairs
-from goodalloc.solvers.policy import BatchSizes, Decision
+from goodalloc.solvers.policy import MOST_REPLICAS, BatchSizes, Decision
+from goodalloc.solvers.server_slices import find_home, serve_at_home, size_of
 from goodalloc.solvers.share_rounds import place_on_types
 from goodalloc.solvers.spread import take_of
 from goodalloc.solvers.stop import Stop
@@ -29,16 +33,23 @@ if TYPE_CHECKING:
 #: How pairs are found.
 PAIRS = ("none", "greedy", "matching")
 
+#: Whether jobs grow, and their total batch sizes then stay as asked for or grow as well.
+GROWTH = ("none", "requested", "proportional")
+
 
 @dataclass
 class Gandiva:
-    """Time slices and pairs.
+    """Time slices, pairs, migration, growth and affinity.
 
     Among jobs that ran before, so that it is known how busy they keep a GPU, pairs are found by the
     published heuristic (lowest utilisation first, whatever a pair gains) or by a matching of
     greatest gain (`solvers/pairing.py`), which foresees all but the loss of sharing. Pairs are
     taken only until all jobs fit. After a round in which both together did no more than the larger
     one alone, a pair is undone and never tried again.
+
+    While no job waits, idle GPUs go to jobs on the same server (`solvers/idle_gpus.py`), which give
+    them back as soon as others arrive. (A documented reading: all jobs can grow, as long as their
+    batches allow it; in the paper those that say so.)
 
     Parameters
     ----------
@@ -47,7 +58,15 @@ class Gandiva:
     slice_seconds
         A job that runs may do so for so long before others that had less take its GPUs.
     migrate
-        Whether a job on several nodes moves to one that has room for all of it.
+        Whether a job on several nodes moves to one that has room for all of it, and with affinity
+        one that waits at home to idle GPUs elsewhere.
+    growth
+        "none"; or "requested" if the batch of a job that grows stays what its user asked for in
+        all, "proportional" if it stays so for each GPU.
+    affinity
+        Whether jobs have homes, by the affinity and height of servers, where they take turns
+        (`solvers/server_slices.py`); or else turns go round the cluster, and a job runs wherever it
+        fits tightest.
     sharing
         How pairs share GPUs.
     seconds
@@ -57,9 +76,12 @@ class Gandiva:
     pairs: str = "greedy"
     slice_seconds: float = 60.0
     migrate: bool = True
+    growth: str = "requested"
+    affinity: bool = True
     sharing: Sharing = FAIR
     seconds: float = 10.0
     batch_sizes: BatchSizes = field(default="requested", init=False)
+    _homes: dict[str, Placement] = field(default_factory=dict, init=False)
     _had: Counter[str] = field(default_factory=Counter, init=False)
     _refused: set[frozenset[str]] = field(default_factory=set, init=False)
     _last: int = field(default=0, init=False)
@@ -68,7 +90,11 @@ class Gandiva:
         require_choice("Gandiva: pairs", self.pairs, PAIRS)
         require_number("Gandiva: slice_seconds", self.slice_seconds, minimum=0.0, strict=True)
         require_flag("Gandiva: migrate", self.migrate)
+        require_choice("Gandiva: growth", self.growth, GROWTH)
+        require_flag("Gandiva: affinity", self.affinity)
         require_number("Gandiva: seconds", self.seconds, minimum=0.0, strict=True)
+        if self.growth == "proportional":
+            self.batch_sizes = "proportional"
 
     def decide(self, round_: Round) -> Decision:
         """Judge the pairs, find others if jobs do not fit, and give the next slices."""
@@ -80,8 +106,24 @@ class Gandiva:
             beside = self._tried(jobs)
             excess -= sum(jobs[guest].replicas for guest in beside)
             beside |= self._packed(jobs, beside, excess)
-        placements = self._place(round_, jobs, self._chosen(round_, jobs, beside))
+        node_gpus = round_.cluster.node_gpus.tolist()
+        order = self._order(round_, jobs, beside)
+        held = {name: jobs[name].placement for name in order if not jobs[name].host}
+        held = {name: _as_asked(jobs[name], pairs) for name, pairs in held.items() if pairs}
+        serve = self._at_home if self.affinity else _anywhere
+        placements = serve(round_, {name: jobs[name].replicas for name in order}, held)
+        if self.migrate:
+            placements = gather(node_gpus, placements)
+        if self.affinity:
+            self._homes |= placements
         guests = {guest: host for guest, host in beside.items() if host in placements}
+        if self.growth != "none" and len(placements) + len(guests) == len(jobs) and not guests:
+            idle = idle_gpus(node_gpus, placements)
+            most = {
+                name: most_gpus(jobs[name], len(pairs), self.growth)
+                for name, pairs in placements.items() if any(idle[node] for node, _ in pairs)
+            }  # fmt: skip
+            placements = grow(node_gpus, placements, most)
         for guest, host in guests.items():
             stays = jobs[guest].host == host and placements[host] == jobs[host].placement
             placements[guest] = (
@@ -116,9 +158,10 @@ class Gandiva:
         """More guests and their hosts, until so many GPUs are saved."""
         paired = {*beside, *beside.values()}
         alone = [
-            (job, GpuUse(job.busy, job.memory))
-            for job in jobs.values() if job.busy is not None and job.name not in paired
-        ]  # fmt: skip
+            (job, use)
+            for job in jobs.values()
+            if job.name not in paired and (use := known_use(job))
+        ]
         if excess <= 0 or len(alone) < 2:
             return {}
         names = [job.name for job, _ in alone]
@@ -147,45 +190,85 @@ class Gandiva:
             excess -= guest.replicas
         return found
 
-    def _chosen(
+    def _order(
         self, round_: Round, jobs: Mapping[str, ActiveJob], beside: Mapping[str, str]
     ) -> list[str]:
-        """Who has GPUs of his own in this slice: who had fewest slices first, then who runs."""
+        """Who may have GPUs of his own: who had fewest slices first, then who runs."""
         with_guests = {host: guest for guest, host in beside.items()}
 
         def turn(name: str) -> tuple[int, bool]:
             had = min(self._had[name], self._had[with_guests.get(name, name)])
             return int(had // self.slice_seconds), not jobs[name].placement
 
-        left, chosen = round_.cluster.num_gpus, []
-        for name in sorted((name for name in jobs if name not in beside), key=turn):
-            if jobs[name].replicas <= left:
-                left -= jobs[name].replicas
-                chosen.append(name)
-        return chosen
+        gpus = round_.cluster.num_gpus
+        own = (name for name, job in jobs.items() if name not in beside and job.replicas <= gpus)
+        return sorted(own, key=turn)
 
-    def _place(
-        self, round_: Round, jobs: Mapping[str, ActiveJob], chosen: list[str]
+    def _at_home(
+        self, round_: Round, replicas: Mapping[str, int], held: Mapping[str, Placement]
     ) -> dict[str, Placement]:
-        """Who runs on GPUs of his own stays; others go to the tightest node that holds them."""
-        cluster = round_.cluster
-        current = {name: jobs[name].placement for name in chosen if not jobs[name].host}
-        kinds = dict.fromkeys(chosen, cluster.gpu_types[0])
-        replicas = {name: jobs[name].replicas for name in chosen}
-        placements = place_on_types(cluster, kinds, replicas, current)
-        free = Counter(dict(enumerate(cluster.node_gpus.tolist())))
-        for placement in placements.values():
-            free.subtract(dict(placement))
-        for name in chosen if self.migrate else ():
-            held, wanted = Counter(dict(placements[name])), replicas[name]
-            if len(held) > 1:
-                whole = [node for node in free if free[node] + held[node] >= wanted]
-                if whole:
-                    node = min(whole, key=lambda node: free[node] + held[node])
-                    free.update(held)
-                    free[node] -= wanted
-                    placements[name] = ((node, wanted),)
-        return placements
+        """Who runs at home, or moves; jobs without a home are given one in order of arrival."""
+        node_gpus = round_.cluster.node_gpus.tolist()
+        homes = {name: home for name, home in self._homes.items() if name in replicas} | held
+        homes = {name: home for name, home in homes.items() if max(home)[0] < len(node_gpus)}
+        for job in round_.jobs:
+            if job.name in replicas and job.name not in homes:
+                homes[job.name] = find_home(node_gpus, homes.values(), job.replicas)
+        self._homes = homes
+        return serve_at_home(node_gpus, {name: homes[name] for name in replicas}, move=self.migrate)
+
+
+def _anywhere(
+    round_: Round, replicas: Mapping[str, int], held: Mapping[str, Placement]
+) -> dict[str, Placement]:
+    """Who runs stays; others whose turn it is go to the tightest node that holds them."""
+    cluster, left, chosen = round_.cluster, round_.cluster.num_gpus, list[str]()
+    for name, gpus in replicas.items():
+        if gpus <= left:
+            left -= gpus
+            chosen.append(name)
+    return place_on_types(cluster, dict.fromkeys(chosen, cluster.gpu_types[0]), replicas, held)
+
+
+def known_use(job: ActiveJob) -> GpuUse | None:
+    """What a job takes of the GPUs that it asks for, if it ran, and has not grown since."""
+    if job.busy is None or size_of(job.placement) > job.replicas:
+        return None
+    return GpuUse(job.busy, job.memory)
+
+
+def most_gpus(job: ActiveJob, nodes: int, growth: str) -> int:
+    """The number of GPUs, up from what it asks for, on which a job is fastest by its own model.
+
+    A GPU has at least the least examples of a pass, and all have at most the largest batch. What
+    was never tried looks good to the model: growth is a trial, too.
+
+    Parameters
+    ----------
+    job
+        The job.
+    nodes
+        How many nodes it is on.
+    growth
+        "requested" if its total batch stays, "proportional" if it grows as well.
+    """
+    model = None if job.fixed_replicas is not None else job.model()
+    if model is None:
+        return job.replicas
+    limits, larger = job.batch, growth == "proportional"
+    most = limits.maximum * job.replicas / job.batch_size if larger else (
+        job.batch_size / limits.atomic_minimum
+    )  # fmt: skip
+    gpus = np.arange(job.replicas, max(int(min(most, MOST_REPLICAS)), job.replicas) + 1)
+    examples = job.batch_size / (job.replicas if larger else gpus)
+    passes = np.ceil(examples / limits.atomic_maximum)
+    speed = throughput(model.throughput, nodes, gpus, examples / passes, passes - 1)
+    return int(gpus[np.argmax(speed)])
+
+
+def _as_asked(job: ActiveJob, placement: Placement) -> Placement:
+    """A placement without what the job has grown by."""
+    return placement if size_of(placement) <= job.replicas else take_of(placement, job.replicas)
 
 
 def _hosts_after(job: ActiveJob) -> tuple[int, bool]:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 MOST_REPLICAS = 64
 
 
-#: What the batch sizes of the jobs are: as their users asked, or the best of their predicted
-#: goodput, or of their predicted throughput alone.
-BatchSizes = Literal["requested", "goodput", "throughput"]
+#: What the batch sizes of the jobs are: as their users asked in all or for each GPU, or the best of
+#: their predicted goodput, or of their predicted throughput alone.
+BatchSizes = Literal["requested", "proportional", "goodput", "throughput"]
 
 
 class Oracle(Protocol):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
@@ -82,6 +82,28 @@ class ShareRounds:
         return chosen
 
 
+def take_tightest(free: list[int], nodes: Sequence[int], wanted: int) -> Placement:
+    """Take GPUs of the tightest node that holds the rest, or else of the one with most.
+
+    Parameters
+    ----------
+    free
+        Free GPUs of every node, which become fewer.
+    nodes
+        Which of them count; together they have enough.
+    wanted
+        How many GPUs.
+    """
+    pairs: Placement = ()
+    while wanted:
+        fits = [node for node in nodes if free[node] >= wanted]
+        node = min(fits, key=free.__getitem__) if fits else max(nodes, key=free.__getitem__)
+        gpus = min(wanted, free[node])
+        pairs, wanted = (*pairs, (node, gpus)), wanted - gpus
+        free[node] -= gpus
+    return pairs
+
+
 def place_on_types(
     cluster: Cluster, chosen: Mapping[str, str], replicas: Mapping[str, int],
     current: Mapping[str, Placement],
@@ -111,14 +133,6 @@ def place_on_types(
                 free[node] -= gpus
     waiting = [name for name in chosen if name not in placements]
     for name in sorted(waiting, key=lambda name: -replicas[name]):
-        wanted, pairs = replicas[name], ()
         nodes = [node for node, kind in enumerate(types) if kind == chosen[name]]
-        while wanted:
-            fits = [node for node in nodes if free[node] >= wanted]
-            # the tightest node that holds the rest, or else the one with most
-            node = min(fits, key=free.__getitem__) if fits else max(nodes, key=free.__getitem__)
-            gpus = min(wanted, free[node])
-            pairs, wanted = (*pairs, (node, gpus)), wanted - gpus
-            free[node] -= gpus
-        placements[name] = pairs
+        placements[name] = take_tightest(free, nodes, replicas[name])
     return placements
