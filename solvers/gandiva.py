@@ -106,24 +106,10 @@ class Gandiva:
             beside = self._tried(jobs)
             excess -= sum(jobs[guest].replicas for guest in beside)
             beside |= self._packed(jobs, beside, excess)
-        node_gpus = round_.cluster.node_gpus.tolist()
-        order = self._order(round_, jobs, beside)
-        held = {name: jobs[name].placement for name in order if not jobs[name].host}
-        held = {name: _as_asked(jobs[name], pairs) for name, pairs in held.items() if pairs}
-        serve = self._at_home if self.affinity else _anywhere
-        placements = serve(round_, {name: jobs[name].replicas for name in order}, held)
-        if self.migrate:
-            placements = gather(node_gpus, placements)
-        if self.affinity:
-            self._homes |= placements
+        placements = self._served(round_, jobs, self._order(round_, jobs, beside))
         guests = {guest: host for guest, host in beside.items() if host in placements}
-        if self.growth != "none" and len(placements) + len(guests) == len(jobs) and not guests:
-            idle = idle_gpus(node_gpus, placements)
-            most = {
-                name: most_gpus(jobs[name], len(pairs), self.growth)
-                for name, pairs in placements.items() if any(idle[node] for node, _ in pairs)
-            }  # fmt: skip
-            placements = grow(node_gpus, placements, most)
+        if self.growth != "none" and len(placements) == len(jobs):
+            placements = self._grown(round_, jobs, placements)
         for guest, host in guests.items():
             stays = jobs[guest].host == host and placements[host] == jobs[host].placement
             placements[guest] = (
@@ -204,6 +190,34 @@ class Gandiva:
         own = (name for name, job in jobs.items() if name not in beside and job.replicas <= gpus)
         return sorted(own, key=turn)
 
+    def _served(
+        self, round_: Round, jobs: Mapping[str, ActiveJob], order: list[str]
+    ) -> dict[str, Placement]:
+        """Who has GPUs of his own in this slice, as many as he asks for."""
+        held = {
+            name: _as_asked(jobs[name])
+            for name in order if jobs[name].placement and not jobs[name].host
+        }  # fmt: skip
+        serve = self._at_home if self.affinity else _anywhere
+        placements = serve(round_, {name: jobs[name].replicas for name in order}, held)
+        if self.migrate:
+            placements = gather(round_.cluster.node_gpus.tolist(), placements)
+        if self.affinity:
+            self._homes |= placements
+        return placements
+
+    def _grown(
+        self, round_: Round, jobs: Mapping[str, ActiveJob], placements: Mapping[str, Placement]
+    ) -> dict[str, Placement]:
+        """Idle GPUs go to jobs beside them that are faster with more."""
+        node_gpus = round_.cluster.node_gpus.tolist()
+        idle = idle_gpus(node_gpus, placements)
+        most = {
+            name: most_gpus(jobs[name], len(pairs), self.growth)
+            for name, pairs in placements.items() if any(idle[node] for node, _ in pairs)
+        }  # fmt: skip
+        return grow(node_gpus, placements, most)
+
     def _at_home(
         self, round_: Round, replicas: Mapping[str, int], held: Mapping[str, Placement]
     ) -> dict[str, Placement]:
@@ -266,9 +280,10 @@ def most_gpus(job: ActiveJob, nodes: int, growth: str) -> int:
     return int(gpus[np.argmax(speed)])
 
 
-def _as_asked(job: ActiveJob, placement: Placement) -> Placement:
-    """A placement without what the job has grown by."""
-    return placement if size_of(placement) <= job.replicas else take_of(placement, job.replicas)
+def _as_asked(job: ActiveJob) -> Placement:
+    """Where a job is, without what it has grown by."""
+    grown = size_of(job.placement) > job.replicas
+    return take_of(job.placement, job.replicas) if grown else job.placement
 
 
 def _hosts_after(job: ActiveJob) -> tuple[int, bool]:

@@ -13,11 +13,15 @@ from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.allocation import Placement
 from goodalloc.models.cluster import Cluster
-from goodalloc.solvers.gandiva import Gandiva
-from goodalloc.solvers.policy import ActiveJob
-from tests.test_policies import active, round_of
+from goodalloc.models.throughput import step_time
+from goodalloc.solvers.gandiva import Gandiva, most_gpus
+from goodalloc.solvers.policy import ActiveJob, Decision, Round
+from tests.test_policies import MODEL, active, round_of
 
 WHOLE: Placement = ((0, 4),)
+
+#: Of a job that is slower on more GPUs.
+FLAT = MODEL._replace(throughput=MODEL.throughput._replace(beta_grad=0.0, beta_local=1.0))
 
 
 def used(
@@ -114,12 +118,87 @@ def test_a_job_on_two_nodes_moves_to_one_that_has_room() -> None:
     assert kept == {"a": ((0, 2), (1, 2))}
 
 
+def test_jobs_grow_onto_idle_gpus_of_their_servers_and_give_them_back() -> None:
+    """The other server is not theirs; a third job has what it asks for at once."""
+    policy = Gandiva()
+    first = policy.decide(round_of(used("a", 1, 0.5), used("b", 2, 0.5), nodes=3)).placements
+    assert first == {"a": ((0, 4),), "b": ((1, 4),)}, "servers of their affinity, as they are"
+    grown = [used(name, gpus, 0.5, placement=first[name]) for name, gpus in (("a", 1), ("b", 2))]
+    assert policy.decide(round_of(*grown, nodes=3)).placements == first
+    third = policy.decide(round_of(*grown, used("c", 8, 0.5), nodes=3)).placements
+    assert third == {"a": ((0, 1),), "b": ((1, 3),), "c": ((2, 4), (0, 3), (1, 1))}
+    fourth = round_of(*grown, used("c", 9, 0.5), used("d", 1, 0.5), nodes=3)
+    assert Gandiva("none").decide(fourth).placements["b"] == ((1, 2),), "nobody grows: one waits"
+
+
+def test_jobs_that_may_not_or_are_no_faster_do_not_grow() -> None:
+    """Not before they ran, nor where the number of GPUs is fixed, nor if it is switched off."""
+    job = used("a", 1, 0.5)
+    for one, policy in (
+        (replace(job, model=lambda: None), Gandiva()), (replace(job, fixed_replicas=1), Gandiva()),
+        (job, Gandiva(growth="none")), (replace(job, model=lambda: FLAT), Gandiva()),
+        (replace(job, batch_size=4096), Gandiva(growth="proportional")),
+    ):  # fmt: skip
+        assert policy.decide(round_of(one)).placements == {"a": ((0, 1),)}
+
+
+def test_a_job_grows_as_far_as_it_is_faster_and_its_batch_goes() -> None:
+    """By brute force over the step times of its model; a larger batch is bounded by the largest."""
+    for replicas in (1, 2, 5):
+        job = used("a", replicas, 0.5)
+        for nodes in (1, 2):
+            rates = {
+                gpus: 1024 / float(step_time(MODEL.throughput, nodes, gpus, 1024 / gpus, 0))
+                for gpus in range(max(replicas, nodes), 33)
+            }
+            found = most_gpus(job, nodes, "requested")
+            assert found == max(rates, key=rates.__getitem__)
+    assert [most_gpus(used("a", n, 0.5), 1, "proportional") for n in (1, 3, 16)] == [4, 12, 64]
+    small = replace(used("a", 1, 0.5), batch_size=128)
+    assert most_gpus(small, 1, "requested") <= 4, "32 examples for each GPU"
+
+
+@pytest.mark.parametrize(("growth", "batch"), [("requested", 512), ("proportional", 1024)])
+def test_the_batch_of_a_job_that_grew_is_as_the_reading_says(growth: str, batch: int) -> None:
+    """In a replay of one job of two GPUs, that has four from the third minute on."""
+
+    class Grown:
+        batch_sizes = Gandiva(growth=growth).batch_sizes
+
+        def decide(self, round_: Round) -> Decision:
+            return Decision({"only": ((0, 2 if round_.time < 180 else 4),)})
+
+    jobs = [Submission("only", 0, "cifar10", 2, 512)]
+    simulator = Simulator(jobs, profiled_applications(), Grown(), Setting(Cluster.uniform(1, 4)))
+    for _ in range(4):
+        simulator.step()
+        job = simulator.jobs[0]
+        expected = (2, 512) if simulator.time < 180 else (4, batch)
+        assert (job.replicas, job.batch_size) == expected
+
+
+def test_jobs_that_wait_stay_at_home_unless_they_may_move() -> None:
+    """Two share the lowest server; when another is idle, one of them moves there, or waits on."""
+    for migrate in (False, True):
+        policy = Gandiva("none", migrate=migrate, growth="none")
+        names, held = "abc", dict[str, Placement]()
+        for minute in range(3):
+            jobs = [used(name, 4, 1.0, placement=held.get(name, ())) for name in names]
+            held = dict(policy.decide(round_of(*jobs, time=60 * minute)).placements)
+        assert set(held) == {"b", "c"} if migrate else {"a", "b"}
+        rest = [used(name, 4, 1.0, placement=held.get(name, ())) for name in "ac"]
+        after = policy.decide(round_of(*rest, time=180)).placements
+        assert len(after) == (2 if migrate else 1)
+
+
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
         ({"pairs": "all"}, "pairs is 'all'; expected one of none, greedy, matching"),
         ({"slice_seconds": 0.0}, "slice_seconds is 0"),
         ({"migrate": 1}, "migrate is 1; expected true or false"),
+        ({"growth": True}, "growth is true; expected one of none, requested, proportional"),
+        ({"affinity": "no"}, "affinity is 'no'; expected true or false"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(values: dict[str, Any], complaint: str) -> None:
