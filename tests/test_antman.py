@@ -12,6 +12,7 @@ from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.allocation import Placement
 from goodalloc.models.cluster import Cluster
+from goodalloc.models.shared_speed import Sharing
 from goodalloc.solvers.antman import AntMan, guest_problem, loads
 from goodalloc.solvers.policy import Decision
 from tests.test_gandiva import used
@@ -67,6 +68,21 @@ def test_guests_go_beside_hosts_with_time_and_memory_for_them(exact: bool) -> No
     else:
         assert dict(after.beside) == {FREE[0]: SURE[1]}
         assert after.placements[FREE[0]] == ((1, 3),)
+
+
+def test_a_guest_whose_memory_does_not_fit_runs_where_tensors_are_moved() -> None:
+    """Beside the only host, in a replay too; otherwise it waits."""
+    jobs = (used(SURE[0], 4, 0.3, memory=0.8, placement=WHOLE), used(FREE[0], 2, 0.5))
+    assert not AntMan().decide(round_of(*jobs, nodes=1)).beside
+    moves = AntMan(True, sharing=Sharing("guaranteed", offload=4.0))
+    assert dict(moves.decide(round_of(*jobs, nodes=1)).beside) == {FREE[0]: SURE[0]}
+    submitted = [Submission(job.name, 0, "cifar10", 4, 4096) for job in jobs]
+    simulator = Simulator(submitted, profiled_applications(), moves, Setting(Cluster.uniform(1, 4)))
+    for _ in range(3):
+        simulator.step()
+    host, guest = simulator.jobs
+    assert (guest.host, host.memory, guest.memory) == (host.submission.name, 1.0, 1.0)
+    assert guest.share == pytest.approx(0.95 * (1.0 / host.measure_use().busy - 1.0) / 5.0)
 
 
 def test_two_guests_of_a_host_have_gpus_of_their_own() -> None:

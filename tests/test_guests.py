@@ -1,5 +1,6 @@
 """Guests on hosts: the program against brute force and AntMan's rule, and its independent price."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.models.guests import Guests, guest_violations, total_rate
+from goodalloc.models.shared_speed import Sharing
+from goodalloc.solvers.antman import guest_problem
 from goodalloc.solvers.guests import best_hosts, least_loaded
 from goodalloc.solvers.stop import Stop
+from tests.test_policies import active
 
 
 def drawn(seed: int, guests: int, hosts: int, *, coarse: bool = False) -> Guests:
@@ -44,6 +48,30 @@ def test_the_program_finds_the_best_of_all_placements(block: int) -> None:
         assert found.total == total_rate(problem, found.choice)
         assert found.total == pytest.approx(greatest_rate(problem), abs=1e-9)
         assert found.bound == pytest.approx(found.total, abs=1e-6)
+
+
+@pytest.mark.parametrize("offload", [0.0, 1.0, 4.0])
+def test_the_best_of_all_placements_moves_tensors_where_that_pays(offload: float) -> None:
+    """A hundred instances of jobs on busy and full GPUs; what moves for less is worth no less."""
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        uses = [
+            replace(active("any", int(random.integers(1, 4))), busy=busy, memory=memory)
+            for busy, memory in random.uniform(0.2, 1.0, (6, 2)).tolist()
+        ]
+        guests, hosts = uses[:3], uses[3:]
+        room = [0, *(host.replicas for host in hosts)]
+        problem, cheaper = (
+            guest_problem(guests, hosts, room, Sharing("guaranteed", offload=cost))
+            for cost in (offload, offload / 2)
+        )
+        found = best_hosts(problem)
+        assert found.total == pytest.approx(greatest_rate(problem), abs=1e-9)
+        assert found.total <= best_hosts(cheaper).total + 1e-9
+        full = [g.memory + h.memory > 1.0 for g in uses[:3] for h in uses[3:]]
+        assert (problem.rate[:, 1:].ravel()[full] == -np.inf).all() == (
+            offload == 0.0 or not any(full)
+        )
 
 
 @given(

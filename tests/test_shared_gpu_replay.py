@@ -1,5 +1,6 @@
 """Replays with shared GPUs: their numbers, the comparison with the optimum, table and picture."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +66,35 @@ def test_a_reproduction_ends_in_rows_a_table_and_a_picture(
     small = SYSTEMS[system]
     chosen = {name: small.policies[name] for name in ("fifo", system)}
     monkeypatch.setitem(SYSTEMS, system, small._replace(policies=chosen))
-    reproduction, plan = REPRODUCTIONS[system], Plan(tmp_path)
+    reproduction, plan = REPRODUCTIONS[system], Plan(tmp_path, workloads=(1, 2))
     for task in reproduction.tasks(plan):
         task.run(lambda _: None)
     rows = reproduction.rows(plan)
-    assert len(rows) == 4
-    assert [row["published_busy_%"] for row in rows if row["policy"] == "fifo"] == ["", ""]
+    assert len(rows) == 8
+    assert {row["published_busy_%"] for row in rows if row["policy"] == "fifo"} == {""}
     shown = reproduction.shown(rows)
-    assert [line["busy_over_fifo_%"] for line in shown if line["policy"] == "fifo"] == [0.0, 0.0]
+    base, own = shown[:2]
+    assert (base["policy"], base["busy_over_fifo_%"]) == ("fifo", "+0.0 ± 0.0")
+    assert (own["jct_change_%"], own["busy_change_%"]) == ("", "")
+    assert "±" in base["jct_change_%"]
     assert {line["published_busy_%"] for line in shown} == {"", small.published["busy_%"]}
     assert len(reproduction.plot(plan, rows).axes) == 8
+
+
+def test_quick_replays_are_of_one_workload_and_who_is_blind_to_requests_has_one_for_both(
+    tmp_path: Path,
+) -> None:
+    """Without those that take long."""
+    plan = REPRODUCTIONS["gandiva"].own(Plan(tmp_path, workloads=()))
+    assert plan.workloads == (1, 2, 3, 4, 5)
+    tasks = REPRODUCTIONS["gandiva"].tasks(plan)
+    blind = [task for task in tasks if getattr(task, "policy", "") == "equal"]
+    assert (len(blind), len(set(blind))) == (30, 15)
+    quick = REPRODUCTIONS["gandiva"].tasks(replace(plan, quick=True))
+    assert {getattr(task, "seed", None) for task in quick} == {1}
+    assert not any(getattr(task, "policy", "") == "equal" for task in quick)
+    assert REPRODUCTIONS["gandiva"].own(Plan(tmp_path, workloads=(6,))).workloads == (6,)
+    assert REPRODUCTIONS["themis"].own(Plan(tmp_path, workloads=())).workloads == (6,)
 
 
 def test_records_are_kept_and_damaged_ones_are_refused(tmp_path: Path) -> None:

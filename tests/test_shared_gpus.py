@@ -18,14 +18,23 @@ from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.allocation import Placement
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.rules import OSDI21
-from goodalloc.models.shared_speed import FAIR, GUARANTEED, GpuUse, Sharing, busy_part
+from goodalloc.models.shared_speed import (
+    FAIR,
+    GUARANTEED,
+    GpuUse,
+    Sharing,
+    busy_part,
+    guest_memory,
+)
 from goodalloc.solvers.check_decision import check_decision
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
 from goodalloc.solvers.spread import take_of
 from tests.test_policies import active
 
 uses = st.builds(GpuUse, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-ways = st.builds(Sharing, st.sampled_from(["fair", "guaranteed"]), st.floats(0.0, 0.9))
+ways = st.builds(
+    Sharing, st.sampled_from(["fair", "guaranteed"]), st.floats(0.0, 0.9), st.floats(0.0, 9.0)
+)
 
 
 @given(ways, uses, st.lists(uses, max_size=3), st.floats(0.0, 1.0))
@@ -62,6 +71,19 @@ def test_the_rates_are_those_of_the_equations() -> None:
     assert busy_part(0.01, 20.0, 3, 1.2) == pytest.approx(0.5)
 
 
+def test_a_guest_that_moves_half_its_tensors_is_slower_by_half_their_cost() -> None:
+    """Its host is not; without tensors to move nobody is; without moving they do not fit."""
+    host, guest = GpuUse(0.5, 0.75), GpuUse(0.5, 0.5)
+    assert guest_memory(host, guest) == 0.25
+    for way in ("fair", "guaranteed"):
+        moves, never = Sharing(way, 0.0, offload=4.0), Sharing(way, 0.0)
+        assert moves.guest_rate(host, guest) == pytest.approx(1.0 / 3.0)
+        assert moves.host_rate(host, [guest]) == 1.0
+        assert moves.guest_rate(guest, guest) == never.guest_rate(guest, guest) == 1.0
+        assert moves.fits(host, guest)
+        assert not never.fits(host, guest)
+
+
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
@@ -69,6 +91,8 @@ def test_the_rates_are_those_of_the_equations() -> None:
         ({"loss": 1.0}, "loss is 1; expected a number from 0 to below 1"),
         ({"loss": -0.1}, "loss is -0.1"),
         ({"loss": float("nan")}, "loss is nan"),
+        ({"offload": -1.0}, "offload is -1.0; expected a finite number of at least 0"),
+        ({"offload": float("inf")}, "offload is inf"),
     ],
 )
 def test_ways_that_make_no_sense_are_refused(values: dict[str, Any], complaint: str) -> None:
@@ -115,6 +139,15 @@ def test_guests_with_room_pass() -> None:
     placements = {"a": HOST, "b": ((0, 3), (1, 2)), "c": ((0, 1),)}
     round_ = round_of(a=0.5, b=0.5, c=0.2)
     check_decision(round_, Decision(placements, beside={"b": "a", "c": "a"}))
+
+
+def test_memory_need_not_fit_where_tensors_are_moved() -> None:
+    """All else has to be right."""
+    round_, placements = round_of(a=0.9, b=0.6), {"a": HOST, "b": ((0, 3), (1, 2))}
+    check_decision(round_, Decision(placements, beside={"b": "a"}), offloads=True)
+    wrong = Decision(placements | {"b": ((1, 3),)}, beside={"b": "a"})
+    with pytest.raises(ValueError, match="hold 1 GPUs too many on node 1"):
+        check_decision(round_, wrong, offloads=True)
 
 
 def test_only_nodes_of_equal_gpus_are_shared() -> None:
