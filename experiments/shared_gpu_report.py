@@ -146,7 +146,8 @@ def _plot_parts(ax: Axes, rows: Rows, parts: Mapping[str, str], loads: list[floa
             [change["mean"] for change in changes],
             np.arange(len(parts)) + 0.15 * (index - (len(loads) - 1) / 2),
             xerr=np.nan_to_num([change["half_width"] for change in changes]), linestyle="",
-            color=COLOURS[index], marker=MARKERS[index], markersize=4, capsize=2.0, elinewidth=0.8,
+            color=COLOURS[index + 4], marker=MARKERS[index + 4], markersize=4, capsize=2.0,
+            elinewidth=0.8,
             label=f"load {load:g}",
         )  # fmt: skip
     ax.axvline(0.0, color="0.5", linewidth=0.8)

@@ -223,8 +223,10 @@ class Gandiva:
     ) -> dict[str, Placement]:
         """Who runs at home, or moves; jobs without a home are given one in order of arrival."""
         node_gpus = round_.cluster.node_gpus.tolist()
-        homes = {name: home for name, home in self._homes.items() if name in replicas} | held
-        homes = {name: home for name, home in homes.items() if max(home)[0] < len(node_gpus)}
+        homes = {
+            name: home for name, home in {**self._homes, **held}.items()
+            if name in replicas and max(home)[0] < len(node_gpus)
+        }  # fmt: skip
         for job in round_.jobs:
             if job.name in replicas and job.name not in homes:
                 homes[job.name] = find_home(node_gpus, homes.values(), job.replicas)

@@ -4,7 +4,7 @@ Every job has a home: GPUs of some servers, on which others may be at home as we
 affinity of jobs of *g* GPUs while all that are at home there have *g* (with those that they have
 elsewhere), and the height
 
-.. math:: h_n = \lceil \textstyle\sum_{j \text{ at home on } n} g_{jn} / G_n \rceil.            (1)
+.. math:: H_v = \lceil \textstyle\sum_{j \text{ at home on } v} g_{jv} / G_v \rceil.            (1)
 
 A job that arrives finds its home by the published order: GPUs where nobody is at home (a) of
 servers with its affinity, (b) of servers without any, (c) of any servers; where these are too few,

@@ -15,7 +15,7 @@ from goodalloc.models.allocation import Placement
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.throughput import step_time
 from goodalloc.solvers.gandiva import Gandiva, most_gpus
-from goodalloc.solvers.policy import ActiveJob, Decision, Round
+from goodalloc.solvers.policy import ActiveJob, BatchSizes, Decision, Round
 from tests.test_policies import MODEL, active, round_of
 
 WHOLE: Placement = ((0, 4),)
@@ -163,7 +163,7 @@ def test_the_batch_of_a_job_that_grew_is_as_the_reading_says(growth: str, batch:
     """In a replay of one job of two GPUs, that has four from the third minute on."""
 
     class Grown:
-        batch_sizes = Gandiva(growth=growth).batch_sizes
+        batch_sizes: BatchSizes = Gandiva(growth=growth).batch_sizes
 
         def decide(self, round_: Round) -> Decision:
             return Decision({"only": ((0, 2 if round_.time < 180 else 4),)})
