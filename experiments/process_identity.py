@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,13 @@ class ProcessIdentity(NamedTuple):
                     os.killpg(self.number, signal.SIGKILL)
                 else:
                     os.kill(self.number, signal.SIGKILL)
+
+
+def end_with(parent: int) -> None:
+    """End this process when the one that started it is gone, even by kill -9; for a thread."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _start(number: int) -> str:

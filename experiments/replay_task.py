@@ -20,6 +20,7 @@ from goodalloc.experiments.policies import (
 from goodalloc.experiments.replay import Replay
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
+from goodalloc.experiments.stop_request import whole_interrupt
 from goodalloc.experiments.version import library_version
 from goodalloc.experiments.workers import ALONE, Workers, map_unordered
 from goodalloc.models.rules import OSDI21
@@ -206,27 +207,31 @@ def run_tasks(
     ------
     ValueError
         As `map_unordered` for a cluster that cannot be reached.
+    KeyboardInterrupt
+        By Ctrl-C, whatever a solver would make of it; each task's records go on from there.
     """
     refused: dict[Path, str] = {}
-    if workers != ALONE:
-        with contextlib.closing(map_unordered(_attempt, tasks, workers)) as finished:
-            for folder, complaint in finished:
-                if complaint is not None:
-                    refused[folder] = complaint
-                report(1.0)
-        return refused
-    for task in tasks:
-        done = 0.0
+    with whole_interrupt() as check:
+        if workers != ALONE:
+            with contextlib.closing(map_unordered(_attempt, tasks, workers)) as finished:
+                for folder, complaint in finished:
+                    if complaint is not None:
+                        refused[folder] = complaint
+                    report(1.0)
+            return refused
+        for task in tasks:
+            done = 0.0
 
-        def advanced(share: float) -> None:
-            nonlocal done
-            report(share - done)
-            done = share
+            def advanced(share: float) -> None:
+                nonlocal done
+                check()
+                report(share - done)
+                done = share
 
-        folder, complaint = _attempt(task, advanced)
-        if complaint is not None:
-            refused[folder] = complaint
-        report(1.0 - done)
+            folder, complaint = _attempt(task, advanced)
+            if complaint is not None:
+                refused[folder] = complaint
+            report(1.0 - done)
     return refused
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.experiments.compare import attempt
+from goodalloc.experiments.process_identity import end_with
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
@@ -104,7 +105,7 @@ def _warm_up(solver: str) -> None:
 
 def _serve(pipe: "Connection") -> None:
     """Answer tasks until the other end is closed; instances are kept while they repeat."""
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     source, instance = "", None
     warm: set[str] = set()
     while True:
@@ -130,10 +131,3 @@ def _serve(pipe: "Connection") -> None:
         except Exception as error:  # whatever happens here is the outcome of the task
             text = " ".join(str(error).split())
             pipe.send(Failure(f"failed: {type(error).__name__}: {text}", _since(begin)))
-
-
-def _end_with_parent(parent: int) -> None:
-    """End this process when the one that started it is gone, even by kill -9."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)

@@ -1,27 +1,36 @@
 """Who does independent work: processes of this machine, or a cluster of Dask or Ray that is there.
 
-Local processes are joblib's. Its bridge to Ray cannot hand over results as they come, so both
-clusters are asked in their own words. Their machines must have this version of goodalloc, and see
-the files that the work reads and writes under the same names.
+Local processes end with this one, however that ends: by Ctrl-C, which only this one hears, and by
+``kill -9`` too. Machines of a cluster must have this version of goodalloc, and see the files that
+the work reads and writes under the same names.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
+import multiprocessing
 import os
+import signal
 import socket
 import tempfile
-import warnings
+import threading
+import traceback
 from dataclasses import dataclass
+from multiprocessing import connection, resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from goodalloc.experiments.extras import require_extra
+from goodalloc.experiments.process_identity import end_with
 from goodalloc.models.validation import require_choice, require_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -31,6 +40,9 @@ Kind = Literal["processes", "dask", "ray"]
 PATIENCE = 5.0
 
 LARGEST_COUNT = 1024
+
+#: Variables that say how many threads a process's linear algebra takes.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -136,13 +148,104 @@ def map_unordered(
 def _in_processes(
     function: Callable[[Item], Outcome], items: Sequence[Item], count: int
 ) -> Generator[Outcome]:
-    from joblib import Parallel, delayed
+    waiting = iter(items)
+    crew: dict[Connection, SpawnProcess] = {}
+    try:
+        for item in itertools.islice(waiting, count):
+            pipe, process = _employ(count)
+            crew[pipe] = process
+            pipe.send((function, item))
+        busy = {*crew}
+        while busy:
+            for pipe in busy.intersection(connection.wait(busy)):
+                outcome = _heard(pipe, crew[pipe])
+                busy.remove(pipe)
+                for item in itertools.islice(waiting, 1):
+                    pipe.send((function, item))
+                    busy.add(pipe)
+                yield outcome
+    finally:
+        for process in crew.values():
+            process.kill()
+        for pipe, process in crew.items():
+            process.join()
+            pipe.close()
 
-    parallel = Parallel(n_jobs=count, return_as="generator_unordered")
-    with warnings.catch_warnings():
-        # Joblib starts a process anew whose memory has grown, as JAX's does, and says so.
-        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-        yield from parallel(delayed(function)(item) for item in items)
+
+def _employ(count: int) -> tuple[Connection, SpawnProcess]:
+    """Start one of several processes, which share the cores, and the pipe to it."""
+    context = multiprocessing.get_context("spawn")
+    cores = max((os.cpu_count() or 1) // count, 1)
+    resource_tracker.ensure_running()  # it would let interrupts through on starting
+    with _uninterrupted(), _environment({name: str(cores) for name in THREADS}):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
+        process.start()
+        theirs.close()
+    return ours, process
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits, and never reaches the processes that are started meanwhile."""
+    if not hasattr(signal, "pthread_sigmask"):  # as on Windows
+        yield
+        return
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+@contextlib.contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Variables of the processes that are started meanwhile, unless they are set."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
+def _serve(pipe: Connection, parent: int) -> None:
+    """Work until the other end is closed; the outcome or what was raised goes back."""
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
+    while True:
+        try:
+            function, item = pipe.recv()
+        except EOFError:
+            return
+        answer: tuple[Any, Exception | None]
+        try:
+            answer = function(item), None
+        except Exception as error:  # is raised where the work was asked for
+            error.add_note(traceback.format_exc())
+            answer = None, error
+        pipe.send(answer)
+
+
+def _heard(pipe: Connection, process: SpawnProcess) -> Any:
+    """The outcome that a process tells.
+
+    Raises
+    ------
+    ChildProcessError
+        If it ended instead; and whatever the work raised.
+    """
+    try:
+        outcome, error = pipe.recv()
+    except (EOFError, OSError):
+        process.join()
+        raise ChildProcessError(
+            f"process {process.pid} ended with exit code {process.exitcode} before its work "
+            "was done"
+        ) from None
+    if error is not None:
+        raise error
+    return outcome
 
 
 def _on_dask(

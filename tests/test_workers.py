@@ -1,12 +1,14 @@
 """Replays on local processes and on clusters of Dask and Ray: the same bytes, or one sentence."""
 
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,20 @@ with ray.init("local", num_cpus=2, include_dashboard=False) as cluster:
     sys.stdin.read()
 """,
 }
+
+#: A program with two processes that say so and sleep.
+ASLEEP = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+from goodalloc.experiments.stop_request import whole_interrupt
+from goodalloc.experiments.workers import Workers, map_unordered
+nap = "print('asleep', flush=True) or __import__('time').sleep(60)"
+try:
+    with whole_interrupt():
+        list(map_unordered(eval, [nap] * 3, Workers(2)))
+except KeyboardInterrupt:
+    raise SystemExit("interrupted")
+"""
 
 #: Ray's: it neither reports to its makers nor leaves a token in the home directory.
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
@@ -183,3 +199,56 @@ def test_a_cluster_that_does_not_answer_is_no_hang(
         name = f"{address}:{nobody.getsockname()[1]}"
         with pytest.raises(ValueError, match=rf"^Cluster '{name}' cannot be reached \(.+\)\.$"):
             run_tasks(replay_tasks(tmp_path), parse_workers(name))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_processes_end_with_the_one_that_started_them(
+    number: int, environment: dict[str, str]
+) -> None:
+    """Ctrl-C, to the whole group and twice, is one sentence; kill -9 leaves nobody behind."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", ASLEEP], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["asleep\n", "asleep\n"]
+        begin = time.perf_counter()
+        for _ in range(2):
+            (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        error = process.stderr.read()  # which ends when nobody is there to write it
+        assert time.perf_counter() - begin < 10.0
+    if number == signal.SIGINT:
+        assert (process.returncode, error) == (1, "interrupted\n")
+
+
+@pytest.mark.parametrize("lost", [KeyboardInterrupt, BaseException], ids=["solver", "callback"])
+def test_an_interrupt_is_neither_a_decision_nor_lost(
+    lost: type[BaseException], tmp_path: Path
+) -> None:
+    """What a solver would end early for, or a callback of a library swallow, ends the replays."""
+
+    class Interrupting:
+        folder = tmp_path
+
+        def run(self, report: Callable[[float], None]) -> None:
+            with suppress(lost):
+                signal.raise_signal(signal.SIGINT)
+            report(0.5)
+            (tmp_path / "record").write_text("")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_tasks([Interrupting()])
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert not (tmp_path / "record").exists()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_process_that_dies_is_one_sentence() -> None:
+    """As when the system kills it for its memory."""
+    sentence = r"^process \d+ ended with exit code 3 before its work was done$"
+    with pytest.raises(ChildProcessError, match=sentence):
+        list(map_unordered(os._exit, [3, 3], Workers(2)))
