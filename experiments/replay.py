@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.json_file import dump, write_atomically, write_bytes_atomically
 from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.simulated_job import total
+from goodalloc.experiments.version import code_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -174,6 +175,7 @@ class Replay:
         self._flush()
         sizes = {name: (self.folder / name).stat().st_size for name in GROWING}
         content = io.BytesIO()
+        pickle.dump(code_digest(), content)
         _Pickler(content, self.simulator.applications).dump((sizes, self.simulator.state()))
         write_bytes_atomically(self.folder / CHECKPOINT, content.getvalue())
 
@@ -186,18 +188,22 @@ class Replay:
             return
         try:
             with path.open("rb") as stream:
+                if pickle.load(stream) != code_digest():
+                    raise _OtherCode
                 sizes, state = _Unpickler(stream, self.simulator.applications).load()
             self.simulator.restore(state)
+        except _OtherCode:
+            raise ValueError(begun_otherwise(self.folder)) from None
         except Exception as error:  # a damaged pickle may raise anything
             raise ValueError(
                 f"File '{path}' cannot be read as a checkpoint ({type(error).__name__}); "
-                "expected the file as it was written, or an empty folder."
+                "expected the file as it was written; remove the folder or take another."
             ) from error
         for name, size in sizes.items():
             if not (self.folder / name).is_file() or (self.folder / name).stat().st_size < size:
                 raise ValueError(
                     f"File '{self.folder / name}' is shorter than its checkpoint says, or gone; "
-                    "expected the file as it was written, or an empty folder."
+                    "expected the file as it was written; remove the folder or take another."
                 )
             os.truncate(self.folder / name, size)
 
@@ -214,11 +220,21 @@ def check_description(path: Path, description: Mapping[str, Any]) -> None:
     if path.exists() and path.read_text(encoding="utf-8") != text:
         other, mine = _values(path.read_text(encoding="utf-8")), _values(text)
         different = sorted(name for name in {*mine, *other} if other.get(name) != mine.get(name))
+        if different == ["library"]:
+            raise ValueError(begun_otherwise(path.parent))
         raise ValueError(
             f"Folder '{path.parent}' holds another replay: {', '.join(different)} in its "
-            f"{path.name} differ; expected the same replay or an empty folder."
+            f"{path.name} differ; take another folder, or remove this one."
         )
     write_atomically(path, text)
+
+
+def begun_otherwise(folder: Path) -> str:
+    """What to do with the records of another version's code, in a sentence."""
+    return (
+        f"Folder '{folder}' was begun by another version of goodalloc; remove it or take another "
+        "folder."
+    )
 
 
 def _values(text: str) -> dict[str, Any]:
@@ -228,6 +244,10 @@ def _values(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+class _OtherCode(Exception):
+    """A checkpoint of code that has changed since: its objects may lack what is new."""
 
 
 class _Pickler(pickle.Pickler):

@@ -1,6 +1,7 @@
 """Replays into a folder: the records, their judgement, interruption and resumption."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -82,6 +83,31 @@ def test_a_folder_has_one_writer(tmp_path: Path) -> None:
 
     replay(tmp_path).run(second)
     replay(tmp_path).run()
+
+
+def test_a_checkpoint_of_other_code_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it holds may lack what is new: nothing of it is read."""
+
+    def kill(simulator: Simulator) -> None:
+        if simulator.time > 1200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replay(tmp_path).run(kill)
+    monkeypatch.setattr("goodalloc.experiments.replay.code_digest", lambda: "changed")
+    sentence = (
+        f"Folder '{tmp_path}' was begun by another version of goodalloc; remove it or take another "
+        "folder."
+    )
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        replay(tmp_path).run()
+    check_description(tmp_path / "any.json", {"library": "0.1", "seed": 1})
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        check_description(tmp_path / "any.json", {"library": "0.2", "seed": 1})
+    with pytest.raises(ValueError, match=r"any\.json differ; take another folder, or remove"):
+        check_description(tmp_path / "any.json", {"library": "0.2", "seed": 2})
 
 
 def test_a_broken_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
