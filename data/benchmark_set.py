@@ -18,6 +18,7 @@ from goodalloc.data.instance_file import read_instance
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
 from goodalloc.models.rules import OSDI21, Rules
+from goodalloc.models.validation import did_you_mean
 
 _MIXED = Cluster((NodeGroup("small", 8, 2), NodeGroup("node", 12, 4), NodeGroup("large", 6, 8)))
 _WIDE = Cluster((NodeGroup("node", 6, 16), NodeGroup("spare", 4, 3)))
@@ -86,7 +87,10 @@ def load_benchmark(name: str) -> Instance:
     """
     if name not in BENCHMARKS:
         known = ", ".join(benchmark_names())
-        raise ValueError(f"Benchmark instance {name!r} is unknown; expected one of {known}.")
+        closest = did_you_mean(name, benchmark_names())
+        raise ValueError(
+            f"Benchmark instance {name!r} is unknown{closest}; expected one of {known}."
+        )
     with as_file(instance_folder() / f"{name}.json") as path:
         return read_instance(path)
 
@@ -103,7 +107,11 @@ def find_instance(source: str) -> Instance:
         return load_benchmark(source)
     if not os.path.exists(source) and os.sep not in source and "." not in source:
         known = ", ".join(benchmark_names())
-        raise ValueError(f"Instance {source!r} is neither a file nor one that ships ({known}).")
+        closest = did_you_mean(source, benchmark_names())
+        raise ValueError(
+            f"Instance {source!r} is neither a file nor one that ships{closest}; expected a file "
+            f"or one of {known}."
+        )
     return read_instance(source)
 
 

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Environment variable that shows where an unexpected error came from.
 TRACEBACK = "GOODALLOC_TRACEBACK"
+
+NEGATIVE = re.compile(r"-(\d.*|inf|infinity)$")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,10 +67,13 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _joined(argv: Sequence[str]) -> list[str]:
-    """Negative infinity looks like an option to argparse: it is joined to the one before it."""
+    """What begins with a minus looks like an option to argparse: it is joined to its option.
+
+    That is negative infinity, and ranges and outages that begin with a negative number.
+    """
     words: list[str] = []
     for word in argv:
-        if word.lower() in {"-inf", "-infinity"} and words and words[-1].startswith("--"):
+        if words and words[-1].startswith("--") and NEGATIVE.match(word.lower()):
             words[-1] += f"={word}"
         else:
             words.append(word)

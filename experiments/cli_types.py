@@ -88,11 +88,19 @@ def seeds(text: str) -> tuple[int, ...]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
+        if not first or (dash and not last) or "-" in last:
+            raise argparse.ArgumentTypeError(
+                f"got {part[:40]!r}; expected whole numbers of at least 0, as 0,1,2 or 0-9"
+            )
         low = whole(0)(first)
         high = whole(0)(last) if dash else low
-        if high < low or high - low >= 10_000:
+        if high < low:
             raise argparse.ArgumentTypeError(
-                f"got {part!r}; expected a range such as 0-9 of at most 10000"
+                f"got {part[:40]!r}; expected a range that goes upwards, as {high}-{low}"
+            )
+        if high - low >= 10_000:
+            raise argparse.ArgumentTypeError(
+                f"got {part[:40]!r}; expected a range such as 0-9 of at most 10000"
             )
         found.extend(range(low, high + 1))
     return tuple(found)
@@ -117,8 +125,8 @@ def outages(text: str) -> tuple[tuple[int, int, int], ...]:
 def _outage(text: str) -> tuple[int, int, int]:
     times, colon, nodes = text.partition(":")
     start, dash, end = times.partition("-")
-    if not colon or not dash:
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected FROM-TO:NODES")
+    if not (colon and dash and start):
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected FROM-TO:NODES, as 3600-7200:4")
     return whole(0)(start), whole(1)(end), whole(1)(nodes)
 
 

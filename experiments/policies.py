@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.models.rules import OSDI21
+from goodalloc.models.validation import did_you_mean
 from goodalloc.solvers.allox_policy import AlloX
 from goodalloc.solvers.antman import AntMan
 from goodalloc.solvers.autoscaling import Autoscaling
@@ -212,7 +213,8 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
         return POLICIES[name].make(options)
     if ":" not in name:
         raise ValueError(
-            f"Policy is '{name}'; expected one of {', '.join(POLICIES)}, or package.module:name."
+            f"Policy is '{name}'{did_you_mean(name, POLICIES)}; expected one of "
+            f"{', '.join(POLICIES)}, or package.module:name."
         )
     function = load_callable(name, f"Policy '{name}'")
     try:

@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral, Real
 
 
@@ -71,7 +73,16 @@ def require_share(item: str, value: object) -> None:
 def require_choice(item: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse anything but one of the named choices."""
     if value not in choices:
-        raise ValueError(f"{item} is {literal(value)}; expected one of {', '.join(choices)}.")
+        closest = did_you_mean(value, choices)
+        raise ValueError(
+            f"{item} is {literal(value)}{closest}; expected one of {', '.join(choices)}."
+        )
+
+
+def did_you_mean(value: object, choices: Iterable[str]) -> str:
+    """The choices that a wrong one looks like, as a question in brackets; empty if none does."""
+    closest = get_close_matches(value, [*choices], cutoff=0.7) if isinstance(value, str) else []
+    return f" (did you mean {' or '.join(closest)}?)" if closest else ""
 
 
 def require_flag(item: str, value: object) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
+from goodalloc.models.validation import did_you_mean
 from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
 
@@ -69,7 +70,8 @@ def find_solver(name: str) -> Callable[..., Any]:
         if ":" not in name:
             known = ", ".join(solver_names())
             raise ValueError(
-                f"Solver '{name}' is unknown; expected one of {known}, or package.module:function."
+                f"Solver '{name}' is unknown{did_you_mean(name, solver_names())}; expected one of "
+                f"{known}, or package.module:function."
             )
         path = name
     return load_callable(path, f"Solver '{name}'")

@@ -149,7 +149,7 @@ def test_the_command_line_draws_the_same_round(tmp_path: Path) -> None:
         (["--split", "1,1,1"], "--split: makes no difference to the workload 'pollux'"),
         (["--several-gpus"], "--several-gpus: makes no difference"),
         (["--workload", "synergy", "--split", "1,1"], "got '1,1'; expected three weights"),
-        (["--workload", "tiresias"], "invalid choice: 'tiresias'"),
+        (["--workload", "tiresias"], "got 'tiresias'; expected one of pollux, synergy"),
     ],
 )
 def test_arguments_that_make_no_difference_are_refused(
