@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
 STYLES = ("-", "--", "-.", ":")
+#: A line for those that come after many others.
+DASHED = (0, (7, 1.5, 1, 1.5, 1, 1.5))
 #: Solvers in the order of the colours, so that a solver looks the same in every picture.
 LOOKS = (
     "highs", "local_search", "greedy", "genetic", "knapsack", "convex", "pyomo", "brute_force",
@@ -54,20 +56,24 @@ def figure_of(ax: "Axes") -> "Figure":
 def looks(names: Iterable[str], known: Sequence[str] = LOOKS) -> dict[str, dict[str, Any]]:
     """Colour, line and marker for every name: always the same for the known ones.
 
-    Other names take those that are left, in order.
+    Other names take those that are left, in order. Forty are told apart.
     """
     given = list(dict.fromkeys(names))
     left = [index for index, name in enumerate(known) if name not in given]
     left += list(range(len(known), len(known) + len(given)))
     place = {name: known.index(name) for name in given if name in known}
     place |= dict(zip((name for name in given if name not in known), left, strict=False))
+    return {name: _look(place[name]) for name in given}
+
+
+def _look(place: int) -> dict[str, Any]:
+    """Every further eight have the colours once more, each with another line and marker."""
+    again, first = divmod(place, len(COLOURS))
+    lines = (*STYLES, DASHED)
     return {
-        name: {
-            "color": COLOURS[place[name] % len(COLOURS)],
-            "linestyle": STYLES[place[name] % len(STYLES)],
-            "marker": MARKERS[place[name] % len(MARKERS)],
-        }
-        for name in given
+        "color": COLOURS[first],
+        "linestyle": lines[(first % len(STYLES) + again) % len(lines)],
+        "marker": MARKERS[(first + 3 * again) % len(MARKERS)],
     }
 
 

@@ -91,6 +91,7 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
 
     judged = any(pd.read_csv(path / "rounds.csv").gap.notna().any() for path in folders.values())
     figure = Figure(figsize=(11.0, 7.5) if judged else (14.0, 4.2), layout="constrained")
+    figure.set_figheight(figure.get_figheight() + 0.17 * max(math.ceil(len(folders) / 4) - 2, 0))
     panels = figure.subplots(2, 2) if judged else figure.subplots(1, 3)
     gpus, efficiency, *others, completion = panels.flat
     draw_over_time(gpus, folders, "allocated_gpus", "allocated GPUs")
@@ -119,7 +120,7 @@ def curves(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     return {
         name: {
             **look, "linewidth": 1.4, "label": name, "markersize": 4.5,
-            "markevery": (0.02 * (index + 1), 0.15),
+            "markevery": (0.02 * (index % 7 + 1), 0.15),
         }
         for index, (name, look) in enumerate(looks(names, LOOKS).items())
     }  # fmt: skip

@@ -196,3 +196,6 @@ def test_a_solver_looks_the_same_in_every_picture() -> None:
     assert len({tuple(look.values()) for look in among.values()}) == 4
     eight = looks([f"policy-{index}" for index in range(8)])
     assert len({look["color"] for look in eight.values()}) == 8
+    forty = looks([f"policy-{index}" for index in range(40)])
+    assert len({(look["color"], str(look["linestyle"])) for look in forty.values()}) == 40
+    assert len({(look["color"], look["marker"]) for look in forty.values()}) == 40
