@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: The published table, as a folder holds it.
 TABLE = "simulation_throughputs.json"
 
+#: What a folder of several tables calls that of this one.
+FOLDER = "gavel-throughputs"
+
 #: Types of GPU, the fastest first, and numbers of GPUs that a job may have.
 TYPES, REPLICAS = ("v100", "p100", "k80"), (1, 2, 4, 8)
 
@@ -32,6 +35,21 @@ APART = "_unconsolidated"
 
 _JOB = re.compile(r"\('(.+)', (\d+)\)")
 _CONFIGURATION = re.compile(r"(.+?)(?: \(batch size (\d+)\))?")
+
+
+def require_gavel_table(folder: Path | None) -> None:
+    """Refuse a folder without the published table; None, for the fitted one, will do.
+
+    Raises
+    ------
+    ValueError
+        With what the folder was to hold.
+    """
+    if folder is not None and not (folder / TABLE).is_file():
+        raise ValueError(
+            f"Folder '{folder}' holds neither {TABLE} nor {FOLDER}/{TABLE}; expected the table "
+            "that github.com/stanford-futuredata/gavel publishes in its folder scheduler."
+        )
 
 
 def read_gavel_rates(folder: str | os.PathLike[str]) -> RateTable:

@@ -1,7 +1,7 @@
 """The grammar of the command line."""
 
 import argparse
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from goodalloc.experiments.cli_cluster import add_groups
 from goodalloc.experiments.cli_live_arguments import add_launch, add_schedule
@@ -15,6 +15,7 @@ from goodalloc.experiments.cli_types import (
     split,
     whole,
 )
+from goodalloc.models.validation import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +48,14 @@ class Parser(argparse.ArgumentParser):
         sentence = " ".join(message.split())
         raise ValueError(sentence if sentence.endswith((".", "?")) else f"{sentence}.")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is no choice, with the closest ones."""
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            closest = did_you_mean(value, choices)
+            complaint = f"got {value!r}{closest}; expected one of {', '.join(choices)}"
+            raise argparse.ArgumentError(action, complaint)
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `goodalloc` and all its commands."""
@@ -73,7 +82,10 @@ def build_parser() -> argparse.ArgumentParser:
         "demo": ("a short demonstration", _add_demo),
     }
     for name, (text, build) in builders.items():
-        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        command = commands.add_parser(
+            name, help=text, description=text, allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,  # their tables stay as they are
+        )  # fmt: skip
         build(command)
         command.add_argument("--json", action="store_true", help="print JSON")
         command.set_defaults(run=COMMANDS[name])

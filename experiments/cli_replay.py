@@ -19,7 +19,7 @@ from goodalloc.experiments.replay_parquet import write_parquet
 from goodalloc.experiments.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
 from goodalloc.experiments.report import for_machines, text_table
-from goodalloc.experiments.reproduce import GROUPS, REPRODUCTIONS
+from goodalloc.experiments.reproduce import GROUPS, MINUTES, MINUTES_NOTE, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Outage, Setting
 from goodalloc.experiments.workers import ALONE
@@ -30,7 +30,7 @@ from goodalloc.solvers.result_file import csv_text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from goodalloc.data.workload import Submission
     from goodalloc.experiments.replay_task import Task
@@ -59,7 +59,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     ]  # fmt: skip
     refused = _run(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):
-        raise ValueError(_complaints(list(refused.values())))
+        raise ValueError(_complaints(refused))
     complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
     folders = {name: folder / name for name in policies if name not in complaints}
     if arguments.parquet:
@@ -92,7 +92,9 @@ TRUTHS = {
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
     """Do what a published table or figure takes; published beside ours."""
-    require_choice("What to reproduce", arguments.what, (*GROUPS, *REPRODUCTIONS))
+    if arguments.what == "list":
+        return _listed()
+    require_choice("What to reproduce", arguments.what, ("list", *GROUPS, *REPRODUCTIONS))
     group = arguments.what in GROUPS
     names = GROUPS.get(arguments.what, (arguments.what,))
     pollux = _policies(arguments.policies)
@@ -133,6 +135,18 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), for_machines(found))
 
 
+def _listed() -> Output:
+    """What can be reproduced, and how long that takes."""
+    rows: list[dict[str, object]] = [
+        {"name": name, "minutes": MINUTES.get(name, ""), "what": reproduction.title}
+        for name, reproduction in REPRODUCTIONS.items()
+    ]
+    for name, members in GROUPS.items():
+        rows.append({"name": name, "minutes": "", "what": ", ".join(members)})
+    text = text_table(rows, ("name", "minutes", "what"))
+    return Output(f"{text}\n\n{MINUTES_NOTE}", rows)
+
+
 def _reproduce(
     name: str, plan: Plan, arguments: argparse.Namespace
 ) -> tuple[str, list[dict[str, object]]]:
@@ -140,10 +154,10 @@ def _reproduce(
     reproduction = REPRODUCTIONS[name]
     reproduction.require(plan)
     tasks = list(dict.fromkeys(reproduction.tasks(plan)))
-    workers = ALONE if reproduction.measures else arguments.workers
+    workers = arguments.workers if reproduction.parallel else ALONE
     refused = _run(arguments, tasks, plan.folder, name, workers)
     if refused:
-        raise ValueError(_complaints(list(refused.values())))
+        raise ValueError(_complaints(refused))
     rows, source = reproduction.rows(plan), reproduction.source(plan)
     columns = tuple(rows[0])
     labelled = [{**row, **source} for row in rows]
@@ -154,13 +168,15 @@ def _reproduce(
 
         save(reproduction.plot(plan, rows), plan.folder / f"{file}.{arguments.pictures}")
     shown = reproduction.shown(rows)
-    return f"{reproduction.title}\n\n{text_table(shown, tuple(shown[0]))}", rows
+    parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note
+    return "\n\n".join(filter(None, parts)), rows
 
 
-def _complaints(complaints: Sequence[str]) -> str:
-    """The first of what was said, and how many others there are."""
-    others = len(set(complaints)) - 1
-    return complaints[0] + (f" ({others} more failed otherwise.)" if others else "")
+def _complaints(refused: Mapping[Path, str]) -> str:
+    """The first of what was said, and the folders of which something else was."""
+    first = next(iter(refused.values()))
+    others = [folder.name for folder, complaint in refused.items() if complaint != first]
+    return first + (f" (Refused for other reasons: {', '.join(others)}.)" if others else "")
 
 
 def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:

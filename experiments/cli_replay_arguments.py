@@ -14,21 +14,51 @@ from goodalloc.experiments.cli_types import (
     workers,
 )
 
+#: Here, and not in the tables themselves, since loading those takes seconds.
+POLICIES_HELP = """\
+policies:
+  Pollux          pollux, pollux-genetic, pollux-greedy, pollux-untied, pollux-proportional,
+                  pollux-goodput, pollux-remaining
+  its autoscaling autoscaling-goodput, autoscaling-throughput
+  Sia             sia, sia-exact
+  Optimus         optimus
+  Tiresias        tiresias, tiresias-gittins
+  Synergy         synergy-tune
+  Gavel           gavel, gavel-blind, gavel-makespan, gavel-finish-time, gavel-completion,
+                  gavel-throughput
+  AlloX           allox
+  heSRPT          hesrpt
+  SLAQ            slaq, slaq-exact
+  Themis          themis, themis-exact, themis-maxmin
+  Gandiva         gandiva, gandiva-exact
+  AntMan          antman, antman-exact
+  queues          fifo, srtf, equal
+"""
+
+REPRODUCTIONS_HELP = """\
+what:
+  list              what each of these is, and how many minutes it takes
+  Pollux's paper    table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9;
+                    all
+  its questions     exactness, disturbances, scale, objectives, knowledge (hours each)
+  types and cores   synergy, sia, restrictions, mixed, openb
+  AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
+  other systems     allox, hesrpt, slaq, themis, themis-auctions, gavel, time-shares, gandiva,
+                    antman; family compares all policies
+  training here     digits-efficiency, adaptive-batch, elastic; training
+"""
+
 
 def add_simulate(parser: argparse.ArgumentParser) -> None:
     default = "pollux,optimus,tiresias"
+    parser.epilog = POLICIES_HELP
     parser.add_argument(
         "workload", nargs="?",
         help="a CSV of name, time, application, num_replicas, batch_size (default: draw one)",
     )  # fmt: skip
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
-        help=f"separated by commas (default: {default}; also pollux-genetic, pollux-greedy, "
-        "pollux-goodput, pollux-remaining, pollux-untied, pollux-proportional, sia, sia-exact, "
-        "synergy-tune, gavel, gavel-blind, gavel-makespan, gavel-finish-time, gavel-completion, "
-        "gavel-throughput, allox, hesrpt, slaq, slaq-exact, themis, themis-exact, "
-        "themis-maxmin, gandiva, gandiva-exact, antman, antman-exact, tiresias-gittins, fifo, "
-        "srtf, equal, autoscaling-goodput, autoscaling-throughput, or package.module:name)",
+        help=f"separated by commas, of those below or package.module:name (default: {default})",
     )  # fmt: skip
     _add_workload(parser)
     parser.add_argument(
@@ -106,14 +136,9 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what",
-        help="table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9, or "
-        "all of these; exactness, disturbances, scale, objectives, knowledge; synergy, sia, "
-        "restrictions, mixed, openb, allox, hesrpt, slaq, themis, themis-auctions; predictability, "
-        "step-times, exchange, overheads, aiturbo-replay, or aiturbo for these five; "
-        "gavel, time-shares, gandiva, antman, family; digits-efficiency, adaptive-batch, elastic, "
-        "or training for these three",
+        "what", help="one of those below; list says what each is and how many minutes it takes"
     )
+    parser.epilog = REPRODUCTIONS_HELP
     parser.add_argument(
         "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",
         help="what stands for Pollux (default: pollux, that is exact; also pollux-genetic)",
@@ -129,9 +154,11 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--artifact", metavar="FOLDER",
-        help="folder simulator of the Pollux artifact, for sia and restrictions that of Sia's, for "
-        "openb, predictability and step-times that of their lists, for aiturbo one that holds "
-        "aiturbo-jobs and dl2-ps-worker-speed (default: shipped profiles, drawn workloads)",
+        help="folder simulator of the Pollux artifact; for sia and restrictions that of Sia's; for "
+        "gavel and time-shares one that holds simulation_throughputs.json (folder scheduler of "
+        "Gavel's code), or gavel-throughputs with it; for openb, predictability and step-times "
+        "that of their lists; for aiturbo one that holds aiturbo-jobs and dl2-ps-worker-speed "
+        "(default: shipped profiles, drawn workloads)",
     )  # fmt: skip
     parser.add_argument(
         "--gaps", action=argparse.BooleanOptionalAction, default=False,

@@ -193,6 +193,14 @@ def summarise_family(rows: Rows) -> Rows:
     ]
 
 
+NOTE = """\
+rho: how much longer a job took than alone on its share of the GPUs (finish-time fairness);
+held: GPUs that jobs had, of all, on average over the rounds; gaps, as parts of the best that is
+proved: how far decisions are below it on average by fitness (the harmonic mean of the speedups),
+sum (their arithmetic mean) and least (the smallest of them). No policy is asked to be good at
+what it does not decide by."""
+
+
 def _plot(_: Plan, rows: Rows) -> Figure:
     """Gaps by policy and objective as a heat map; average completion times beside it."""
     from matplotlib.figure import Figure
@@ -221,5 +229,5 @@ def _plot(_: Plan, rows: Rows) -> Figure:
 
 THE_FAMILY = Reproduction(
     "family: all policies on one workload, judged by three objectives", _tasks, _rows, _plot,
-    shown=summarise_family, ignores=("pollux", "seeds", "gaps"),
+    shown=summarise_family, ignores=("pollux", "seeds", "gaps"), note=NOTE,
 )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.gavel_model import shipped_gavel_rates
-from goodalloc.data.gavel_rates import read_gavel_rates
+from goodalloc.data.gavel_rates import FOLDER, read_gavel_rates, require_gavel_table
 from goodalloc.data.gavel_workload import GavelWorkload, draw_gavel_jobs
 from goodalloc.experiments.plots import COLOURS
 from goodalloc.experiments.predictions import open_axes
@@ -255,6 +255,6 @@ def _plot_makespans(rows: Rows, ax: Axes) -> None:
 
 GAVEL = Reproduction(
     "gavel: policies that know types of GPU beside those that do not, on Gavel's throughputs",
-    _tasks, _rows, _plot, lambda _: None, _shown,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists="gavel-throughputs",
+    _tasks, _rows, _plot, lambda plan: require_gavel_table(plan.artifact), _shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
 )  # fmt: skip

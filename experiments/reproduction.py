@@ -137,9 +137,13 @@ class Reproduction:
     lists
         Name of the folder of measurements that it needs, in a folder of several.
     measures
-        Whether its tasks measure this machine, one after the other whoever else could work.
+        Whether what it tells is measured on this machine.
     trains
         Whether what it tells comes of real training.
+    times
+        Whether solvers are timed in it.
+    note
+        What people need to read the table, under it.
     """
 
     title: str
@@ -153,6 +157,13 @@ class Reproduction:
     lists: str = ""
     measures: bool = False
     trains: bool = False
+    times: bool = False
+    note: str = ""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether its tasks may run side by side: where seconds count, they would disturb them."""
+        return not (self.measures or self.times)
 
     def own(self, plan: Plan) -> Plan:
         """What of a plan for several reproductions concerns this one.
