@@ -70,6 +70,13 @@ class SharePrices(NamedTuple):
     time: Floats
 
 
+def no_prices(sharing: TimeSharing) -> SharePrices:
+    """Prices of 0, which prove what needs no solver."""
+    jobs = sharing.num_jobs
+    nothing = np.zeros(jobs)
+    return SharePrices(nothing, nothing, np.zeros(sharing.num_types), nothing)
+
+
 class Certificate(NamedTuple):
     """What prices prove.
 

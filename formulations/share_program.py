@@ -19,9 +19,15 @@ import cvxpy
 import numpy as np
 from scipy.sparse import coo_array, diags_array
 
-from goodalloc.formulations.share_certificate import ROUNDING, SharePrices, certify
+from goodalloc.formulations.share_certificate import (
+    ROUNDING,
+    SharePrices,
+    certify,
+    no_prices,
+)
 from goodalloc.models.share_goal import Gain, Goal, Level, Total, Worst
 from goodalloc.models.time_sharing import largest_rates
+from goodalloc.models.validation import require_choice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,8 +124,14 @@ def solve_shares(
         r: steps per second that every job is to have at least, shape (jobs,).
     solver, options
         A solver that CVXPY finds, and settings of its own.
+
+    Raises
+    ------
+    ValueError
+        If CVXPY does not find the solver, or the solver refuses a setting.
     """
     begin = time.perf_counter()
+    require_solver(solver)
     jobs, lines, types = sharing.num_jobs, sharing.num_lines, sharing.num_types
     scaled = _scaled(sharing, goal, np.zeros(jobs) if promised is None else promised)
     columns = np.repeat(scaled.columns, types)
@@ -141,8 +153,13 @@ def solve_shares(
             found = chain.solve_via_data(problem, data, solver_opts=options)
             solved = time.perf_counter()
             problem.unpack_results(found, chain, inverse)
+    except (TypeError, ValueError) as error:
+        if not options:
+            raise
+        expected = f"settings of {solver} ({str(error).rstrip('.')})"
+        raise ValueError(f"Time shares: options are {options}; expected {expected}.") from error
     except cp.SolverError as error:
-        worst = np.inf if goal.larger_is_better else 0.0
+        worst = certify(sharing, goal, no_prices(sharing), promised).bound
         spent = time.perf_counter() - begin
         return ShareSolution(None, worst, None, np.zeros(jobs), str(error), spent, 0.0)
     promises = _prices(kept, some, jobs)
@@ -163,6 +180,17 @@ def solve_shares(
         best, bound, natural, tight / (tight.sum() or 1.0), str(problem.status), built - begin,
         solved - built,
     )  # fmt: skip
+
+
+def require_solver(solver: str) -> None:
+    """Refuse a solver that CVXPY does not find.
+
+    Raises
+    ------
+    ValueError
+        With those that it finds.
+    """
+    require_choice("Time shares: solver", solver, tuple(cp.installed_solvers()))
 
 
 def _natural(prices: SharePrices, scaled: _Scaled) -> SharePrices:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.models.arrays import real_array
 from goodalloc.models.time_sharing import equal_rates, rates
 from goodalloc.models.validation import literal
 
@@ -122,6 +123,8 @@ class Level:
 
     def __post_init__(self) -> None:
         _accept(self, floor=self.floor, step=self.step)
+        if not (self.step > 0).any():
+            raise ValueError("Goal: step is 0 for everybody; expected a job that counts.")
 
     def value(self, sharing: TimeSharing, shares: Floats) -> float:
         """The lowest level."""
@@ -155,7 +158,7 @@ def makespan(steps: ArrayLike) -> Worst:
     steps
         That every job has left, above 0.
     """
-    left = _above_0("steps", steps, np.size(steps))
+    left = _above_0("steps", steps)
     return Worst(np.zeros_like(left), left)
 
 
@@ -171,9 +174,9 @@ def finish_time(steps: ArrayLike, elapsed: ArrayLike, alone: ArrayLike) -> Worst
     alone
         D: seconds that it would take in all with its part of the cluster alone, above 0.
     """
-    jobs = np.size(steps)
-    whole = _above_0("alone", alone, jobs)
-    return Worst(np.asarray(elapsed, float) / whole, _above_0("steps", steps, jobs) / whole)
+    left = _above_0("steps", steps)
+    whole = _above_0("alone", alone, left.size)
+    return Worst(_spread("elapsed", elapsed, left.size) / whole, left / whole)
 
 
 def completion_time(steps: ArrayLike, elapsed: ArrayLike = 0.0) -> Total:
@@ -184,8 +187,8 @@ def completion_time(steps: ArrayLike, elapsed: ArrayLike = 0.0) -> Total:
     steps, elapsed
         As in `finish_time`.
     """
-    left = _above_0("steps", steps, np.size(steps))
-    return Total(np.zeros_like(left) + np.asarray(elapsed, float), left)
+    left = _above_0("steps", steps)
+    return Total(_spread("elapsed", elapsed, left.size), left)
 
 
 def throughput(sharing: TimeSharing, unit: ArrayLike = 1.0, prices: ArrayLike = 1.0) -> Gain:
@@ -205,8 +208,46 @@ def throughput(sharing: TimeSharing, unit: ArrayLike = 1.0, prices: ArrayLike = 
     return Gain(per_line / _above_0("prices", prices, sharing.num_types))
 
 
-def _above_0(name: str, values: ArrayLike, size: int) -> Floats:
-    array = np.broadcast_to(np.asarray(values, dtype=float), (size,))
+def require_goal(sharing: TimeSharing, goal: object) -> None:
+    """Refuse anything but a goal of these jobs.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    goal
+        What they are to achieve.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or one of other jobs.
+    """
+    if not isinstance(goal, Worst | Total | Gain | Level):
+        shown = literal(goal) if isinstance(goal, str) else type(goal).__name__
+        raise ValueError(
+            f"Goal is {shown}; expected a Worst, Total, Gain or Level, as max_min(sharing) is one."
+        )
+    wanted: tuple[int, ...] = (sharing.num_jobs,)
+    if isinstance(goal, Gain):
+        name, array, wanted = "worth", goal.worth, (sharing.num_lines, sharing.num_types)
+    else:
+        name, array = ("step", goal.step) if isinstance(goal, Level) else ("work", goal.work)
+    if array.shape != wanted:
+        raise ValueError(f"Goal: {name} has shape {array.shape}; expected {wanted}.")
+
+
+def _spread(name: str, values: ArrayLike, size: int) -> Floats:
+    """A number for all, or one each."""
+    array = real_array(f"Goal: values of {name}", values, (), (1,), (size,))
+    return np.broadcast_to(array, (size,))
+
+
+def _above_0(name: str, values: ArrayLike, size: int | None = None) -> Floats:
+    """The same above 0; of as many as there are where no number is known."""
+    if size is None:
+        size = real_array(f"Goal: values of {name}", values).size
+    array = _spread(name, values, size)
     wrong = array[~(np.isfinite(array) & (array > 0))]
     if wrong.size:
         raise ValueError(
@@ -217,11 +258,11 @@ def _above_0(name: str, values: ArrayLike, size: int) -> Floats:
 
 def _accept(goal: object, **arrays: Floats) -> None:
     """Keep arrays, read-only and checked."""
-    shapes = {name: np.shape(values) for name, values in arrays.items()}
+    found = {name: real_array(f"Goal: values of {name}", values) for name, values in arrays.items()}
+    shapes = {name: array.shape for name, array in found.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"Goal: shapes are {shapes}; expected the same.")
-    for name, values in arrays.items():
-        array = np.array(values, dtype=float)
+    for name, array in found.items():
         wrong = array[~(np.isfinite(array) & (array >= 0))]
         if wrong.size:
             raise ValueError(

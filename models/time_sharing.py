@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.models.arrays import real_array
 from goodalloc.models.validation import literal, require_name
 
 if TYPE_CHECKING:
@@ -80,20 +81,20 @@ class TimeSharing:
         pair_rate: ArrayLike | None = None, cluster_gpus: ArrayLike | None = None,
     ) -> None:  # fmt: skip
         jobs = len(names)
-        found_gpus = _whole("GPUs of a type", gpus, (np.size(gpus),))
-        types = found_gpus.size
-        found_pairs = np.zeros((0, 2)) if pairs is None else np.asarray(pairs)
+        types = real_array("GPUs of a type", gpus).size
+        found_gpus = _whole("GPUs of a type", gpus, (types,))
+        found_pairs = _places(np.zeros((0, 2)) if pairs is None else pairs)
         cluster = found_gpus if cluster_gpus is None else cluster_gpus
         pair_rates = np.zeros((0, types, 2)) if pair_rate is None else pair_rate
         values = {
             "names": tuple(names),
-            "rate": _rates("Rates", rate, (jobs, types)),
+            "rate": real_rates("Rates", rate, (jobs, types)),
             "gpus": found_gpus,
             "replicas": _whole(
                 "GPUs of a job", np.ones(jobs) if replicas is None else replicas, (jobs,)
             ),
-            "pairs": found_pairs.astype(np.int64).reshape(-1, 2),
-            "pair_rate": _rates("Pairs: rates", pair_rates, (len(found_pairs), types, 2)),
+            "pairs": found_pairs,
+            "pair_rate": real_rates("Pairs: rates", pair_rates, (len(found_pairs), types, 2)),
             "cluster_gpus": _whole("GPUs of the cluster", cluster, (types,)),
         }
         for name, value in values.items():
@@ -277,20 +278,24 @@ def isolated_shares(sharing: TimeSharing, count: int | None = None) -> Floats:
     return shares
 
 
-def _whole(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Indices:
-    array = np.asarray(values, dtype=float)
-    if array.shape != shape:
-        raise ValueError(f"{item} have shape {array.shape}; expected {shape}.")
-    wrong = array[~(np.isfinite(array) & (array >= 1) & (array == np.round(array)))]
-    if wrong.size:
-        raise ValueError(f"{item} are {literal(float(wrong[0]))}; expected whole numbers above 0.")
-    return array.astype(np.int64)
+def real_rates(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Steps per second as a new array.
 
+    Parameters
+    ----------
+    item
+        What they are, in the plural.
+    values
+        The numbers.
+    shape
+        What is expected.
 
-def _rates(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    array = np.array(values, dtype=float)
-    if array.shape != shape:
-        raise ValueError(f"{item} have shape {array.shape}; expected {shape}.")
+    Raises
+    ------
+    ValueError
+        If they are no finite numbers of at least 0, or have another shape.
+    """
+    array = real_array(item, values, shape)
     wrong = array[~(np.isfinite(array) & (array >= 0))]
     if wrong.size:
         raise ValueError(
@@ -298,3 +303,23 @@ def _rates(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
             "0 steps per second."
         )
     return array
+
+
+def _places(values: ArrayLike) -> Indices:
+    array = real_array("Pairs", values)
+    if not array.size:
+        array = array.reshape(0, 2)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"Pairs have shape {array.shape}; expected two jobs each.")
+    wrong = array[~(np.isfinite(array) & (array == np.round(array)))]
+    if wrong.size:
+        raise ValueError(f"Pairs are {literal(float(wrong[0]))} somewhere; expected whole numbers.")
+    return array.astype(np.int64)
+
+
+def _whole(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Indices:
+    array = real_array(item, values, shape)
+    wrong = array[~(np.isfinite(array) & (array >= 1) & (array == np.round(array)))]
+    if wrong.size:
+        raise ValueError(f"{item} are {literal(float(wrong[0]))}; expected whole numbers above 0.")
+    return array.astype(np.int64)

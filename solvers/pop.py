@@ -71,10 +71,11 @@ def solve_in_parts(
     Raises
     ------
     ValueError
-        If the number of parts makes no sense.
+        If the number of parts, the seed or a goal makes no sense, or CVXPY does not find the solver.
     """
     most = min(sharing.num_jobs, int(sharing.gpus.min()))
     require_count("POP: parts", parts, 1, most)
+    require_count("POP: seed", seed, 0)
     random = np.random.default_rng(seed)
     part_of = random.integers(parts, size=sharing.num_jobs)
     if even:

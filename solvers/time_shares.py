@@ -13,21 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.formulations.share_certificate import certify
-from goodalloc.formulations.share_program import solve_shares
-from goodalloc.models.share_goal import Gain
+from goodalloc.formulations.share_certificate import certify, no_prices
+from goodalloc.formulations.share_program import require_solver, solve_shares
+from goodalloc.models.share_goal import Gain, Level, Worst, require_goal
 from goodalloc.models.time_sharing import (
     TimeSharing,
     isolated_shares,
     largest_rates,
+    real_rates,
     rates,
     share_violations,
 )
+from goodalloc.models.validation import require_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from goodalloc.models.share_goal import Goal, Worst
+    from goodalloc.models.share_goal import Goal
 
     Floats = NDArray[np.float64]
 
@@ -52,7 +54,7 @@ class ShareResult:
     value
         Of the goal, computed from the shares; NaN without them.
     bound
-        Proved: no shares do better.
+        Proved: no shares do better; -inf, or inf where less is better, if none keep the promises.
     larger_is_better
         Whether that is an upper bound.
     message
@@ -84,9 +86,14 @@ class ShareResult:
 
     @property
     def status(self) -> str:
-        """``"optimal"``, ``"feasible"``, or ``"unknown"`` without shares."""
+        """What is known.
+
+        ``"optimal"`` with a gap of at most `OPTIMAL_GAP`, ``"feasible"`` with a larger one;
+        without shares ``"infeasible"`` if it is proved that none keep the promises, else
+        ``"unknown"``.
+        """
         if self.shares is None:
-            return "unknown"
+            return "infeasible" if self.bound == _impossible(self.larger_is_better) else "unknown"
         return "optimal" if self.gap <= OPTIMAL_GAP else "feasible"
 
 
@@ -103,17 +110,58 @@ def best_shares(
     goal
         What they are to achieve.
     promised
-        Steps per second that every job is to have at least, shape (jobs,).
+        Steps per second that every job is to have at least, shape (jobs,). Where no shares are
+        found that keep them, the largest part of them that can be kept says whether there are any.
     solver, options
         A solver that CVXPY finds, and settings of its own.
+
+    Raises
+    ------
+    ValueError
+        If the goal or the promises are not of these jobs, or CVXPY does not find the solver.
     """
+    require_goal(sharing, goal)
+    if promised is not None:
+        promised = real_rates("Promised rates", promised, (sharing.num_jobs,))
     found = solve_shares(sharing, goal, promised, solver=solver, **options)
     shares = None if found.shares is None else repaired(sharing, found.shares)
     shares, value, message = _priced(sharing, goal, shares, promised, found.status)
-    return ShareResult(
+    result = ShareResult(
         shares, value, found.bound, goal.larger_is_better, message, found.build_seconds,
         found.solve_seconds,
     )  # fmt: skip
+    if shares is not None or promised is None or not np.any(promised):
+        return result
+    kept = best_shares(sharing, _promises(sharing, promised), solver=solver, **options)
+    return _judged(sharing, goal, promised, result, kept)
+
+
+def _promises(sharing: TimeSharing, promised: Floats) -> Level:
+    """The part of the promised rates that is kept, of who was promised any."""
+    return Level(np.zeros(sharing.num_jobs), promised)
+
+
+def _judged(
+    sharing: TimeSharing, goal: Goal, promised: Floats, result: ShareResult, kept: ShareResult
+) -> ShareResult:
+    """A result without shares, by the shares that keep the largest part of the promises."""
+    together = {
+        "build_seconds": result.build_seconds + kept.build_seconds,
+        "solve_seconds": result.solve_seconds + kept.solve_seconds,
+        "programs": result.programs + kept.programs,
+    }
+    if kept.bound < 1.0:
+        message = f"at most {kept.bound:.6g} of the promised rates can be kept"
+        bound = _impossible(goal.larger_is_better)
+        return replace(result, bound=bound, message=message, **together)
+    shares, value, message = _priced(sharing, goal, kept.shares, promised, "failed")
+    bound = certify(sharing, goal, no_prices(sharing), promised).bound
+    return replace(result, shares=shares, value=value, bound=bound, message=message, **together)
+
+
+def _impossible(larger_is_better: bool) -> float:
+    """The best of no values."""
+    return -math.inf if larger_is_better else math.inf
 
 
 def _priced(
@@ -146,14 +194,29 @@ def best_shares_with_pairs(
         As of `best_shares`.
     gap
         Relative; at which to stop.
+
+    Raises
+    ------
+    ValueError
+        If the goal or the promises are not of these jobs, the gap makes no sense, or CVXPY does
+        not find the solver.
     """
+    require_goal(sharing, goal)
+    require_number("Time shares: gap", gap, minimum=0.0)
     jobs = sharing.num_jobs
     alone = np.maximum(sharing.line_rate[:jobs, :, 0].max(axis=1), np.finfo(float).tiny)
     worth = (sharing.pair_rate / alone[sharing.pairs][:, None, :]).sum(axis=2).max(axis=1)
     chosen = np.zeros(len(sharing.pairs), dtype=bool)
     chosen[np.argsort(-worth, kind="stable")[: FIRST_PAIRS * jobs]] = True
-    worst = math.inf if goal.larger_is_better else 0.0
+    worst = certify(sharing, goal, no_prices(sharing)).bound
     found = ShareResult(None, math.nan, worst, goal.larger_is_better, programs=0)
+    if promised is not None and np.any(promised):  # with the pairs that keeping them takes
+        promised = real_rates("Promised rates", promised, (jobs,))
+        kept = best_shares_with_pairs(sharing, _promises(sharing, promised), solver=solver)
+        found = _judged(sharing, goal, promised, found, kept)
+        if kept.shares is None or found.status == "infeasible":
+            return found
+        chosen |= kept.shares[jobs:].any(axis=1)
     while True:
         part = _with_pairs(sharing, chosen)
         mine = np.concatenate([np.ones(jobs, dtype=bool), chosen])
@@ -233,8 +296,14 @@ def makespan_by_bisection(
     Raises
     ------
     ValueError
-        If the ratio is not above 1.
+        If the ratio is not above 1, the goal is no worst delay of these jobs, or CVXPY does not
+        find the solver.
     """
+    require_goal(sharing, goal)
+    if not isinstance(goal, Worst):
+        raise ValueError(f"Bisection: goal is {type(goal).__name__}; expected Worst.")
+    require_solver(solver)
+    require_number("Bisection: ratio", ratio)
     if not 1.0 < ratio < math.inf:
         raise ValueError(f"Bisection: ratio is {ratio}; expected a finite number above 1.")
     best = isolated_shares(sharing)

@@ -19,6 +19,8 @@ integer program instead, here too on demand (`bottlenecks`).
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -30,8 +32,6 @@ from goodalloc.models.validation import require_choice, require_number
 from goodalloc.solvers.time_shares import repaired
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from goodalloc.models.time_sharing import TimeSharing
@@ -114,8 +114,10 @@ def fill_levels(
     Raises
     ------
     ValueError
-        If not every job is of one entity, or a weight makes no sense.
+        If not every job is of one entity, a weight makes no sense, or CVXPY does not find the
+        solver.
     """
+    require_choice("Filling: bottlenecks", bottlenecks, ("prices", "program"))
     jobs = sharing.num_jobs
     groups = [Entity((job,)) for job in range(jobs)] if entities is None else list(entities)
     _check(groups, jobs)
@@ -182,10 +184,16 @@ def _weights(groups: Sequence[Entity], rising: NDArray[np.bool_]) -> Floats:
 
 def _check(groups: Sequence[Entity], jobs: int) -> None:
     for group in groups:
+        if not isinstance(group, Entity):
+            raise ValueError(f"Filling: {group!r} is no Entity; expected Entity((0, 1), 2.0).")
+        if not isinstance(group.jobs, Sequence):
+            raise ValueError(f"Entity: jobs are {group.jobs!r}; expected their places.")
         require_number("Entity: weight", group.weight, minimum=0.0, strict=True)
         require_choice("Entity: within", group.within, ("fairness", "fifo"))
-    found = sorted(job for group in groups for job in group.jobs)
-    if found != list(range(jobs)):
-        raise ValueError(
-            f"Entities have {len(found)} jobs; expected each of {jobs} jobs in one of them."
-        )
+    found = Counter(job for group in groups for job in group.jobs)
+    for job in (*range(jobs), *found):
+        if found[job] != 1 or job not in range(jobs):
+            raise ValueError(
+                f"Entities: job {job} is in {found[job]} of them; expected each of jobs 0 to "
+                f"{jobs - 1} in one."
+            )

@@ -164,16 +164,19 @@ def test_no_shares_beat_a_bound_and_the_best_reach_it(seed: int, jobs: int, pair
 @given(st.integers(0, 10**6), st.integers(2, 6))
 def test_promised_rates_are_kept_or_proved_impossible(seed: int, jobs: int) -> None:
     """By the other solver, too."""
-    sharing, random = drawn(seed, jobs), np.random.default_rng(seed)
+    sharing, random = drawn(seed, jobs, pairs=seed % 2 > 0), np.random.default_rng(seed)
     goal = throughput(sharing, equal_rates(sharing))
-    promised = rates(sharing, random_shares(sharing, random)) * random.choice([0.9, 0.99, 3.0])
+    promised = rates(sharing, random_shares(sharing, random)) * random.choice([0.9, 0.99, 9.0])
     found, other = best_shares(sharing, goal, promised), by_linprog(sharing, goal, promised)
     if math.isfinite(other):
         assert found.value == pytest.approx(other, rel=1e-4)
         assert found.shares is not None
         assert (rates(sharing, found.shares) >= promised * (1 - 1e-5)).all()
     else:
-        assert found.shares is None or found.status != "optimal"
+        assert found.status == "infeasible"
+        assert math.isnan(found.gap)
+    priced = best_shares_with_pairs(sharing, goal, promised)
+    assert priced.status == found.status
 
 
 @settings(max_examples=25)
@@ -288,8 +291,11 @@ def test_shares_and_goals_by_hand() -> None:
     assert max_min(ONE, [1.0, 2.0]).value(ONE, shares) == pytest.approx(0.375)
     assert best_shares(ONE, makespan([5.0, 9.0])).value == pytest.approx(4.0)
     nothing = best_shares(ONE, Gain(np.ones((2, 2))), np.array([9.0, 9.0]))
-    assert (nothing.shares, nothing.status) == (None, "unknown")
-    assert nothing.message == "solver: infeasible"
+    assert (nothing.shares, nothing.status, nothing.bound) == (None, "infeasible", -math.inf)
+    assert nothing.message == "at most 0.166667 of the promised rates can be kept"
+    failed = best_shares(ONE, completion_time([5.0, 9.0]), solver="OSQP")
+    assert (failed.status, failed.bound) == ("unknown", 0.0)
+    assert failed.message == "solver: The solver OSQP cannot solve this problem."
 
 
 @pytest.mark.parametrize(
@@ -340,11 +346,51 @@ def test_shares_that_break_a_limit_are_told(shares: Any, sentence: str) -> None:
         (lambda: throughput(ONE, prices=[0.0, 1.0]), "Goal: prices has 0.0"),
         (lambda: Total(np.zeros(2), np.zeros(3)), "Goal: shapes are"),
         (lambda: Level(np.zeros(1), np.array([math.nan])), "Goal: step has nan"),
-        (lambda: fill_levels(ONE, [Entity((0,))]), "Entities have 1 jobs; expected each of 2"),
+        (lambda: fill_levels(ONE, [Entity((0,))]), "job 1 is in 0 of them; expected each of jobs 0"),
+        (lambda: fill_levels(ONE, [Entity((0, 1, 7))]), "job 7 is in 1 of them; expected each of"),
+        (lambda: fill_levels(ONE, [Entity((0, 1)), Entity((1,))]), "job 1 is in 2 of them"),
+        (lambda: fill_levels(ONE, [Entity(0)]), "Entity: jobs are 0; expected their places"),  # type: ignore[arg-type]
+        (lambda: fill_levels(ONE, [(0, 1)]), r"Filling: \(0, 1\) is no Entity; expected Entity"),  # type: ignore[list-item]
+        (lambda: fill_levels(ONE, bottlenecks="x"), "Filling: bottlenecks is 'x'; expected one of"),  # type: ignore[arg-type]
+        (lambda: fill_levels(ONE, solver="x"), "Time shares: solver is 'x'; expected one of CLARAB"),
         (lambda: fill_levels(ONE, [Entity((0, 1), 0.0)]), "Entity: weight is 0.0"),
         (lambda: fill_levels(ONE, [Entity((0, 1), 1.0, "x")]), "Entity: within is 'x'"),  # type: ignore[arg-type]
         (lambda: solve_in_parts(ONE, lambda s, _: max_min(s), 2, 0), "POP: parts is 2"),
         (lambda: solve_in_parts(ONE, lambda s, _: max_min(s), 0, 0), "POP: parts is 0"),
+        (lambda: solve_in_parts(ONE, lambda s, _: max_min(s), 1, -1), "POP: seed is -1"),
+        (lambda: solve_in_parts(ONE, lambda _, __: "x", 1, 0), "Goal is 'x'; expected a Worst"),  # type: ignore[arg-type, return-value]
+        (lambda: TimeSharing("ab", [[1.0], [1.0, 2.0]], [1]), r"Rates are \[\[1.0\], .*expected an arr"),
+        (lambda: TimeSharing("ab", [[1.0], [1.0]], "x"), "GPUs of a type are 'x'; expected an arr"),
+        (lambda: TimeSharing("ab", [[1.0]] * 2, [1], None, [0, 1, 1]), r"Pairs have shape \(3,\)"),
+        (lambda: TimeSharing("ab", [[1.0]] * 2, [1], None, [(0, 0.5)]), "Pairs are 0.5 somewhere"),
+        (lambda: TimeSharing("ab", [[1.0]] * 2, [1], None, [(0, math.inf)]), "Pairs are inf some"),
+        (lambda: makespan("abc"), "Goal: values of steps are 'abc'; expected an array of numbers"),
+        (lambda: makespan([[1.0], [1.0, 2.0]]), "Goal: values of steps are"),  # type: ignore[list-item]
+        (lambda: max_min(ONE, [1.0, 2.0, 3.0]), r"values of weights have shape \(3,\); expected"),
+        (lambda: throughput(ONE, [1.0, 2.0, 3.0]), r"values of unit have shape \(3,\)"),
+        (lambda: throughput(ONE, prices=np.ones((2, 2))), r"values of prices have shape \(2, 2\)"),
+        (lambda: completion_time([1.0, 2.0, 3.0], [1.0, 2.0]), r"elapsed have shape \(2,\); expec"),
+        (lambda: finish_time([1.0, 2.0], [1.0] * 3, [1.0] * 2), r"elapsed have shape \(3,\)"),
+        (lambda: finish_time([1.0, 2.0], 1.0, [1.0] * 3), r"alone have shape \(3,\)"),
+        (lambda: Level(np.ones(2), np.zeros(2)), "Goal: step is 0 for everybody; expected a job"),
+        (lambda: best_shares(ONE, "max-min"), "Goal is 'max-min'; expected a Worst, Total, Gain"),  # type: ignore[arg-type]
+        (lambda: best_shares(ONE, max_min), "Goal is function; expected a Worst"),  # type: ignore[arg-type]
+        (lambda: best_shares(ONE, makespan([1.0])), r"Goal: work has shape \(1,\); expected \(2,\)"),
+        (lambda: best_shares(ONE, Gain(np.ones(2))), r"worth has shape \(2,\); expected \(2, 2\)"),
+        (lambda: best_shares(ONE, Level(np.zeros(3), np.ones(3))), r"step has shape \(3,\)"),
+        (lambda: best_shares(ONE, max_min(ONE), np.ones(3)), r"Promised rates have shape \(3,\)"),
+        (lambda: best_shares(ONE, max_min(ONE), np.array([1, -1])), "Promised rates are -1.0 some"),
+        (lambda: best_shares(ONE, max_min(ONE), np.array([1, math.nan])), "Promised rates are nan"),
+        (lambda: best_shares(ONE, max_min(ONE), solver="x"), "solver is 'x'; expected one of CLAR"),
+        (lambda: best_shares(ONE, max_min(ONE), speed=3), "options are {'speed': 3}; expected sett"),
+        (lambda: best_shares_with_pairs(ONE, max_min(ONE), gap=-1), "Time shares: gap is -1; expec"),
+        (lambda: best_shares_with_pairs(ONE, max_min(ONE), gap=math.nan), "gap is nan; expected a"),
+        (lambda: best_shares_with_pairs(ONE, makespan([1.0])), r"work has shape \(1,\)"),
+        (lambda: best_shares_with_pairs(ONE, max_min(ONE), np.ones(1)), "Promised rates have"),
+        (lambda: makespan_by_bisection(ONE, max_min(ONE)), "goal is Level; expected Worst"),  # type: ignore[arg-type]
+        (lambda: makespan_by_bisection(ONE, makespan([1.0])), r"work has shape \(1,\)"),
+        (lambda: makespan_by_bisection(ONE, makespan([1.0] * 2), ratio=math.nan), "ratio is nan"),
+        (lambda: makespan_by_bisection(ONE, makespan([1.0] * 2), solver="x"), "solver is 'x'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Callable[[], object], sentence: str) -> None:
