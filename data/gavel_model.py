@@ -35,13 +35,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.gavel_rates import REPLICAS, TYPES
+from goodalloc.data.gavel_rates import REPLICAS, TYPES, read_gavel_rates
 from goodalloc.data.json_file import as_float, check_keys, check_list, shown
 from goodalloc.data.shipped import parse_document, read_shipped
 from goodalloc.models.rate_table import Configuration, RateTable
 from goodalloc.models.validation import require_count, require_number
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
@@ -92,6 +93,17 @@ def parse_gavel_rates(text: str) -> RateTable:
 
 
 @lru_cache(maxsize=1)
+def gavel_rates(folder: str | os.PathLike[str] | None) -> RateTable:
+    """Those of the published table in a folder, or where none is named those that ship.
+
+    Raises
+    ------
+    ValueError
+        If the folder does not hold the table.
+    """
+    return shipped_gavel_rates() if folder is None else read_gavel_rates(folder)
+
+
 def shipped_gavel_rates() -> RateTable:
     """The rates by the parameters that ship, read once."""
     return parse_gavel_rates(read_shipped(SHIPPED))

@@ -26,6 +26,8 @@ from goodalloc.models.validation import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from goodalloc.models.rate_table import Configuration, RateTable
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 HOUR, MINUTE = 3600.0, 60.0
+
+#: Times the duration on the fastest type that jobs may take.
+DEADLINE_FACTORS = (1.2, 2.0, 10.0)
 
 
 class GavelJob(NamedTuple):
@@ -79,6 +84,8 @@ class GavelWorkload:
         Whether replicas are drawn before the configuration, as in the published simulations. Where
         they are not, as in its traces, configurations are all equally likely, and those that run on
         one GPU only have one replica.
+    families
+        Of the models that jobs train; all if there are none.
 
     Raises
     ------
@@ -93,6 +100,7 @@ class GavelWorkload:
     long: tuple[float, float] = (3.0, 4.0)
     gpu_type: str = "v100"
     replicas_first: bool = True
+    families: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         item = "Gavel's workload"
@@ -162,6 +170,44 @@ def draw_gavel_jobs(
     return tuple(found)
 
 
+def draw_deadlines(
+    seed: int, jobs: Sequence[GavelJob], rates: RateTable,
+    factors: tuple[float, ...] = DEADLINE_FACTORS,
+) -> dict[str, float]:  # fmt: skip
+    """Deadlines of jobs, in seconds from the start of the workload, by name.
+
+    A job is to end within 1.2, 2 or 10 times what it takes on its fastest type, each as likely, as
+    in the published experiment on cost (a documented reading).
+
+    Parameters
+    ----------
+    seed
+        Seed of all random numbers.
+    jobs
+        That have deadlines.
+    rates
+        How fast they train.
+    factors
+        Times that duration.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense.
+    """
+    require_count("Deadlines: seed", seed, minimum=0)
+    for factor in factors:
+        require_number("Deadlines: factor", factor, minimum=1.0)
+    drawn = _stream(seed, 4).integers(len(factors), size=len(jobs)).tolist()
+    fastest = rates.alone_rates(
+        [job.configuration for job in jobs], [job.replicas for job in jobs]
+    ).max(axis=1)
+    return {
+        job.name: job.submission + factors[which] * job.steps / float(rate)
+        for job, which, rate in zip(jobs, drawn, fastest, strict=True)
+    }
+
+
 def _stream(seed: int, purpose: int) -> np.random.Generator:
     """Random numbers for one purpose, so that more jobs leave the first as they are."""
     return np.random.default_rng([seed, purpose])
@@ -197,6 +243,7 @@ def _what(
         number: [
             configuration
             for configuration in rates.configurations
+            if not workload.families or configuration.family in workload.families
             if rates.alone_rates([configuration], [number])[0, kind] > 0
         ]
         for number in {*numbers, min(rates.replicas)}

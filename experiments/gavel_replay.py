@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.gavel_model import shipped_gavel_rates
-from goodalloc.data.gavel_rates import FOLDER, read_gavel_rates, require_gavel_table
+from goodalloc.data.gavel_model import gavel_rates
+from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import GavelWorkload, draw_gavel_jobs
 from goodalloc.experiments.plots import COLOURS
 from goodalloc.experiments.predictions import open_axes
@@ -113,7 +113,7 @@ class GavelTask(RecordedTask):
 
     def rates(self) -> RateTable:
         """Measured or fitted."""
-        return shipped_gavel_rates() if self.table is None else read_gavel_rates(self.table)
+        return gavel_rates(self.table)
 
     def work(self, report: Report) -> dict[str, Any]:
         """Replay."""

@@ -16,6 +16,8 @@ from goodalloc.solvers.autoscaling import Autoscaling
 from goodalloc.solvers.base import load_callable
 from goodalloc.solvers.gandiva import Gandiva
 from goodalloc.solvers.gavel import Gavel
+from goodalloc.solvers.gavel_cost import PerDollar
+from goodalloc.solvers.gavel_levels import Levels
 from goodalloc.solvers.hesrpt import HeSrpt
 from goodalloc.solvers.optimus import Optimus
 from goodalloc.solvers.pollux import Pollux, PolluxGenetic, shortest_remaining_time
@@ -173,6 +175,10 @@ POLICIES: Mapping[str, Named] = {
     "gavel-blind": Named(
         "Gavel's max-min fairness that takes all types of GPU for equal",
         lambda _: Gavel(blind=True),
+    ),
+    "gavel-levels": Named("Gavel's max-min fairness, level by level", lambda _: Gavel(Levels())),
+    "gavel-cost": Named(
+        "Gavel for throughput per dollar, by public prices of types", lambda _: Gavel(PerDollar())
     ),
     "gandiva": Named(
         "Gandiva: time slices, and pairs of jobs packed on trial", lambda _: Gandiva()

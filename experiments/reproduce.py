@@ -14,6 +14,8 @@ from goodalloc.experiments.elastic import ELASTIC
 from goodalloc.experiments.exchange_gap import EXCHANGE
 from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.family import THE_FAMILY
+from goodalloc.experiments.gavel_cost import GAVEL_COST
+from goodalloc.experiments.gavel_levels import GAVEL_LEVELS
 from goodalloc.experiments.gavel_replay import GAVEL
 from goodalloc.experiments.hesrpt import HESRPT
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
@@ -91,6 +93,8 @@ OTHERS: Mapping[str, Reproduction] = {
     "themis": THEMIS,
     "family": THE_FAMILY,
     "gavel": GAVEL,
+    "gavel-cost": GAVEL_COST,
+    "gavel-levels": GAVEL_LEVELS,
     "time-shares": TIME_SHARES,
     "themis-auctions": THEMIS_AUCTIONS,
     "predictability": PREDICTABILITY,

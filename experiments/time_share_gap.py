@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.gavel_model import shipped_gavel_rates
-from goodalloc.data.gavel_rates import FOLDER, read_gavel_rates, require_gavel_table
+from goodalloc.data.gavel_model import gavel_rates
+from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import PUBLISHED, GavelWorkload, draw_gavel_jobs
 from goodalloc.experiments.plots import COLOURS, MARKERS
 from goodalloc.experiments.predictions import logarithmic, open_axes
@@ -76,7 +76,7 @@ def gavel_round(
     packed
         Whether any two that can share a GPU may do so; all jobs then take one.
     """
-    known = shipped_gavel_rates() if table is None else read_gavel_rates(table)
+    known = gavel_rates(table)
     drawn = draw_gavel_jobs(seed, jobs, known, ONE_GPU if packed else PUBLISHED)
     replicas = [job.replicas for job in drawn]
     configurations = [job.configuration for job in drawn]

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 #: CVXPY; most of its names are defined where type checkers do not see them.
 cp: Any = cvxpy
 
-#: By how much a job rises that can rise, and how much the others may lose to rounding, relative.
-RISE, SLACK = 1e-4, 1e-6
-
 
 class ShareSolution(NamedTuple):
     """What a solver found.
@@ -136,7 +133,7 @@ def solve_shares(
     scaled = _scaled(sharing, goal, np.zeros(jobs) if promised is None else promised)
     columns = np.repeat(scaled.columns, types)
     taken = cp.Variable(lines * types, nonneg=True)  # X in units of `columns`
-    matrix, time_of, gpus_of = (part * columns for part in (scaled.matrix, *_incidence(sharing)))
+    matrix, time_of, gpus_of = (part * columns for part in (scaled.matrix, *incidence(sharing)))
     counts = np.flatnonzero(scaled.second > 0)
     objective, earned, more = _objective(goal, scaled, taken, matrix[counts] @ taken, counts)
     time_left, gpus_left = time_of @ taken <= 1.0, gpus_of @ taken <= sharing.gpus
@@ -232,12 +229,7 @@ def _scaled(sharing: TimeSharing, goal: Goal, promised: Floats) -> _Scaled:
         second = second / units / unit
         first = first / (units if isinstance(goal, Level) else unit)
         unit = 1.0 / unit if isinstance(goal, Level) else unit
-    rate = sharing.line_rate / np.append(units, 1.0)[members][:, None, :]
-    line, kind, place = np.nonzero(rate)
-    matrix = coo_array(
-        (rate[line, kind, place], (members[line, place], line * types + kind)),
-        shape=(jobs, lines * types),
-    ).tocsr()
+    matrix = rate_matrix(sharing, units)
     columns = np.append(columns, 0.0)[members].max(axis=1)
     return _Scaled(
         units, largest / units, matrix, columns, first, second, worth, promised / units, unit
@@ -249,7 +241,18 @@ def _linear(goal: Goal) -> bool:
     return isinstance(goal, Level) or (isinstance(goal, Worst) and not goal.delay.any())
 
 
-def _incidence(sharing: TimeSharing) -> tuple[Any, Any]:
+def rate_matrix(sharing: TimeSharing, units: Floats) -> Any:
+    """T in units of every job, sparse, shape (jobs, lines × types)."""
+    members, types = sharing.members, sharing.num_types
+    rate = sharing.line_rate / np.append(units, 1.0)[members][:, None, :]
+    line, kind, place = np.nonzero(rate)
+    return coo_array(
+        (rate[line, kind, place], (members[line, place], line * types + kind)),
+        shape=(sharing.num_jobs, sharing.num_lines * types),
+    ).tocsr()
+
+
+def incidence(sharing: TimeSharing) -> tuple[Any, Any]:
     """Whose time, and which type's GPUs, every share takes; sparse."""
     lines, types = sharing.num_lines, sharing.num_types
     line, place = np.nonzero(sharing.members >= 0)
@@ -281,42 +284,3 @@ def _objective(
     if isinstance(goal, Total):
         return cp.Minimize(cp.sum(delays)), needed <= rate, []
     return cp.Minimize(level), needed <= rate, [delays <= level - first]
-
-
-def most_that_rise(sharing: TimeSharing, goal: Level, floor: Floats) -> NDArray[np.bool_]:
-    r"""Which jobs can have more than a level, the others no less: a mixed integer program.
-
-    As published with Gavel, binary :math:`z_j` say who rises by at least `RISE` of what it has,
-
-    .. math:: \max \sum_j z_j \quad \text{s.t.} \quad \tau_j(X) \ge r_j (1 + \epsilon z_j).      (1)
-
-    By convexity all who can rise can do so together, a little.
-
-    Parameters
-    ----------
-    sharing
-        Who shares what.
-    goal
-        Its steps say who counts.
-    floor
-        r: what every job has.
-    """
-    counts = np.flatnonzero(goal.step > 0)
-    scaled = _scaled(sharing, Gain(np.zeros((sharing.num_lines, sharing.num_types))), floor)
-    time_of, gpus_of = _incidence(sharing)
-    shares = cp.Variable(scaled.matrix.shape[1], nonneg=True)
-    rises = cp.Variable(counts.size, boolean=True)
-    rate = scaled.matrix @ shares
-    problem = cp.Problem(
-        cp.Maximize(cp.sum(rises)),
-        [
-            rate >= scaled.promised * (1.0 - SLACK), time_of @ shares <= 1.0,
-            gpus_of @ shares <= sharing.gpus,
-            rate[counts] >= cp.multiply(scaled.promised[counts], 1.0 + RISE * rises),
-        ],
-    )  # fmt: skip
-    problem.solve(solver="HIGHS")
-    found = np.zeros(sharing.num_jobs, dtype=bool)
-    if rises.value is not None:
-        found[counts] = rises.value > 0.5
-    return found

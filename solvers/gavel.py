@@ -29,8 +29,13 @@ from goodalloc.solvers.time_shares import best_shares
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from goodalloc.models.share_goal import Goal
     from goodalloc.solvers.policy import ActiveJob, Round
+
+    #: Another way to shares: of the jobs of a round in their order, X, or None if a solver fails.
+    Rule = Callable[[TimeSharing, Round], NDArray[np.float64] | None]
 
 #: Seconds of a round in Gavel's experiments.
 ROUND_SECONDS = 360
@@ -46,14 +51,15 @@ class Gavel:
     Parameters
     ----------
     goal
-        What shares are to achieve; see `models/share_goal.py`.
+        What shares are to achieve; see `models/share_goal.py`. Or a rule that gives them, as
+        `solvers/gavel_levels.py` and `solvers/gavel_cost.py` have them.
     blind
         Whether all types count as equal.
     round_seconds
         Decisions last so long.
     """
 
-    goal: GavelGoal = "max-min"
+    goal: GavelGoal | Rule = "max-min"
     blind: bool = False
     round_seconds: int = ROUND_SECONDS
     batch_sizes: BatchSizes = field(default="requested", init=False)
@@ -65,7 +71,8 @@ class Gavel:
     _due: float = field(default=-math.inf, init=False)
 
     def __post_init__(self) -> None:
-        require_choice("Gavel: goal", self.goal, get_args(GavelGoal))
+        if not callable(self.goal):
+            require_choice("Gavel: goal", self.goal, get_args(GavelGoal))
         require_number("Gavel: round_seconds", self.round_seconds, minimum=0.0, strict=True)
 
     def decide(self, round_: Round) -> Decision:
@@ -92,8 +99,11 @@ class Gavel:
     ) -> dict[tuple[str, str], float]:
         """The best shares of the jobs there are; equal ones if a solver fails."""
         sharing = time_sharing(round_, gpus, replicas, blind=self.blind)
-        found = best_shares(sharing, GOALS[self.goal](sharing, round_))
-        shares = isolated_shares(sharing) if found.shares is None else found.shares
+        if callable(self.goal):
+            found = self.goal(sharing, round_)
+        else:
+            found = best_shares(sharing, GOALS[self.goal](sharing, round_)).shares
+        shares = isolated_shares(sharing) if found is None else found
         return {
             (job, kind): float(shares[row, column])
             for row, job in enumerate(sharing.names) for column, kind in enumerate(gpus)

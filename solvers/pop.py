@@ -71,7 +71,8 @@ def solve_in_parts(
     Raises
     ------
     ValueError
-        If the number of parts, the seed or a goal makes no sense, or CVXPY does not find the solver.
+        If the number of parts, the seed or a goal makes no sense, or CVXPY does not find the
+        solver.
     """
     most = min(sharing.num_jobs, int(sharing.gpus.min()))
     require_count("POP: parts", parts, 1, most)

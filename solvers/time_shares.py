@@ -20,8 +20,8 @@ from goodalloc.models.time_sharing import (
     TimeSharing,
     isolated_shares,
     largest_rates,
-    real_rates,
     rates,
+    real_rates,
     share_violations,
 )
 from goodalloc.models.validation import require_number

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from goodalloc.formulations.share_program import ShareSolution, most_that_rise, solve_shares
+from goodalloc.formulations.share_choices import most_that_rise
+from goodalloc.formulations.share_program import ShareSolution, solve_shares
 from goodalloc.models.share_goal import Level, max_min
 from goodalloc.models.time_sharing import rates, share_violations
 from goodalloc.models.validation import require_choice, require_number
@@ -128,8 +129,9 @@ def fill_levels(
     highest, message = 0.0, ""
     while rising.any():
         weights = _weights(groups, rising)
-        goal = Level(floor, weights * due)
-        found = _kept(sharing, goal, floor, solver)
+        had = rates(sharing, shares)
+        found, goal = _kept(sharing, Level(floor, weights * due), had, solver)
+        floor = goal.floor
         if found is None or found.shares is None:  # these rise no more, for all that is known
             rising, message = rising & (weights == 0), "a solver failed"
             gaps.append(math.nan)
@@ -153,21 +155,23 @@ def fill_levels(
 
 
 def _kept(
-    sharing: TimeSharing, goal: Level, floor: Floats, solver: str
-) -> ShareSolution | None:  # fmt: skip
-    """The program (1); None if jobs lose what they have whoever solves it.
+    sharing: TimeSharing, goal: Level, had: Floats, solver: str
+) -> tuple[ShareSolution | None, Level]:  # fmt: skip
+    """The program (1), None if jobs lose what they have whoever solves it; and its goal.
 
-    Where nearly all is promised an interior is hard to find, and the simplex method stands in.
+    Where nearly all is promised an interior is hard to find, and the simplex method stands in. If
+    that fails too, rounding has promised more than there is, and what jobs had is kept instead.
     """
     for slack in SLACKS:
         for one in (solver, "HIGHS"):
-            found = solve_shares(sharing, goal, (1.0 - slack) * floor, solver=one)
+            found = solve_shares(sharing, goal, (1.0 - slack) * goal.floor, solver=one)
             if found.shares is None:
                 continue
             has = rates(sharing, repaired(sharing, found.shares))
-            if (has >= (1.0 - 2.0 * slack) * floor).all():
-                return found
-    return None
+            if (has >= (1.0 - 2.0 * slack) * goal.floor).all():
+                return found, goal
+        goal = Level(np.minimum(goal.floor, had), goal.step)
+    return None, goal
 
 
 def _weights(groups: Sequence[Entity], rising: NDArray[np.bool_]) -> Floats:

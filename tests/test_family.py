@@ -21,7 +21,7 @@ def test_the_family_is_everybody_that_decides_on_gpus_of_one_type() -> None:
     """All but those that need cores, nodes that come and go, or that differ in ties or types."""
     left_out = {
         "pollux-untied", "sia-exact", "pollux-proportional", "synergy-tune", "autoscaling-goodput",
-        "autoscaling-throughput", "gavel-blind",
+        "autoscaling-throughput", "gavel-blind", "gavel-levels", "gavel-cost",
     }  # fmt: skip
     assert set(FAMILY) | left_out == set(POLICIES)
 

@@ -346,20 +346,29 @@ def test_shares_that_break_a_limit_are_told(shares: Any, sentence: str) -> None:
         (lambda: throughput(ONE, prices=[0.0, 1.0]), "Goal: prices has 0.0"),
         (lambda: Total(np.zeros(2), np.zeros(3)), "Goal: shapes are"),
         (lambda: Level(np.zeros(1), np.array([math.nan])), "Goal: step has nan"),
-        (lambda: fill_levels(ONE, [Entity((0,))]), "job 1 is in 0 of them; expected each of jobs 0"),
+        (
+            lambda: fill_levels(ONE, [Entity((0,))]),
+            "job 1 is in 0 of them; expected each of jobs 0",
+        ),
         (lambda: fill_levels(ONE, [Entity((0, 1, 7))]), "job 7 is in 1 of them; expected each of"),
         (lambda: fill_levels(ONE, [Entity((0, 1)), Entity((1,))]), "job 1 is in 2 of them"),
         (lambda: fill_levels(ONE, [Entity(0)]), "Entity: jobs are 0; expected their places"),  # type: ignore[arg-type]
         (lambda: fill_levels(ONE, [(0, 1)]), r"Filling: \(0, 1\) is no Entity; expected Entity"),  # type: ignore[list-item]
         (lambda: fill_levels(ONE, bottlenecks="x"), "Filling: bottlenecks is 'x'; expected one of"),  # type: ignore[arg-type]
-        (lambda: fill_levels(ONE, solver="x"), "Time shares: solver is 'x'; expected one of CLARAB"),
+        (
+            lambda: fill_levels(ONE, solver="x"),
+            "Time shares: solver is 'x'; expected one of CLARAB",
+        ),
         (lambda: fill_levels(ONE, [Entity((0, 1), 0.0)]), "Entity: weight is 0.0"),
         (lambda: fill_levels(ONE, [Entity((0, 1), 1.0, "x")]), "Entity: within is 'x'"),  # type: ignore[arg-type]
         (lambda: solve_in_parts(ONE, lambda s, _: max_min(s), 2, 0), "POP: parts is 2"),
         (lambda: solve_in_parts(ONE, lambda s, _: max_min(s), 0, 0), "POP: parts is 0"),
         (lambda: solve_in_parts(ONE, lambda s, _: max_min(s), 1, -1), "POP: seed is -1"),
         (lambda: solve_in_parts(ONE, lambda _, __: "x", 1, 0), "Goal is 'x'; expected a Worst"),  # type: ignore[arg-type, return-value]
-        (lambda: TimeSharing("ab", [[1.0], [1.0, 2.0]], [1]), r"Rates are \[\[1.0\], .*expected an arr"),
+        (
+            lambda: TimeSharing("ab", [[1.0], [1.0, 2.0]], [1]),
+            r"Rates are \[\[1.0\], .*expected an arr",
+        ),
         (lambda: TimeSharing("ab", [[1.0], [1.0]], "x"), "GPUs of a type are 'x'; expected an arr"),
         (lambda: TimeSharing("ab", [[1.0]] * 2, [1], None, [0, 1, 1]), r"Pairs have shape \(3,\)"),
         (lambda: TimeSharing("ab", [[1.0]] * 2, [1], None, [(0, 0.5)]), "Pairs are 0.5 somewhere"),
@@ -375,15 +384,24 @@ def test_shares_that_break_a_limit_are_told(shares: Any, sentence: str) -> None:
         (lambda: Level(np.ones(2), np.zeros(2)), "Goal: step is 0 for everybody; expected a job"),
         (lambda: best_shares(ONE, "max-min"), "Goal is 'max-min'; expected a Worst, Total, Gain"),  # type: ignore[arg-type]
         (lambda: best_shares(ONE, max_min), "Goal is function; expected a Worst"),  # type: ignore[arg-type]
-        (lambda: best_shares(ONE, makespan([1.0])), r"Goal: work has shape \(1,\); expected \(2,\)"),
+        (
+            lambda: best_shares(ONE, makespan([1.0])),
+            r"Goal: work has shape \(1,\); expected \(2,\)",
+        ),
         (lambda: best_shares(ONE, Gain(np.ones(2))), r"worth has shape \(2,\); expected \(2, 2\)"),
         (lambda: best_shares(ONE, Level(np.zeros(3), np.ones(3))), r"step has shape \(3,\)"),
         (lambda: best_shares(ONE, max_min(ONE), np.ones(3)), r"Promised rates have shape \(3,\)"),
         (lambda: best_shares(ONE, max_min(ONE), np.array([1, -1])), "Promised rates are -1.0 some"),
         (lambda: best_shares(ONE, max_min(ONE), np.array([1, math.nan])), "Promised rates are nan"),
         (lambda: best_shares(ONE, max_min(ONE), solver="x"), "solver is 'x'; expected one of CLAR"),
-        (lambda: best_shares(ONE, max_min(ONE), speed=3), "options are {'speed': 3}; expected sett"),
-        (lambda: best_shares_with_pairs(ONE, max_min(ONE), gap=-1), "Time shares: gap is -1; expec"),
+        (
+            lambda: best_shares(ONE, max_min(ONE), speed=3),
+            "options are {'speed': 3}; expected sett",
+        ),
+        (
+            lambda: best_shares_with_pairs(ONE, max_min(ONE), gap=-1),
+            "Time shares: gap is -1; expec",
+        ),
         (lambda: best_shares_with_pairs(ONE, max_min(ONE), gap=math.nan), "gap is nan; expected a"),
         (lambda: best_shares_with_pairs(ONE, makespan([1.0])), r"work has shape \(1,\)"),
         (lambda: best_shares_with_pairs(ONE, max_min(ONE), np.ones(1)), "Promised rates have"),
