@@ -72,8 +72,10 @@ CONTENDERS: Mapping[str, Callable[[Deadlines], Policy]] = {
     "throughput": lambda _: Gavel("throughput"),
     "per dollar": lambda _: Gavel(PerDollar()),
     "per dollar, deadlines": lambda deadlines: Gavel(PerDollar(deadlines=deadlines)),
-    "…, all or none": lambda deadlines: Gavel(PerDollar(deadlines=deadlines, dropped="all")),
-    "…, to the second": lambda deadlines: Gavel(PerDollar(deadlines=deadlines, margin=0.0)),
+    "per dollar, all or none": lambda deadlines: Gavel(
+        PerDollar(deadlines=deadlines, dropped="all")
+    ),
+    "per dollar, no margin": lambda deadlines: Gavel(PerDollar(deadlines=deadlines, margin=0.0)),
     "max-min": lambda _: Gavel(),
     "makespan": lambda _: Gavel("makespan"),
     "queue": lambda _: TypedQueue(),
@@ -212,20 +214,21 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")
-    panels = figure.subplots(1, len(CASES), sharey=True)
+    panels = figure.subplots(1, len(CASES), sharey=True, squeeze=False)[0]
     for axes, case in zip(panels, CASES, strict=True):
         mine = [row for row in rows if row["case"] == case]
         for index, row in enumerate(mine):
             axes.errorbar(
                 row["dollars"] / 1e3, row["missed_percent"], fmt=MARKERS[index],
                 xerr=_width(row, "dollars") / 1e3, yerr=_width(row, "missed_percent"),
-                color=COLOURS[index], markersize=6, elinewidth=0.8, label=row["policy"],
+                color=COLOURS[index], markersize=7, markerfacecolor="none", elinewidth=0.8,
+                label=row["policy"],
             )  # fmt: skip
         axes.set_title(f"{case}: {mine[0]['jobs']} jobs", fontsize="medium")
-        axes.set_xlim(left=0.0)
+        axes.set_xlim(0.0, 1.08 * axes.get_xlim()[1])
         axes.set_xlabel("thousand dollars")
         open_axes(axes)
-    panels[0].set_ylim(bottom=-1.0)
+    panels[0].set_ylim(bottom=-2.0)
     panels[0].set_ylabel("deadlines missed (%)")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)

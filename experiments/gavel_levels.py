@@ -153,16 +153,11 @@ def _tasks(plan: Plan) -> list[LevelsTask]:
     return [_task(plan, contender, seed) for contender in CONTENDERS for seed in _seeds(plan)]
 
 
-#: Windows in which all jobs of so many entities are there, and none of the others.
-_PER_JOB = APART // WINDOW
-
-
 def _phase(entities: int) -> slice:
-    """From the last job of an entity to the first one of the next, or to the end."""
-    first = (entities * JOBS_EACH - 1) * _PER_JOB
-    if entities < len(WEIGHTS):
-        return slice(first, first + _PER_JOB)
-    return slice(first, None)
+    """Windows in which all jobs of so many entities are there, and none of the others."""
+    windows = APART // WINDOW
+    first = (entities * JOBS_EACH - 1) * windows
+    return slice(first, first + windows if entities < len(WEIGHTS) else None)
 
 
 def _rows(plan: Plan) -> Rows:
@@ -209,7 +204,7 @@ def _plot(plan: Plan, _: Rows) -> Figure:
     """Shares of progress over time, stacked; dashed by the weights of those that are there."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11.0, 3.8), layout="constrained")
+    figure = Figure(figsize=(11.0, 4.2), layout="constrained")
     panels = figure.subplots(1, len(CONTENDERS), sharey=True)
     weights = np.array(list(WEIGHTS.values()))
     for axes, contender in zip(panels, CONTENDERS, strict=True):

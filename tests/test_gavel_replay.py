@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from goodalloc.data.gavel_workload import GavelJob
-from goodalloc.experiments import gavel_replay, time_share_gap
+from goodalloc.data.gavel_rates import TYPES
+from goodalloc.data.gavel_workload import GavelJob, GavelWorkload
+from goodalloc.experiments import gavel_cost, gavel_levels, gavel_replay, time_share_gap
+from goodalloc.experiments.gavel_cost import GAVEL_COST
+from goodalloc.experiments.gavel_levels import GAVEL_LEVELS
 from goodalloc.experiments.gavel_replay import GAVEL
+from goodalloc.experiments.metered_policy import Metered
 from goodalloc.experiments.rate_simulator import RateSimulator
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.time_share_gap import TIME_SHARES, gavel_round, share_rows
@@ -142,6 +146,53 @@ def test_the_published_table_gives_rounds_too(reference: Path) -> None:
     assert found.shares is not None
     assert share_violations(sharing, found.shares) == ()
     assert found.gap <= 1e-6
+
+
+def test_a_metered_policy_tells_who_held_what_to_its_end() -> None:
+    """Two rounds of 360 s, the second one cut short."""
+    policy = Metered(Fixed({"a": ((0, 2),), "b": ((1, 1),)}))
+    jobs = [job("a", 0.0, 1200.0, 2), job("b", 0.0, 360.0)]
+    simulator = RateSimulator(jobs, RATES, CLUSTER, policy)
+    completion = {one.name: one.completion for one in simulator.run()}
+    assert policy.batch_sizes == "requested"
+    assert list(policy.held(completion, 360)) == [
+        ("a", "fast", 2, 0, 360), ("b", "slow", 1, 0, 360), ("a", "fast", 2, 360, 400),
+    ]  # fmt: skip
+
+
+def test_dollars_deadlines_and_entities_are_told_of_small_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Money is that of the GPUs' hours; entities get about their weights, which others ignore."""
+    short = GavelWorkload(12.0, short_share=1.0, short=(2.0, 2.5))
+    monkeypatch.setattr(gavel_cost, "CASES", {"two models": gavel_cost.Case(short, 8, 8)})
+    few = ("throughput", "per dollar", "per dollar, deadlines")
+    contenders = {name: gavel_cost.CONTENDERS[name] for name in few}
+    monkeypatch.setattr(gavel_cost, "CONTENDERS", contenders)
+    small = Cluster(tuple(NodeGroup(kind, 1, 1, kind) for kind in TYPES))
+    for name, value in {"CLUSTER": small, "JOBS_EACH": 3, "APART": 3600, "WINDOW": 3600}.items():
+        monkeypatch.setattr(gavel_levels, name, value)
+    plan = Plan(tmp_path, quick=True)
+    for study in (GAVEL_COST, GAVEL_LEVELS):
+        for task in study.tasks(plan):
+            task.run(lambda _: None)
+        study.plot(plan, study.rows(plan)).savefig(tmp_path / "picture.png")
+    rows = {row["policy"]: row for row in GAVEL_COST.rows(plan)}
+    for row in rows.values():
+        hours = {kind: row[f"{kind}_hours"] for kind in TYPES}
+        spent = sum(gavel_cost.PRICES[kind] * hours[kind] for kind in hours)
+        assert row["dollars"] == pytest.approx(spent, rel=1e-4)
+        assert 0.0 <= row["missed_percent"] <= 100.0
+    assert rows["per dollar"]["dollars"] < rows["throughput"]["dollars"]
+    assert rows["per dollar, deadlines"]["missed_percent"] <= rows["per dollar"]["missed_percent"]
+    shown = {row["policy"]: row for row in GAVEL_COST.shown(list(rows.values()))}
+    assert (shown["per dollar"]["reported"], shown["per dollar"]["reported (%)"]) == ("1.4", "35")
+    entities = GAVEL_LEVELS.rows(plan)
+    assert len(GAVEL_LEVELS.shown(entities)) == len(entities) == 3 * (1 + 2 + 3)
+    for row in entities:
+        if row["entities"] == 3:
+            due = 100.0 / 3 if row["policy"] == "no entities" else row["weight_percent"]
+            assert row["share_percent"] == pytest.approx(due, abs=6.0), row
 
 
 def test_tables_and_pictures_are_made_of_small_replays(

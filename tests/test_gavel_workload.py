@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from goodalloc.data.gavel_model import shipped_gavel_rates
 from goodalloc.data.gavel_rates import read_gavel_rates
-from goodalloc.data.gavel_workload import GavelWorkload, draw_gavel_jobs
+from goodalloc.data.gavel_workload import (
+    DEADLINE_FACTORS,
+    GavelWorkload,
+    draw_deadlines,
+    draw_gavel_jobs,
+)
 from goodalloc.models.rate_table import RateTable
 
 #: Many enough for frequencies.
@@ -115,6 +120,22 @@ def test_other_settings_are_followed() -> None:
         assert job.steps == pytest.approx(600 * rates.rate(job.configuration, 2, "k80"))
 
 
+def test_deadlines_are_multiples_of_the_time_on_the_fastest_type() -> None:
+    """Each as likely; more jobs leave the first ones' as they are."""
+    rates = shipped_gavel_rates()
+    workload = GavelWorkload(5.0, families=("ResNet-50", "A3C"))
+    jobs = draw_gavel_jobs(1, 600, rates, workload)
+    assert {job.configuration.family for job in jobs} == {"ResNet-50", "A3C"}
+    found = draw_deadlines(1, jobs, rates)
+    factors = Counter[float]()
+    for job in jobs:
+        fastest = rates.alone_rates([job.configuration], [job.replicas]).max()
+        factors[round((found[job.name] - job.submission) * fastest / job.steps, 6)] += 1
+    assert set(factors) == set(DEADLINE_FACTORS)
+    assert min(factors.values()) > 150
+    assert draw_deadlines(1, jobs[:9], rates) == {job.name: found[job.name] for job in jobs[:9]}
+
+
 BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: GavelWorkload(jobs_per_hour=0.0), "jobs_per_hour is 0.0; .*above 0"),
     (lambda: GavelWorkload(jobs_per_hour=float("nan")), "jobs_per_hour is nan"),
@@ -133,6 +154,12 @@ BAD: list[tuple[Callable[[], object], str]] = [
         lambda: draw_gavel_jobs(0, 5, shipped_gavel_rates(), GavelWorkload(gpu_type="t4")),
         "GPU type is 't4'; expected one of v100",
     ),
+    (
+        lambda: draw_gavel_jobs(0, 5, shipped_gavel_rates(), GavelWorkload(families=("x",))),
+        "no configuration runs on 1 GPUs of type v100",
+    ),
+    (lambda: draw_deadlines(-1, (), shipped_gavel_rates()), "Deadlines: seed is -1"),
+    (lambda: draw_deadlines(0, (), shipped_gavel_rates(), (0.5,)), "Deadlines: factor is 0.5; exp"),
     (
         lambda: draw_gavel_jobs(0, 5, shipped_gavel_rates(), GavelWorkload(replicas=((3, 1.0),))),
         "replicas are 3; expected one of 1, 2, 4, 8",

@@ -30,7 +30,7 @@ from goodalloc.models.time_sharing import (
     rates,
     share_violations,
 )
-from goodalloc.solvers import time_shares
+from goodalloc.solvers import time_shares, water_filling
 from goodalloc.solvers.pop import solve_in_parts
 from goodalloc.solvers.time_shares import (
     best_shares,
@@ -241,6 +241,20 @@ def test_entities_share_by_weight_and_their_jobs_as_they_say() -> None:
     found = fill_levels(wide, teams)
     assert found.shares is not None
     assert found.shares[:, 0] == pytest.approx([0.5] * 4 + [1.0, 0.0], abs=1e-5)
+
+
+def test_filling_goes_on_where_rounding_promised_more_than_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then what jobs had is kept: here every level promises 0.02 % too much at first."""
+    sharing = drawn(3, 8)
+    teams = [Entity(tuple(range(first, 8, 2)), 1.0 + first, "fifo") for first in range(2)]
+    exact = fill_levels(sharing, teams)
+    monkeypatch.setattr(water_filling, "SLACKS", (-2e-4, 1e-6))
+    found = fill_levels(sharing, teams)
+    assert found.message == ""
+    assert 0.0 <= found.gap <= 1e-4
+    assert found.levels == pytest.approx(exact.levels, rel=5e-3, abs=1e-4)
 
 
 @settings(max_examples=20)
