@@ -10,7 +10,6 @@ a day to eight days; two are of Gavel's generator, with GPUs to spare and withou
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,13 +126,13 @@ class CostTask(RecordedTask):
         simulator = RateSimulator(jobs, rates, CLUSTER, policy)
         done = {one.name: one for one in simulator.run(report)}
         completion = {name: one.completion for name, one in done.items()}
-        gpu_hours = Counter[str]()
+        gpu_hours = dict.fromkeys(rates.types, 0.0)
         for held in policy.held(completion, simulator.round_seconds):
-            gpu_hours[held.gpu_type] += held.gpus * (held.end - held.begin) / HOUR  # type: ignore[assignment]
+            gpu_hours[held.gpu_type] += held.gpus * (held.end - held.begin) / HOUR
         late = [completion[name] - deadline for name, deadline in deadlines.items()]
         return {
             "dollars": sum(PRICES[kind] * hours for kind, hours in gpu_hours.items()),
-            "gpu_hours": {kind: gpu_hours[kind] for kind in rates.types},
+            "gpu_hours": gpu_hours,
             "missed_percent": 100.0 * float(np.mean(np.array(late) > 0)),
             "average_jct": float(np.mean([one.jct for one in done.values()])) / HOUR,
         }

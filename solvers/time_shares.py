@@ -145,18 +145,18 @@ def _judged(
     sharing: TimeSharing, goal: Goal, promised: Floats, result: ShareResult, kept: ShareResult
 ) -> ShareResult:
     """A result without shares, by the shares that keep the largest part of the promises."""
-    together = {
-        "build_seconds": result.build_seconds + kept.build_seconds,
-        "solve_seconds": result.solve_seconds + kept.solve_seconds,
-        "programs": result.programs + kept.programs,
-    }
+    result = replace(
+        result, build_seconds=result.build_seconds + kept.build_seconds,
+        solve_seconds=result.solve_seconds + kept.solve_seconds,
+        programs=result.programs + kept.programs,
+    )  # fmt: skip
     if kept.bound < 1.0:
         message = f"at most {kept.bound:.6g} of the promised rates can be kept"
         bound = _impossible(goal.larger_is_better)
-        return replace(result, bound=bound, message=message, **together)
+        return replace(result, bound=bound, message=message)
     shares, value, message = _priced(sharing, goal, kept.shares, promised, "failed")
     bound = certify(sharing, goal, no_prices(sharing), promised).bound
-    return replace(result, shares=shares, value=value, bound=bound, message=message, **together)
+    return replace(result, shares=shares, value=value, bound=bound, message=message)
 
 
 def _impossible(larger_is_better: bool) -> float:

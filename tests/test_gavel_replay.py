@@ -22,6 +22,7 @@ from goodalloc.models.rate_table import Configuration, RateTable
 from goodalloc.models.share_goal import max_min
 from goodalloc.models.time_sharing import share_violations
 from goodalloc.solvers.gavel import Gavel
+from goodalloc.solvers.gavel_cost import PRICES
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
 from goodalloc.solvers.time_shares import best_shares
 from goodalloc.solvers.typed_queue import TypedQueue
@@ -180,7 +181,7 @@ def test_dollars_deadlines_and_entities_are_told_of_small_replays(
     rows = {row["policy"]: row for row in GAVEL_COST.rows(plan)}
     for row in rows.values():
         hours = {kind: row[f"{kind}_hours"] for kind in TYPES}
-        spent = sum(gavel_cost.PRICES[kind] * hours[kind] for kind in hours)
+        spent = sum(PRICES[kind] * hours[kind] for kind in hours)
         assert row["dollars"] == pytest.approx(spent, rel=1e-4)
         assert 0.0 <= row["missed_percent"] <= 100.0
     assert rows["per dollar"]["dollars"] < rows["throughput"]["dollars"]

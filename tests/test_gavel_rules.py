@@ -3,8 +3,11 @@
 import itertools
 import math
 import pickle
+import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,6 +192,19 @@ def test_what_no_solver_answers_leaves_equal_shares(monkeypatch: pytest.MonkeyPa
     found, _ = shares_of(rule, TWO, pair)
     assert len(calls) == 1
     assert found == pytest.approx(shares_of(PerDollar(), TWO, pair)[0])
+
+
+def test_the_example_of_the_page_runs(
+    repository: Path,
+    run_python: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+) -> None:
+    """It is a whole program, and its shares are certified."""
+    page = (repository / "formulations" / "GAVEL.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    done = run_python("-c", block, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("optimal gap ")
 
 
 @pytest.mark.parametrize(

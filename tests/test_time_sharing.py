@@ -388,7 +388,7 @@ def test_shares_that_break_a_limit_are_told(shares: Any, sentence: str) -> None:
         (lambda: TimeSharing("ab", [[1.0]] * 2, [1], None, [(0, 0.5)]), "Pairs are 0.5 somewhere"),
         (lambda: TimeSharing("ab", [[1.0]] * 2, [1], None, [(0, math.inf)]), "Pairs are inf some"),
         (lambda: makespan("abc"), "Goal: values of steps are 'abc'; expected an array of numbers"),
-        (lambda: makespan([[1.0], [1.0, 2.0]]), "Goal: values of steps are"),  # type: ignore[list-item]
+        (lambda: makespan([[1.0], [1.0, 2.0]]), "Goal: values of steps are"),
         (lambda: max_min(ONE, [1.0, 2.0, 3.0]), r"values of weights have shape \(3,\); expected"),
         (lambda: throughput(ONE, [1.0, 2.0, 3.0]), r"values of unit have shape \(3,\)"),
         (lambda: throughput(ONE, prices=np.ones((2, 2))), r"values of prices have shape \(2, 2\)"),
