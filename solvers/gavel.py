@@ -21,7 +21,7 @@ from goodalloc.models.share_goal import (
     throughput,
 )
 from goodalloc.models.time_sharing import TimeSharing, isolated_shares, largest_rates, rates
-from goodalloc.models.validation import require_choice, require_number
+from goodalloc.models.validation import require_choice, require_flag, require_number
 from goodalloc.solvers.policy import BatchSizes, Decision
 from goodalloc.solvers.share_rounds import ShareRounds, place_on_types
 from goodalloc.solvers.time_shares import best_shares
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ROUND_SECONDS = 360
 
 #: What shares are to achieve.
-GavelGoal = Literal["max-min", "makespan", "finish-time", "completion", "throughput"]
+GavelGoal = Literal["max-min", "makespan", "finish-time", "completion", "throughput", "steps"]
 
 
 @dataclass
@@ -57,15 +57,19 @@ class Gavel:
         Whether all types count as equal.
     round_seconds
         Decisions last so long.
+    spare, lifelong
+        How shares become rounds; see `ShareRounds`.
     """
 
     goal: GavelGoal | Rule = "max-min"
     blind: bool = False
     round_seconds: int = ROUND_SECONDS
+    spare: bool = False
+    lifelong: bool = False
     batch_sizes: BatchSizes = field(default="requested", init=False)
     _shares: dict[tuple[str, str], float] = field(default_factory=dict, init=False)
     _names: tuple[str, ...] = field(default=(), init=False)
-    _rounds: ShareRounds = field(default_factory=ShareRounds, init=False)
+    _rounds: ShareRounds = field(init=False)
     _types: dict[str, str] = field(default_factory=dict, init=False)
     _last: int = field(default=0, init=False)
     _due: float = field(default=-math.inf, init=False)
@@ -74,6 +78,9 @@ class Gavel:
         if not callable(self.goal):
             require_choice("Gavel: goal", self.goal, get_args(GavelGoal))
         require_number("Gavel: round_seconds", self.round_seconds, minimum=0.0, strict=True)
+        require_flag("Gavel: spare", self.spare)
+        require_flag("Gavel: lifelong", self.lifelong)
+        self._rounds = ShareRounds(spare=self.spare, lifelong=self.lifelong)
 
     def decide(self, round_: Round) -> Decision:
         """Keep what runs within a round; else who lacks most of its shares runs."""
@@ -107,6 +114,7 @@ class Gavel:
         return {
             (job, kind): float(shares[row, column])
             for row, job in enumerate(sharing.names) for column, kind in enumerate(gpus)
+            if sharing.rate[row, column] > 0
         }  # fmt: skip
 
 
@@ -163,4 +171,5 @@ GOALS: dict[GavelGoal, Callable[[TimeSharing, Round], Goal]] = {
     "finish-time": _finish_time,
     "completion": lambda _, round_: completion_time(_steps(round_)),
     "throughput": lambda sharing, _: throughput(sharing, largest_rates(sharing)),
+    "steps": lambda sharing, _: throughput(sharing),
 }

@@ -8,6 +8,13 @@ type or nothing, all of its GPUs at a time, those first that lack most:
 with :math:`f_{jw}` the part of the time since the shares were computed that the job had on that
 type; infinite where that is 0 and the share is not. Ties go by what it lacks in seconds, then by
 share. Jobs of many GPUs are placed first.
+
+Two things the published code does are choices here. GPUs that nobody has a share of may go to
+whoever can run on them (`spare`). And time may count since a job came, not since the shares were
+computed (`lifelong`, as in Sia's simulator): with :math:`t_{jw}` the seconds of a job on a type,
+half a round more than it had,
+
+.. math:: f_{jw} = t_{jw} / \sum_i t_{iw}.                                                       (2)
 """
 
 from __future__ import annotations
@@ -17,13 +24,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
 
 #: A share below this is a solver's rounding.
 LEAST_SHARE = 1e-4
+
+#: Seconds that count as had from the start, in (2): half a round.
+HEAD_START = 180.0
 
 
 @dataclass
@@ -36,14 +46,21 @@ class ShareRounds:
         Seconds of every job on every type.
     elapsed
         Seconds since then.
+    spare
+        Whether GPUs that shares leave go to jobs without a share of them.
+    lifelong
+        Whether time counts since a job came, (2).
     """
 
     received: dict[tuple[str, str], float] = field(default_factory=dict)
     elapsed: float = 0.0
+    spare: bool = False
+    lifelong: bool = False
 
     def begin(self) -> None:
         """Shares were computed anew."""
-        self.received, self.elapsed = {}, 0.0
+        if not self.lifelong:
+            self.received, self.elapsed = {}, 0.0
 
     def passed(self, types: Mapping[str, str], seconds: float) -> None:
         """Some time passed in which jobs ran on these types."""
@@ -60,26 +77,46 @@ class ShareRounds:
         Parameters
         ----------
         shares
-            X of every job and type.
+            X of every job and type on which it runs.
         replicas
             GPUs that every job takes.
         gpus
             GPUs of every type.
         """
 
+        had, elapsed = self._had(shares, gpus)
+
         def urgency(pair: tuple[str, str]) -> tuple[float, float, float]:
-            share, had = shares[pair], self.received.get(pair, 0.0)
-            priority = share * self.elapsed / had if had > 0 else math.inf
-            return -priority, had - share * self.elapsed, -share
+            share, seconds, all_seconds = shares[pair], had[pair], elapsed[pair[1]]
+            if share < LEAST_SHARE:
+                return 0.0, seconds, 0.0
+            priority = share * all_seconds / seconds if seconds > 0 else math.inf
+            return -priority, seconds - share * all_seconds, -share
 
         left, chosen = dict(gpus), dict[str, str]()
         for name, kind in sorted(
-            (pair for pair, share in shares.items() if share >= LEAST_SHARE), key=urgency
+            (pair for pair, share in shares.items() if self.spare or share >= LEAST_SHARE),
+            key=urgency,
         ):
             if name not in chosen and replicas[name] <= left[kind]:
                 chosen[name] = kind
                 left[kind] -= replicas[name]
         return chosen
+
+    def _had(
+        self, pairs: Iterable[tuple[str, str]], kinds: Iterable[str]
+    ) -> tuple[dict[tuple[str, str], float], dict[str, float]]:
+        """Seconds of every pair, and those of its type that they are a part of."""
+        if not self.lifelong:
+            return {pair: self.received.get(pair, 0.0) for pair in pairs}, dict.fromkeys(
+                kinds, self.elapsed
+            )
+        for pair in pairs:
+            self.received.setdefault(pair, HEAD_START)
+        elapsed = dict.fromkeys(kinds, 0.0)
+        for (_, kind), seconds in self.received.items():
+            elapsed[kind] = elapsed.get(kind, 0.0) + seconds
+        return self.received, elapsed
 
 
 def take_tightest(free: list[int], nodes: Sequence[int], wanted: int) -> Placement:

@@ -130,11 +130,11 @@ def test_jobs_stay_while_a_round_lasts_and_where_their_type_stays() -> None:
 
 @pytest.mark.parametrize("goal", list(GOALS))
 def test_every_goal_serves_everybody_in_time(goal: GavelGoal) -> None:
-    """All but the sum of throughputs, which may leave somebody out."""
+    """All but the sums of throughputs, which may leave somebody out."""
     jobs = drawn_jobs(7, 9)
     history = play(Gavel(goal), jobs, 60)
     served = {name for found in history for name in found}
-    assert served == {one.name for one in jobs} or goal == "throughput"
+    assert served == {one.name for one in jobs} or goal in {"throughput", "steps"}
     assert served
 
 
@@ -169,6 +169,32 @@ def test_rounds_serve_those_first_who_lack_most() -> None:
     assert (rounds.received, rounds.elapsed) == ({}, 0.0)
 
 
+@settings(max_examples=15)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.booleans())
+def test_no_spare_gpu_waits_for_nobody(seed: int, count: int, lifelong: bool) -> None:
+    """No job that waits fits on what a type has left, whatever shares say."""
+    jobs = drawn_jobs(seed, count)
+    replicas = {one.name: one.replicas for one in jobs}
+    history = play(Gavel("steps", spare=True, lifelong=lifelong), jobs, 5)
+    for found in history:
+        left = Counter({"k80": 12, "p100": 1, "v100": 8})
+        for name, kind in found.items():
+            left[kind] -= replicas[name]
+        waits = [replicas[one.name] for one in jobs if one.name not in found]
+        assert min(waits, default=math.inf) > max(left.values())
+
+
+def test_what_was_had_counts_from_the_shares_or_for_life() -> None:
+    """New shares make a clean start, or do not, and then who had more waits."""
+    shares = {(name, "v100"): 0.5 for name in "ab"}
+    for lifelong, then in ((False, {"a": "v100"}), (True, {"b": "v100"})):
+        rounds = ShareRounds(lifelong=lifelong)
+        assert rounds.choose(shares, {"a": 1, "b": 1}, {"v100": 1}) == {"a": "v100"}
+        rounds.passed({"a": "v100"}, 360.0)
+        rounds.begin()
+        assert rounds.choose(shares, {"a": 1, "b": 1}, {"v100": 1}) == then
+
+
 def test_gangs_are_placed_whole_where_they_fit_best() -> None:
     """The largest first; a job that keeps its type keeps its nodes."""
     chosen = {"a": "v100", "b": "v100", "c": "k80", "d": "k80"}
@@ -186,6 +212,8 @@ def test_gangs_are_placed_whole_where_they_fit_best() -> None:
         ({"goal": "best"}, "Gavel: goal is 'best'; expected one of"),
         ({"round_seconds": 0}, "Gavel: round_seconds is 0; expected a finite number above 0"),
         ({"round_seconds": math.nan}, "Gavel: round_seconds is nan"),
+        ({"spare": 1}, "Gavel: spare is 1; expected"),
+        ({"lifelong": None}, "Gavel: lifelong is null; expected"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(options: dict[str, Any], sentence: str) -> None:

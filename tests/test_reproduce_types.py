@@ -35,20 +35,23 @@ class ProfilesPlan(Plan):
 def test_sia_stands_beside_what_its_simulator_gave(
     tmp_path: Path, artifact: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deviations are relative, of Sia alone, and blank where the artifact gave nothing."""
-    monkeypatch.setattr(sia_replay, "LABELS", {"sia": "Sia", "pollux": "Pollux"})
+    """Deviations are relative, of Sia and Gavel alone, else blank."""
+    names = ("sia", "gavel-as-there", "allox")
+    monkeypatch.setattr(sia_replay, "LABELS", {name: name for name in names})
+    monkeypatch.setattr(sia_replay, "STEPS", ("gavel-steps-spare",))
     plan = ProfilesPlan(tmp_path / "out", (1,), artifact=artifact)
     reproduction = REPRODUCTIONS["sia"]
     for task in reproduction.tasks(plan):
         task.run(lambda _: None)
     rows = reproduction.rows(plan)
-    assert [row["policy"] for row in rows] == ["sia", "pollux"]
-    first, second = rows
+    assert [row["policy"] for row in rows] == [*names, "gavel-steps-spare"]
+    first, gavel, *others = rows
     assert first["artifact_average_jct_hours"] == 0.545
     assert first["average_jct_hours_deviation_%"] == pytest.approx(
         100 * (first["average_jct_hours"] / 0.545 - 1), rel=1e-2
     )
-    assert second["artifact_makespan_hours"] == ""
+    assert gavel["artifact_makespan_hours"] == 35.63
+    assert {row["artifact_makespan_hours"] for row in others} == {""}
     assert reproduction.shown(rows)[0]["jct"] == first["average_jct_hours"]
     picture = tmp_path / "sia.png"
     reproduction.plot(plan, rows).savefig(picture)
