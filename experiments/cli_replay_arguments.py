@@ -25,7 +25,7 @@ policies:
   Tiresias        tiresias, tiresias-gittins
   Synergy         synergy-tune
   Gavel           gavel, gavel-blind, gavel-makespan, gavel-finish-time, gavel-completion,
-                  gavel-throughput
+                  gavel-throughput, gavel-levels, gavel-cost, gavel-packed
   AlloX           allox
   heSRPT          hesrpt
   SLAQ            slaq, slaq-exact
@@ -43,8 +43,8 @@ what:
   its questions     exactness, disturbances, scale, objectives, knowledge (hours each)
   types and cores   synergy, sia, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
-  other systems     allox, hesrpt, slaq, themis, themis-auctions, gavel, time-shares, gandiva,
-                    antman; family compares all policies
+  other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
+                    gavel, gavel-cost, gavel-levels, traces; family compares all policies
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
 
@@ -157,7 +157,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         help="folder simulator of the Pollux artifact; for sia and restrictions that of Sia's; for "
         "gavel and time-shares one that holds simulation_throughputs.json (folder scheduler of "
         "Gavel's code), or gavel-throughputs with it; for openb, predictability and step-times "
-        "that of their lists; for aiturbo one that holds aiturbo-jobs and dl2-ps-worker-speed "
+        "that of their lists; for aiturbo one that holds aiturbo-jobs and dl2-ps-worker-speed; "
+        "for traces one that holds tiresias-traces and elasticflow-itp-2021 "
         "(default: shipped profiles, drawn workloads)",
     )  # fmt: skip
     parser.add_argument(

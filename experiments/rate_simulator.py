@@ -1,7 +1,8 @@
 """A cluster of several types of GPU in discrete time, with jobs of measured rates (Gavel, OSDI'20).
 
 Jobs are rigid: steps to make, GPUs that they take at a time, and steps per second on every type of
-GPU from a table. Round by round a policy decides, as in the replays of `simulator.py`; a job that
+GPU from a table, or those of a trace, which a job knows of itself. On other numbers of GPUs they
+make none. Round by round a policy decides, as in the replays of `simulator.py`; a job that
 gets other GPUs loses some seconds. It ends when its steps are made, within a round (Gavel's own
 simulator rounds up to the round's end). Unless all its GPUs are on as few nodes as possible its
 rate is the one measured on spread GPUs, where it was.
@@ -13,6 +14,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from goodalloc.data.rigid_jobs import RigidJob
 from goodalloc.models.goodput import BatchLimits
 from goodalloc.models.validation import require_number
 from goodalloc.solvers.check_decision import check_decision
@@ -66,7 +68,7 @@ class Completed(NamedTuple):
 class _Running:
     """A job that is not complete."""
 
-    job: GavelJob
+    job: GavelJob | RigidJob
     left: float
     placement: Placement = ()
     start: float = -1.0
@@ -79,7 +81,7 @@ class _RateOracle(NamedTuple):
     """What is left of a job, and its rate on consolidated GPUs."""
 
     running: _Running
-    rates: RateTable
+    rates: RateTable | None
     types: tuple[str, ...]
 
     def remaining_steps(self) -> float:
@@ -88,9 +90,20 @@ class _RateOracle(NamedTuple):
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
         """Infinite where it does not fit."""
-        configuration = self.running.job.configuration
-        rate = self.rates.rate(configuration, replicas, gpu_type or self.types[0])
+        rate = _rate_on(self.running.job, self.rates, replicas, gpu_type or self.types[0])
         return 1.0 / rate if rate > 0 else float("inf")
+
+
+def _rate_on(
+    job: GavelJob | RigidJob, rates: RateTable | None, replicas: int, gpu_type: str,
+    consolidated: bool = True,
+) -> float:  # fmt: skip
+    """Steps per second on so many GPUs of a type; 0 where it does not run."""
+    if isinstance(job, RigidJob):
+        return job.rate if replicas == job.replicas else 0.0
+    if rates is None:
+        raise ValueError(f"Job '{job.name}' knows no rate of its own; expected a table of rates.")
+    return rates.rate(job.configuration, replicas, gpu_type, consolidated)
 
 
 @dataclass
@@ -102,7 +115,7 @@ class RateSimulator:
     jobs
         In order of submission.
     rates
-        Steps per second.
+        Steps per second; None where all jobs are those of a trace.
     cluster
         The nodes; their types are those of the rates.
     policy
@@ -118,8 +131,8 @@ class RateSimulator:
         If a number makes no sense.
     """
 
-    jobs: Sequence[GavelJob]
-    rates: RateTable
+    jobs: Sequence[GavelJob | RigidJob]
+    rates: RateTable | None
     cluster: Cluster
     policy: Policy
     round_seconds: int = 360
@@ -219,15 +232,18 @@ class RateSimulator:
     def _rate(self, one: _Running) -> float:
         """True steps per second of a job where it is; of GPUs of several types the slowest.
 
+        With fewer or more GPUs than it takes it makes none.
         Where spread GPUs were not measured, it is that of consolidated ones.
         """
+        if sum(gpus for _, gpus in one.placement) != one.job.replicas:
+            return 0.0
         nodes = [node for node, _ in one.placement]
         per_node = int(self.cluster.node_gpus[nodes].max())
         together = len(nodes) == math.ceil(one.job.replicas / per_node)
         found = []
         for kind in {self.cluster.node_types[node] for node in nodes}:
             known = (
-                self.rates.rate(one.job.configuration, one.job.replicas, kind, consolidated)
+                _rate_on(one.job, self.rates, one.job.replicas, kind, consolidated)
                 for consolidated in (together, True)
             )
             found.append(next((rate for rate in known if rate > 0), 0.0))

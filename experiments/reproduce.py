@@ -38,6 +38,7 @@ from goodalloc.experiments.throughput_plot import plot_fig3
 from goodalloc.experiments.throughput_prediction import fig3_rows
 from goodalloc.experiments.time_share_gap import TIME_SHARES
 from goodalloc.experiments.timelines import FIGURE_5, FIGURE_6
+from goodalloc.experiments.trace_replay import TRACE_REPLAY
 from goodalloc.experiments.trade_off import fig1_rows, plot_fig1
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ STUDIES: Mapping[str, Reproduction] = {
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
 #: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20), Gavel (OSDI'20) and POP
-#: (SOSP'21), Gandiva (OSDI'18) and AntMan (OSDI'20), whose jobs share GPUs; of AITurbo (HPDC'21)
-#: the classifier, the step times, the exchange, beside Optimus (EuroSys'18), the overheads of real
-#: processes, and replays.
+#: (SOSP'21), Gandiva (OSDI'18) and AntMan (OSDI'20), whose jobs share GPUs; published traces of
+#: rigid jobs; of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus
+#: (EuroSys'18), the overheads of real processes, and replays.
 OTHERS: Mapping[str, Reproduction] = {
     "synergy": SYNERGY,
     "sia": SIA_REPLAY,
@@ -104,6 +105,7 @@ OTHERS: Mapping[str, Reproduction] = {
     "aiturbo-replay": AITURBO_REPLAY,
     "gandiva": GANDIVA,
     "antman": ANTMAN,
+    "traces": TRACE_REPLAY,
 }
 
 #: Real training on this machine.
