@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.gavel_model import gavel_rates
+from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import HOUR, GavelWorkload, draw_deadlines, draw_gavel_jobs
 from goodalloc.experiments.gavel_replay import CLUSTER
 from goodalloc.experiments.metered_policy import Metered
@@ -242,5 +243,6 @@ def _width(row: dict[str, Any], quantity: str) -> float:
 GAVEL_COST = Reproduction(
     "gavel-cost: dollars and deadlines under Gavel's policies",
     _tasks, _rows, _plot, shown=_shown,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists="gavel-throughputs",
+    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
+    require=lambda plan: require_gavel_table(plan.artifact),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.gavel_model import gavel_rates
+from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import HOUR, GavelJob, GavelWorkload, draw_gavel_jobs
 from goodalloc.experiments.metered_policy import Metered
 from goodalloc.experiments.plots import COLOURS
@@ -233,5 +234,6 @@ def _plot(plan: Plan, _: Rows) -> Figure:
 GAVEL_LEVELS = Reproduction(
     "gavel-levels: entities beside their weights under Gavel's hierarchical fairness",
     _tasks, _rows, _plot, shown=_shown,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists="gavel-throughputs",
+    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
+    require=lambda plan: require_gavel_table(plan.artifact),
 )  # fmt: skip
