@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from goodalloc.data.job_submission import JobSubmission
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
+    from goodalloc.solvers.policy import Oracle
 
 #: Of a job that never ran: one replica, to begin with.
 _UNKNOWN = BatchLimits(1, 1, 1, 1)
@@ -77,6 +78,12 @@ class NoOracle(NamedTuple):
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
         """Refuse, likewise."""
         raise ValueError(f"Job '{self.job}' is real: its true seconds of a step are not known.")
+
+    def beside(
+        self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
+    ) -> tuple[float, float] | None:
+        """Refuse, likewise."""
+        raise ValueError(f"Job '{self.job}' is real: what it makes beside others is not known.")
 
 
 class LiveJobs(NamedTuple):

@@ -15,7 +15,7 @@ from goodalloc.data.loss_runs import losses_of
 from goodalloc.experiments.job_modes import Equipment, Measured, bounded, equip, predict
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import adascale_gain
-from goodalloc.models.shared_speed import GpuUse, busy_part
+from goodalloc.models.shared_speed import FAIR, GpuUse, Sharing, busy_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from goodalloc.models.input_pipeline import InputPipeline
     from goodalloc.models.loss_reduction import LossHistory
     from goodalloc.models.mode import Mode
-    from goodalloc.solvers.policy import BatchSizes
+    from goodalloc.solvers.policy import BatchSizes, Oracle
 
 #: Slack of the published ceilings, in examples.
 ROUNDING = 1e-8
@@ -84,6 +84,27 @@ def published_split(
     passes = math.ceil(local / limits.atomic_maximum - ROUNDING)
     passes = max(passes, 2) if accumulates else passes
     return math.ceil(local / passes - ROUNDING), passes - 1
+
+
+def gpu_use(
+    application: Application, spread: Spread, atomic_batch_size: int, accumulation_steps: int
+) -> GpuUse:
+    """What a job takes of each of its GPUs, by equations (1) and (2) of `models/shared_speed.py`.
+
+    Parameters
+    ----------
+    application
+        The truth about it on the type of its GPUs.
+    spread
+        Its GPUs on each of its nodes.
+    atomic_batch_size, accumulation_steps
+        Examples a GPU and pass, and passes before the one that synchronises.
+    """
+    times = application.step_times(spread, atomic_batch_size)
+    step = times.step + accumulation_steps * (times.step - times.synchronisation)
+    per_example = pass_time(application).per_example
+    busy = busy_part(per_example, atomic_batch_size, accumulation_steps + 1, step)
+    return GpuUse(busy, float(min(atomic_batch_size / application.batch.atomic_maximum, 1.0)))
 
 
 class SimulatedJob:
@@ -163,12 +184,10 @@ class SimulatedJob:
 
     def measure_use(self) -> GpuUse:
         """What it takes of its GPUs, as it runs; it keeps note of how busy they are."""
-        passes = self.accumulation_steps + 1
-        times = self.application.step_times(self.spread, self.atomic_batch_size)
-        step = times.step + self.accumulation_steps * (times.step - times.synchronisation)
-        per_example = pass_time(self.application).per_example
-        self.busy = busy_part(per_example, self.atomic_batch_size, passes, step)
-        return GpuUse(self.busy, self.memory)
+        batch = self.atomic_batch_size, self.accumulation_steps
+        use = gpu_use(self.application, self.spread, *batch)
+        self.busy = use.busy
+        return use
 
     @property
     def most_explored(self) -> int:
@@ -319,10 +338,12 @@ class JobOracle:
     ----------
     job
         The job.
+    sharing
+        How jobs share GPUs.
     """
 
-    def __init__(self, job: SimulatedJob) -> None:
-        self._job = job
+    def __init__(self, job: SimulatedJob, sharing: Sharing = FAIR) -> None:
+        self._job, self._sharing = job, sharing
         self._seconds: dict[tuple[str, int, int], float] = {}
 
     def remaining_steps(self) -> float:
@@ -339,6 +360,33 @@ class JobOracle:
         if key not in self._seconds:
             self._seconds[key] = self._step(*key)
         return self._seconds[key]
+
+    def beside(
+        self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
+    ) -> tuple[float, float] | None:
+        """Rates at the requested batch sizes, of the first as the host, in the way of this replay.
+
+        None where the memory of a GPU is too small for both.
+        """
+        if not isinstance(other, JobOracle):
+            return None
+        kind = gpu_type or self._job.gpu_type
+        host, guest = (one.use(kind, replicas, gpus_per_node) for one in (self, other))
+        if not host.fits_beside(guest):
+            return None
+        shares = self._sharing.host_rate(host, [guest]), self._sharing.guest_rate(host, guest)
+        seconds = (one.seconds_per_step(replicas, gpus_per_node, kind) for one in (self, other))
+        mine, its = (share / step for share, step in zip(shares, seconds, strict=True))
+        return mine, its
+
+    def use(self, gpu_type: str, replicas: int, gpus_per_node: int) -> GpuUse:
+        """What it takes of each of so many GPUs at the requested batch size."""
+        application, batch = self._job.application_on(gpu_type), self._job.submission.batch_size
+        limits = application.batch
+        alone = replicas == 1 and batch > limits.initial
+        atomic, steps = published_split(batch, replicas, limits, accumulates=alone)
+        atomic = min(atomic, int(limits.maximum / (replicas * (steps + 1))))
+        return gpu_use(application, packed(replicas, gpus_per_node), atomic, steps)
 
     def _step(self, gpu_type: str, replicas: int, gpus_per_node: int) -> float:
         application = self._job.application_on(gpu_type)

@@ -21,6 +21,7 @@ from goodalloc.experiments.job_modes import Equipment, draw_pipeline
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.shared_gpus import share_gpus
 from goodalloc.experiments.simulated_job import NOTHING, JobOracle, SimulatedJob
+from goodalloc.models.shared_speed import FAIR
 from goodalloc.models.validation import require_choice
 from goodalloc.solvers.check_decision import check_decision
 from goodalloc.solvers.decided_modes import decided_modes
@@ -151,7 +152,7 @@ class Simulator:
             pipeline = draw_pipeline(application, equipment.gpu_types, random)
         job = SimulatedJob(submission, application, self.policy.batch_sizes, equipment, pipeline)
         self.jobs.append(job)
-        self._oracles[submission.name] = JobOracle(job)
+        self._oracles[submission.name] = JobOracle(job, self._sharing or FAIR)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint has to keep."""
@@ -161,7 +162,8 @@ class Simulator:
         """Go on from a checkpoint of the same replay."""
         for name in _STATE:
             setattr(self, name, state[name])
-        self._oracles = {job.submission.name: JobOracle(job) for job in self.jobs}
+        sharing = self._sharing or FAIR
+        self._oracles = {job.submission.name: JobOracle(job, sharing) for job in self.jobs}
 
     @property
     def finished(self) -> bool:

@@ -16,7 +16,8 @@ from goodalloc.solvers.decided_modes import check_modes
 from goodalloc.solvers.policy import Decision
 
 if TYPE_CHECKING:
-    from goodalloc.solvers.policy import Round
+    from goodalloc.models.allocation import Placement
+    from goodalloc.solvers.policy import ActiveJob, Round
 
 
 def check_decision(round_: Round, decision: Decision, *, offloads: bool = False) -> None:
@@ -107,10 +108,15 @@ def _check_mode_names(at: str, round_: Round, decision: Decision) -> None:
 
 
 def _check_guests(at: str, round_: Round, decision: Decision, offloads: bool) -> None:
-    """Refuse guests that are not on GPUs of their host, one on each, with memory for both."""
-    if round_.cluster.resource_names or len(round_.cluster.gpu_types) > 1:
+    """Refuse guests that are not on GPUs of their host, one on each, with memory for both.
+
+    Where there are several types, a job's memory is that of the one which it ran on last, and its
+    oracle is asked.
+    """
+    if round_.cluster.resource_names:
         raise ValueError(
-            f"{at}: jobs share GPUs of several types, or cores; expected nodes of equal GPUs only."
+            f"{at}: jobs share GPUs on nodes with {', '.join(round_.cluster.resource_names)}; "
+            "expected nodes of GPUs only."
         )
     jobs = {job.name: job for job in round_.jobs}
     for guest, host in decision.beside.items():
@@ -125,7 +131,9 @@ def _check_guests(at: str, round_: Round, decision: Decision, offloads: bool) ->
                 f"{at}: job '{guest}' is beside '{host}', a guest itself; expected a host."
             )
         memory = jobs[guest].memory + jobs[host].memory
-        if memory > 1.0 + TOLERANCE and not offloads:
+        if len(round_.cluster.gpu_types) > 1:
+            _check_types(at, round_, jobs[guest], jobs[host], decision.placements[guest])
+        elif memory > 1.0 + TOLERANCE and not offloads:
             raise ValueError(
                 f"{at}: jobs '{guest}' and '{host}' take {memory:g} of the memory of a GPU; "
                 "expected at most 1."
@@ -141,3 +149,16 @@ def _check_guests(at: str, round_: Round, decision: Decision, offloads: bool) ->
                     f"{at}: guests of job '{host}' are to hold {-gpus} GPUs too many on node "
                     f"{node}; expected at most the GPUs that it has there."
                 )
+
+
+def _check_types(
+    at: str, round_: Round, guest: ActiveJob, host: ActiveJob, placement: Placement
+) -> None:
+    """Refuse two on GPUs of a type that they cannot share."""
+    cluster, gpus = round_.cluster, sum(count for _, count in placement)
+    for kind in {cluster.node_types[node] for node, _ in placement}:
+        if host.oracle.beside(guest.oracle, gpus, cluster.most_per_node[kind], kind) is None:
+            raise ValueError(
+                f"{at}: jobs '{guest.name}' and '{host.name}' are on the same GPUs of type "
+                f"'{kind}'; expected two that can share them."
+            )

@@ -47,6 +47,14 @@ class Oracle(Protocol):
         """
         ...
 
+    def beside(
+        self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
+    ) -> tuple[float, float] | None:
+        """Steps per second of the job and of another one that share so many GPUs, packed onto
+        nodes; None where they cannot. They do not change as the jobs train.
+        """
+        ...
+
 
 def untold() -> None:
     """Nothing is known of the losses of a job."""

@@ -346,6 +346,8 @@ def test_policies_that_need_what_real_jobs_do_not_have_are_refused() -> None:
         NoOracle("a").remaining_steps()
     with pytest.raises(ValueError, match="Job 'a' is real"):
         NoOracle("a").seconds_per_step(1, 1)
+    with pytest.raises(ValueError, match="Job 'a' is real: what it makes beside others is not"):
+        NoOracle("a").beside(NoOracle("b"), 1, 1)
 
 
 def test_it_decides_when_somebody_comes_or_goes_and_now_and_then(

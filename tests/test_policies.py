@@ -14,7 +14,7 @@ from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.objective import fitness
 from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.solvers.hesrpt import fitted_power
-from goodalloc.solvers.policy import ActiveJob, Decision, Round
+from goodalloc.solvers.policy import ActiveJob, Decision, Oracle, Round
 from goodalloc.solvers.pollux import PolluxGenetic
 from goodalloc.solvers.spread import FreeGpus
 from goodalloc.solvers.tiresias import Tiresias, gittins_index
@@ -37,6 +37,11 @@ class Told:
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
         return max(1.0 / replicas, self.floor)
+
+    def beside(
+        self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
+    ) -> tuple[float, float] | None:
+        return None
 
 
 def active(

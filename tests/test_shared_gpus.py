@@ -17,6 +17,7 @@ from goodalloc.experiments.setting import Outage, Setting
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.allocation import Placement
 from goodalloc.models.cluster import Cluster, NodeGroup
+from goodalloc.models.mode import resources
 from goodalloc.models.rules import OSDI21
 from goodalloc.models.shared_speed import (
     FAIR,
@@ -150,13 +151,17 @@ def test_memory_need_not_fit_where_tensors_are_moved() -> None:
         check_decision(round_, wrong, offloads=True)
 
 
-def test_only_nodes_of_equal_gpus_are_shared() -> None:
-    """Modes divide cores among those that have GPUs of their own."""
-    cluster = Cluster((NodeGroup("a", 1, 4, "t4"), NodeGroup("b", 1, 4, "a100")))
-    round_ = replace(round_of(a=0.5, b=0.5), cluster=cluster)
+def test_gpus_of_a_type_are_shared_by_those_that_can_and_nodes_with_cores_by_nobody() -> None:
+    """Of several types the oracle is asked; modes divide cores among those with their own GPUs."""
     decision = Decision({"a": ((0, 1),), "b": ((0, 1),)}, beside={"b": "a"})
-    with pytest.raises(ValueError, match="expected nodes of equal GPUs only"):
-        check_decision(round_, decision)
+    types = (NodeGroup("a", 1, 4, "t4"), NodeGroup("b", 1, 4, "a100"))
+    for groups, complaint in (
+        (types, "'b' and 'a' are on the same GPUs of type 't4'; expected two that can share them"),
+        ((NodeGroup("a", 1, 4, "", resources({"cpu": 8.0})),), "expected nodes of GPUs only"),
+    ):
+        round_ = replace(round_of(a=0.5, b=0.5), cluster=Cluster(groups))
+        with pytest.raises(ValueError, match=complaint):
+            check_decision(round_, decision)
 
 
 def test_gpus_of_a_placement_are_taken_where_it_has_most() -> None:
@@ -264,6 +269,21 @@ def test_guests_want_a_policy_that_says_how_gpus_are_shared() -> None:
     simulator = Simulator(PAIR, profiled_applications(), Beside(None), ONE_NODE)
     with pytest.raises(ValueError, match="expected a policy with `sharing`"):
         simulator.step()
+
+
+def test_what_an_oracle_foretells_of_a_pair_comes_true() -> None:
+    """Alone and beside each other, by the sharing of the policy; not where memory is too small."""
+    simulator = Simulator(PAIR, profiled_applications(), Beside(FAIR), ONE_NODE)
+    host, guest = (job.oracle for job in simulator.observe(simulator.active).jobs)
+    seconds = host.seconds_per_step(4, 4)
+    simulator.step()
+    simulator.step()
+    share = simulator.jobs[1].share
+    assert host.beside(guest, 4, 4) == pytest.approx((share / seconds, share / seconds))
+    large = tuple(replace(job, replicas=1, batch_size=4096) for job in PAIR)
+    crowd = Simulator(large, profiled_applications(), Beside(FAIR), ONE_NODE)
+    one, other = (job.oracle for job in crowd.observe(crowd.active).jobs)
+    assert one.beside(other, 1, 4) is None
 
 
 def test_records_count_a_shared_gpu_once_and_the_judge_values_hosts(tmp_path: Path) -> None:
