@@ -5,13 +5,14 @@ GPU from a table, or those of a trace, which a job knows of itself. On other num
 make none. Round by round a policy decides, as in the replays of `simulator.py`; a job that
 gets other GPUs loses some seconds. It ends when its steps are made, within a round (Gavel's own
 simulator rounds up to the round's end). Unless all its GPUs are on as few nodes as possible its
-rate is the one measured on spread GPUs, where it was.
+rate is the one measured on spread GPUs, where it was. Two jobs that share their GPUs have the rates
+that were measured of such a pair, to the end of the round even if one of them ends before.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.rigid_jobs import RigidJob
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
     from goodalloc.models.rate_table import RateTable
-    from goodalloc.solvers.policy import Policy
+    from goodalloc.solvers.policy import Oracle, Policy
 
 #: Rigid jobs choose no batch size.
 _NO_CHOICE = BatchLimits(1, 1, 1, 1)
@@ -75,6 +76,10 @@ class _Running:
     restarts: int = -1
     service: float = 0.0
     waits: float = 0.0
+    kind: str = ""
+    host: str = ""
+    share: float = 1.0
+    beside: _Running | None = None
 
 
 class _RateOracle(NamedTuple):
@@ -93,6 +98,16 @@ class _RateOracle(NamedTuple):
         rate = _rate_on(self.running.job, self.rates, replicas, gpu_type or self.types[0])
         return 1.0 / rate if rate > 0 else float("inf")
 
+    def beside(
+        self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
+    ) -> tuple[float, float] | None:
+        """As measured; None where two were not."""
+        if not isinstance(other, _RateOracle):
+            return None
+        both = self.running.job, other.running.job
+        found = _pair_rates_on(*both, self.rates, replicas, gpu_type or self.types[0])
+        return found if found[0] > 0 else None
+
 
 def _rate_on(
     job: GavelJob | RigidJob, rates: RateTable | None, replicas: int, gpu_type: str,
@@ -104,6 +119,16 @@ def _rate_on(
     if rates is None:
         raise ValueError(f"Job '{job.name}' knows no rate of its own; expected a table of rates.")
     return rates.rate(job.configuration, replicas, gpu_type, consolidated)
+
+
+def _pair_rates_on(
+    one: GavelJob | RigidJob, other: GavelJob | RigidJob, rates: RateTable | None, replicas: int,
+    gpu_type: str,
+) -> tuple[float, float]:  # fmt: skip
+    """Steps per second of two jobs on the same GPUs; 0 where no table has them."""
+    if rates is None or isinstance(one, RigidJob) or isinstance(other, RigidJob):
+        return 0.0, 0.0
+    return rates.pair_rate(one.configuration, other.configuration, replicas, gpu_type)
 
 
 @dataclass
@@ -196,6 +221,26 @@ class RateSimulator:
                 one.restarts += 1
                 one.waits = self.restart_seconds if one.restarts else 0.0
             one.placement = placement
+        running = {one.job.name: one for one in active}
+        for one in active:
+            one.host, one.beside = decision.beside.get(one.job.name, ""), None
+        for one in active:
+            if one.host:
+                host = running[one.host]
+                self._require_measured(one, host)
+                one.beside, host.beside = host, one
+
+    def _require_measured(self, guest: _Running, host: _Running) -> None:
+        """Refuse two on the same GPUs of whom no rates are known there."""
+        if host.beside is None and guest.placement == host.placement:
+            guest.beside = host
+            if self._rate(guest) > 0:
+                return
+        raise ValueError(
+            f"Decision at {self.time} s: jobs '{guest.job.name}' and '{host.job.name}' share GPUs "
+            f"{guest.placement} and {host.placement}; expected a pair on the same ones whose rates "
+            "were measured."
+        )
 
     def _seen(self, one: _Running) -> ActiveJob:
         """What the policy sees of a job."""
@@ -207,7 +252,23 @@ class RateSimulator:
             batch_size=1, batch=_NO_CHOICE, fixed_replicas=job.replicas,
             most_explored=job.replicas, model=lambda: None,
             oracle=_RateOracle(one, self.rates, self.cluster.gpu_types),
+            host=one.host if one.beside and one.beside.left > 0 else "",
+            busy=self._busy(one), memory=0.0, share=one.share,
         )  # fmt: skip
+
+    def _busy(self, one: _Running) -> float | None:
+        """How busy it kept the GPUs that it ran on last; None before it ran.
+
+        No table says so. By equation (3) of `models/shared_speed.py` without loss, two jobs that
+        are both busy for the part u keep 1 / (2 u) of their speed: read backwards for the pair of
+        the job and one like it, a documented reading; 1 where it has no room for another.
+        """
+        if one.start < 0:
+            return None
+        replicas = one.job.replicas
+        beside, _ = _pair_rates_on(one.job, one.job, self.rates, replicas, one.kind)
+        alone = _rate_on(one.job, self.rates, replicas, one.kind)
+        return min(alone / (2.0 * beside), 1.0) if beside > 0 else 1.0
 
     def _advance(self, one: _Running) -> Completed | None:
         """Let a round pass for a job; what became of it if it ends."""
@@ -216,7 +277,10 @@ class RateSimulator:
         gpus = sum(count for _, count in one.placement)
         if one.start < 0:
             one.start = float(self.time)
+        one.kind = self.cluster.node_types[one.placement[0][0]]
         rate, wait = self._rate(one), min(one.waits, float(self.round_seconds))
+        alone = self._rate(replace(one, beside=None)) if one.beside else rate
+        one.share = rate / alone if alone > 0 else 1.0
         needed = one.left / rate if rate > 0 else math.inf
         spent = min(wait + needed, float(self.round_seconds))
         one.service += spent * gpus
@@ -232,8 +296,8 @@ class RateSimulator:
     def _rate(self, one: _Running) -> float:
         """True steps per second of a job where it is; of GPUs of several types the slowest.
 
-        With fewer or more GPUs than it takes it makes none.
-        Where spread GPUs were not measured, it is that of consolidated ones.
+        With fewer or more GPUs than it takes it makes none. Where spread GPUs were not measured, it
+        is that of consolidated ones, as it is for two jobs on the same GPUs.
         """
         if sum(gpus for _, gpus in one.placement) != one.job.replicas:
             return 0.0
@@ -242,9 +306,18 @@ class RateSimulator:
         together = len(nodes) == math.ceil(one.job.replicas / per_node)
         found = []
         for kind in {self.cluster.node_types[node] for node in nodes}:
+            if one.beside is not None:
+                found.append(self._pair_rate(one, one.beside, kind))
+                continue
             known = (
                 _rate_on(one.job, self.rates, one.job.replicas, kind, consolidated)
                 for consolidated in (together, True)
             )
             found.append(next((rate for rate in known if rate > 0), 0.0))
         return min(found)
+
+    def _pair_rate(self, one: _Running, other: _Running, kind: str) -> float:
+        """Of the first of two on the same GPUs of a type; 0 where it was not measured."""
+        if one.job.replicas != other.job.replicas:
+            return 0.0
+        return _pair_rates_on(one.job, other.job, self.rates, one.job.replicas, kind)[0]

@@ -23,7 +23,7 @@ from goodalloc.models.share_goal import max_min
 from goodalloc.models.time_sharing import share_violations
 from goodalloc.solvers.gavel import Gavel
 from goodalloc.solvers.gavel_cost import PRICES
-from goodalloc.solvers.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policy import ActiveJob, BatchSizes, Decision, Round
 from goodalloc.solvers.time_shares import best_shares
 from goodalloc.solvers.typed_queue import TypedQueue
 
@@ -37,6 +37,12 @@ RATES = RateTable(
 )  # fmt: skip
 CLUSTER = Cluster((NodeGroup("a", 1, 2, "fast"), NodeGroup("b", 2, 1, "slow")))
 
+#: Beside another that is like it, a net of one GPU keeps 0.8 of its speed if that is fast.
+PAIRED = RateTable(
+    RATES.types, RATES.configurations, RATES.replicas, RATES.alone,
+    np.array([[[[1.6, 0.0], [0.0, 0.0]]]]),
+)  # fmt: skip
+
 
 def job(name: str, submission: float, steps: float, replicas: int = 1) -> GavelJob:
     """A rigid one."""
@@ -48,13 +54,18 @@ class Fixed:
 
     batch_sizes: BatchSizes = "requested"
 
-    def __init__(self, placements: dict[str, Any]) -> None:
-        self.placements = placements
+    def __init__(self, placements: dict[str, Any], beside: dict[str, str] | None = None) -> None:
+        self.placements, self.beside = placements, beside or {}
+        self.seen: list[tuple[ActiveJob, ...]] = []
 
     def decide(self, round_: Round) -> Decision:
         """As it was told."""
+        self.seen.append(round_.jobs)
         there = {one.name for one in round_.jobs}
-        return Decision({name: pairs for name, pairs in self.placements.items() if name in there})
+        return Decision(
+            {name: pairs for name, pairs in self.placements.items() if name in there},
+            beside={one: other for one, other in self.beside.items() if {one, other} <= there},
+        )
 
 
 @pytest.mark.parametrize(
@@ -91,6 +102,58 @@ def test_jobs_start_with_a_round_and_end_within_it() -> None:
     ).run()
     assert moved.restarts == 1
     assert moved.completion == pytest.approx(360.0 + 10.0 + 280.0)
+
+
+def test_two_on_the_same_gpus_have_the_rates_of_the_table() -> None:
+    """To the end of the round in which one ends; what is seen of them is host, speed and use."""
+    jobs = [job("a", 0.0, 720.0), job("b", 0.0, 1152.0 + 100.0)]
+    policy = Fixed({"a": ((0, 1),), "b": ((0, 1),)}, {"b": "a"})
+    done = {one.name: one for one in RateSimulator(jobs, PAIRED, CLUSTER, policy).run()}
+    assert done["a"].completion == pytest.approx(720.0 / 1.6)
+    assert done["b"].completion == pytest.approx(720.0 + 100.0 / 2.0)
+    assert done["b"].restarts == 0
+    first, second, third = policy.seen
+    assert [(one.host, one.busy, one.share) for one in first] == [("", None, 1.0)] * 2
+    assert [one.host for one in second] == ["", "a"]
+    assert [one.share for one in second] == pytest.approx([0.8, 0.8])
+    assert [one.busy for one in second] == pytest.approx([0.625, 0.625])
+    assert [one.host for one in third] == [""]
+    host, guest = (one.oracle for one in first)
+    assert host.beside(guest, 1, 2, "fast") == (1.6, 1.6)
+    assert host.beside(guest, 1, 1, "slow") is None
+    assert host.beside(guest, 2, 2, "fast") is None
+
+
+@pytest.mark.parametrize(
+    ("replicas", "placements", "sentence"),
+    [
+        ((1, 1), {"a": ((1, 1),), "b": ((1, 1),)}, "same GPUs of type 'slow'; expected two that"),
+        ((2, 2), {"a": ((0, 2),), "b": ((0, 2),)}, "same GPUs of type 'fast'; expected two that"),
+        ((2, 1), {"a": ((0, 2),), "b": ((0, 1),)}, "expected a pair on the same ones whose rates"),
+    ],
+)  # fmt: skip
+def test_pairs_that_were_not_measured_are_refused(
+    replicas: tuple[int, int], placements: dict[str, Any], sentence: str
+) -> None:
+    """In one sentence, as are those of different numbers of GPUs."""
+    jobs = [job(name, 0.0, 720.0, wanted) for name, wanted in zip("ab", replicas, strict=True)]
+    policy = Fixed(placements, {"b": "a"})
+    with pytest.raises(ValueError, match=sentence):
+        RateSimulator(jobs, PAIRED, CLUSTER, policy).run()
+    one_type = Cluster((NodeGroup("b", 2, 2, "fast"),))
+    if replicas != (1, 1):
+        with pytest.raises(ValueError, match="expected a pair on the same ones whose rates were"):
+            RateSimulator(jobs, PAIRED, one_type, policy).run()
+
+
+def test_packed_gavel_runs_pairs_by_the_measured_rates() -> None:
+    """Four jobs for two fast GPUs end sooner in pairs than by turns on all GPUs."""
+    jobs = [job(f"job{index}", 0.0, 7200.0) for index in range(8)]
+    ends = [
+        max(one.completion for one in RateSimulator(jobs, PAIRED, CLUSTER, policy).run())
+        for policy in (Gavel("makespan"), Gavel("makespan", packed=True))
+    ]
+    assert ends[1] < 0.85 * ends[0]
 
 
 def test_who_is_never_served_is_said() -> None:
