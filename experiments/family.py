@@ -37,15 +37,16 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.replay_task import Task
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.models.shared_speed import Sharing
     from goodalloc.solvers.policy import BatchSizes, Decision, Policy, Round
 
 #: Those that decide on GPUs of one type.
 FAMILY = (
     "pollux", "pollux-genetic", "pollux-greedy", "pollux-goodput", "pollux-remaining", "sia",
     "optimus", "tiresias", "tiresias-gittins", "gavel", "gavel-makespan", "gavel-finish-time",
-    "gavel-completion", "gavel-throughput", "themis", "themis-exact", "themis-maxmin", "slaq",
-    "slaq-exact", "gandiva", "gandiva-exact", "antman", "antman-exact", "allox", "hesrpt", "srtf",
-    "fifo", "equal",
+    "gavel-completion", "gavel-throughput", "gavel-packed", "themis", "themis-exact",
+    "themis-maxmin", "slaq", "slaq-exact", "gandiva", "gandiva-exact", "antman", "antman-exact",
+    "allox", "hesrpt", "srtf", "fifo", "equal",
 )  # fmt: skip
 
 #: Those that take minutes, left out of quick runs.
@@ -86,6 +87,11 @@ class Judged:
     def batch_sizes(self) -> BatchSizes:
         """As of the policy."""
         return self.policy.batch_sizes
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """As of the policy, None where its jobs share no GPUs."""
+        return getattr(self.policy, "sharing", None)
 
     def decide(self, round_: Round) -> Decision:
         """As of the policy."""

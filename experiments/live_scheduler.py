@@ -47,7 +47,7 @@ _NEEDS = {
     "an oracle": (
         "pollux-remaining", "optimus", "srtf", "allox", "hesrpt", "gavel", "gavel-blind",
         "gavel-makespan", "gavel-finish-time", "gavel-completion", "gavel-throughput",
-        "gavel-levels", "gavel-cost",
+        "gavel-levels", "gavel-cost", "gavel-packed",
         "themis", "themis-exact", "themis-maxmin",
     ),
     "losses": ("slaq", "slaq-exact"),

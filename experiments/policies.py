@@ -180,6 +180,10 @@ POLICIES: Mapping[str, Named] = {
     "gavel-cost": Named(
         "Gavel for throughput per dollar, by public prices of types", lambda _: Gavel(PerDollar())
     ),
+    "gavel-packed": Named(
+        "Gavel's max-min fairness of jobs that may share GPUs in pairs, with an oracle",
+        lambda _: Gavel(packed=True),
+    ),
     "gandiva": Named(
         "Gandiva: time slices, and pairs of jobs packed on trial", lambda _: Gandiva()
     ),

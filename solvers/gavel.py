@@ -2,7 +2,7 @@
 
 Users say how many GPUs a job takes, at most as many as there are of any type. Its rates are the
 oracle's on every type, as Gavel's simulator has them; a policy that is blind to types takes all of
-them for equal.
+them for equal. Packed, two jobs may share their GPUs ("space sharing"), by the oracle's rates too.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from goodalloc.models.share_goal import (
     max_min,
     throughput,
 )
+from goodalloc.models.shared_speed import FAIR, Sharing
 from goodalloc.models.time_sharing import TimeSharing, isolated_shares, largest_rates, rates
-from goodalloc.models.validation import require_choice, require_flag, require_number
-from goodalloc.solvers.policy import BatchSizes, Decision
-from goodalloc.solvers.share_rounds import ShareRounds, place_on_types
-from goodalloc.solvers.time_shares import best_shares
+from goodalloc.models.validation import require_choice, require_flag
+from goodalloc.solvers.pair_rates import PairRates, with_gainful_pairs
+from goodalloc.solvers.share_policy import SharePolicy
+from goodalloc.solvers.share_rounds import ShareRounds
+from goodalloc.solvers.time_shares import best_shares, best_shares_with_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,20 +35,22 @@ if TYPE_CHECKING:
 
     from goodalloc.models.share_goal import Goal
     from goodalloc.solvers.policy import ActiveJob, Round
+    from goodalloc.solvers.share_rounds import Line
 
     #: Another way to shares: of the jobs of a round in their order, X, or None if a solver fails.
     Rule = Callable[[TimeSharing, Round], NDArray[np.float64] | None]
 
-#: Seconds of a round in Gavel's experiments.
-ROUND_SECONDS = 360
-
 #: What shares are to achieve.
 GavelGoal = Literal["max-min", "makespan", "finish-time", "completion", "throughput", "steps"]
 
+#: Relative gap at which the search for pairs stops, and the solver where programs are linear: the
+#: shares of a corner are few, so that rounds can follow them.
+PACKED_GAP, CORNERS = 1e-3, "HIGHS"
+
 
 @dataclass
-class Gavel:
-    """Time shares, round by round.
+class Gavel(SharePolicy):
+    """The time shares that are best for a goal; see `SharePolicy`.
 
     Parameters
     ----------
@@ -55,67 +59,71 @@ class Gavel:
         `solvers/gavel_levels.py` and `solvers/gavel_cost.py` have them.
     blind
         Whether all types count as equal.
-    round_seconds
-        Decisions last so long.
+    packed
+        Whether two jobs of as many GPUs may share them; not where all types count as equal, nor by
+        a rule.
     spare, lifelong
         How shares become rounds; see `ShareRounds`.
     """
 
     goal: GavelGoal | Rule = "max-min"
     blind: bool = False
-    round_seconds: int = ROUND_SECONDS
+    packed: bool = False
     spare: bool = False
     lifelong: bool = False
-    batch_sizes: BatchSizes = field(default="requested", init=False)
-    _shares: dict[tuple[str, str], float] = field(default_factory=dict, init=False)
-    _names: tuple[str, ...] = field(default=(), init=False)
-    _rounds: ShareRounds = field(init=False)
-    _types: dict[str, str] = field(default_factory=dict, init=False)
-    _last: int = field(default=0, init=False)
-    _due: float = field(default=-math.inf, init=False)
+    _pairs: PairRates = field(default_factory=PairRates, init=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not callable(self.goal):
             require_choice("Gavel: goal", self.goal, get_args(GavelGoal))
-        require_number("Gavel: round_seconds", self.round_seconds, minimum=0.0, strict=True)
-        require_flag("Gavel: spare", self.spare)
-        require_flag("Gavel: lifelong", self.lifelong)
+        for name in ("packed", "spare", "lifelong"):
+            require_flag(f"Gavel: {name}", getattr(self, name))
+        if self.packed and (self.blind or callable(self.goal)):
+            other = "blind is true" if self.blind else "the goal is a rule"
+            raise ValueError(
+                f"Gavel: packed is true and {other}; expected one of them, as pairs have rates of "
+                "types, and rules are for jobs alone."
+            )
         self._rounds = ShareRounds(spare=self.spare, lifelong=self.lifelong)
 
-    def decide(self, round_: Round) -> Decision:
-        """Keep what runs within a round; else who lacks most of its shares runs."""
-        self._rounds.passed(self._types, round_.time - self._last)
-        self._last = round_.time
-        current = {job.name: job.placement for job in round_.jobs if job.placement}
-        gpus = {kind: count for kind, count in round_.cluster.type_gpus.items() if count > 0}
-        if round_.time < self._due:
-            self._types = {name: kind for name, kind in self._types.items() if name in current}
-            return Decision(current)
-        self._due = round_.time + self.round_seconds
-        most = max(gpus.values())
-        replicas = {job.name: min(job.replicas, most) for job in round_.jobs}
-        names = tuple(job.name for job in round_.jobs)
-        if names != self._names:
-            self._names, self._shares = names, self._new_shares(round_, gpus, replicas)
-            self._rounds.begin()
-        self._types = self._rounds.choose(self._shares, replicas, gpus)
-        return Decision(place_on_types(round_.cluster, self._types, replicas, current))
+    @property
+    def sharing(self) -> Sharing | None:
+        """How jobs share GPUs where nothing is measured; None where they do not."""
+        return FAIR if self.packed else None
 
-    def _new_shares(
+    def new_shares(
         self, round_: Round, gpus: dict[str, int], replicas: dict[str, int]
-    ) -> dict[tuple[str, str], float]:
+    ) -> dict[tuple[Line, str], float]:
         """The best shares of the jobs there are; equal ones if a solver fails."""
         sharing = time_sharing(round_, gpus, replicas, blind=self.blind)
-        if callable(self.goal):
-            found = self.goal(sharing, round_)
-        else:
-            found = best_shares(sharing, GOALS[self.goal](sharing, round_)).shares
+        if self.packed:
+            sharing = with_gainful_pairs(sharing, self._pairs.among(round_, gpus, replicas))
+        found = self._best(sharing, round_)
         shares = isolated_shares(sharing) if found is None else found
         return {
-            (job, kind): float(shares[row, column])
-            for row, job in enumerate(sharing.names) for column, kind in enumerate(gpus)
-            if sharing.rate[row, column] > 0
+            (line, kind): float(shares[row, column])
+            for row, line in enumerate(_lines(sharing)) for column, kind in enumerate(gpus)
+            if shares[row, column] > 0 or (len(line) == 1 and sharing.rate[row, column] > 0)
         }  # fmt: skip
+
+    def _best(self, sharing: TimeSharing, round_: Round) -> NDArray[np.float64] | None:
+        """By the rule or for the goal; None if a solver fails."""
+        if callable(self.goal):
+            return self.goal(sharing, round_)
+        goal = GOALS[self.goal](sharing, round_)
+        if not len(sharing.pairs):
+            return best_shares(sharing, goal).shares
+        solver = CORNERS if self.goal in LINEAR else "CLARABEL"
+        return best_shares_with_pairs(sharing, goal, gap=PACKED_GAP, solver=solver).shares
+
+
+def _lines(sharing: TimeSharing) -> list[Line]:
+    """The names of every line."""
+    names = sharing.names
+    return [(name,) for name in names] + [
+        (names[one], names[other]) for one, other in sharing.pairs.tolist()
+    ]
 
 
 def time_sharing(
@@ -173,3 +181,6 @@ GOALS: dict[GavelGoal, Callable[[TimeSharing, Round], Goal]] = {
     "throughput": lambda sharing, _: throughput(sharing, largest_rates(sharing)),
     "steps": lambda sharing, _: throughput(sharing),
 }
+
+#: Those whose program is linear.
+LINEAR: tuple[GavelGoal, ...] = ("max-min", "makespan", "throughput", "steps")
