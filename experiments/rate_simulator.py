@@ -257,13 +257,13 @@ class RateSimulator:
         )  # fmt: skip
 
     def _busy(self, one: _Running) -> float | None:
-        """How busy it kept the GPUs that it ran on last; None before it ran.
+        """How busy it kept the GPUs that it ran on last; None before it ran, or without a table.
 
         No table says so. By equation (3) of `models/shared_speed.py` without loss, two jobs that
         are both busy for the part u keep 1 / (2 u) of their speed: read backwards for the pair of
         the job and one like it, a documented reading; 1 where it has no room for another.
         """
-        if one.start < 0:
+        if one.start < 0 or isinstance(one.job, RigidJob):
             return None
         replicas = one.job.replicas
         beside, _ = _pair_rates_on(one.job, one.job, self.rates, replicas, one.kind)

@@ -347,13 +347,14 @@ def test_no_spare_gpu_waits_for_nobody(seed: int, count: int, lifelong: bool) ->
 
 def test_what_was_had_counts_from_the_shares_or_for_life() -> None:
     """New shares make a clean start, or do not, and then who had more waits."""
-    shares = {(name, "v100"): 0.5 for name in "ab"}
-    for lifelong, then in ((False, {"a": "v100"}), (True, {"b": "v100"})):
+    lines: list[Line] = [("a",), ("b",)]
+    shares = {(line, "v100"): 0.5 for line in lines}
+    for lifelong, then in ((False, lines[0]), (True, lines[1])):
         rounds = ShareRounds(lifelong=lifelong)
-        assert rounds.choose(shares, {"a": 1, "b": 1}, {"v100": 1}) == {"a": "v100"}
-        rounds.passed({"a": "v100"}, 360.0)
+        assert rounds.choose(shares, {"a": 1, "b": 1}, {"v100": 1}) == {lines[0]: "v100"}
+        rounds.passed({lines[0]: "v100"}, 360.0)
         rounds.begin()
-        assert rounds.choose(shares, {"a": 1, "b": 1}, {"v100": 1}) == then
+        assert rounds.choose(shares, {"a": 1, "b": 1}, {"v100": 1}) == {then: "v100"}
 
 
 def test_gangs_are_placed_whole_where_they_fit_best() -> None:
