@@ -1,4 +1,4 @@
-r"""Gavel's cost policy as a rule for its rounds (OSDI'20, section 4.2).
+r"""Gavel's cost policy as a rule for its rounds (OSDI'20, section 4).
 
 The sum of the jobs' throughputs, each in units of its own largest, per dollar of the GPUs that it
 is made on, is as large as possible,
