@@ -42,8 +42,8 @@ PRICES: Mapping[str, float] = {
 #: What becomes of deadlines that cannot all be met: all are dropped, as published, or the fewest.
 Dropped = Literal["all", "fewest"]
 
-#: Seconds in which the fewest are looked for.
-SECONDS = 5.0
+#: Seconds in which the fewest are looked for; hundreds of jobs take hundredths of a second.
+SECONDS = 60.0
 
 
 @dataclass(frozen=True)
