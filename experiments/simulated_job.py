@@ -380,12 +380,11 @@ class JobOracle:
         return mine, its
 
     def use(self, gpu_type: str, replicas: int, gpus_per_node: int) -> GpuUse:
-        """What it takes of each of so many GPUs at the requested batch size."""
+        """What it takes of each of so many GPUs at the requested batch size, rounded up."""
         application, batch = self._job.application_on(gpu_type), self._job.submission.batch_size
         limits = application.batch
         alone = replicas == 1 and batch > limits.initial
         atomic, steps = published_split(batch, replicas, limits, accumulates=alone)
-        atomic = min(atomic, int(limits.maximum / (replicas * (steps + 1))))
         return gpu_use(application, packed(replicas, gpus_per_node), atomic, steps)
 
     def _step(self, gpu_type: str, replicas: int, gpus_per_node: int) -> float:
