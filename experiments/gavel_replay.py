@@ -81,13 +81,12 @@ PUBLISHED = {"jct": 3.5, "makespan": 1.4}
 
 
 @dataclass(frozen=True)
-class GavelTask(RecordedTask):
-    """One replay; done at once or not at all.
+class RateReplay(RecordedTask):
+    """A replay of jobs of Gavel's generator, done at once or not at all; a kind of it says who
+    decides.
 
     Parameters
     ----------
-    contender, blind
-        Which of `CONTENDERS`.
     load
         Jobs an hour; 0 for all at the start.
     jobs, seed
@@ -96,20 +95,22 @@ class GavelTask(RecordedTask):
         Folder of the published table; the fitted one if None.
     """
 
-    contender: str
-    blind: bool
     load: float
     jobs: int
     seed: int
     table: Path | None
 
-    def description(self) -> dict[str, Any]:
-        """Everything that the record depends on."""
-        return {
-            "format": "goodalloc-gavel-replay", "version": 1, "library": library_version(),
-            "contender": self.contender, "blind": self.blind, "load": self.load,
-            "jobs": self.jobs, "seed": self.seed, "table": self.table is not None,
-        }  # fmt: skip
+    def policy(self) -> Policy:
+        """Who decides."""
+        raise NotImplementedError
+
+    def cluster(self) -> Cluster:
+        """The nodes."""
+        return CLUSTER
+
+    def workload(self) -> GavelWorkload:
+        """What jobs are like."""
+        return GavelWorkload(jobs_per_hour=self.load or None)
 
     def rates(self) -> RateTable:
         """Measured or fitted."""
@@ -118,11 +119,8 @@ class GavelTask(RecordedTask):
     def work(self, report: Report) -> dict[str, Any]:
         """Replay."""
         rates = self.rates()
-        workload = GavelWorkload(jobs_per_hour=self.load or None)
-        jobs = draw_gavel_jobs(self.seed, self.jobs, rates, workload)
-        contender = CONTENDERS[self.contender]
-        policy = (contender.blind if self.blind else contender.knows)()
-        simulator = RateSimulator(jobs, rates, CLUSTER, policy)
+        jobs = draw_gavel_jobs(self.seed, self.jobs, rates, self.workload())
+        simulator = RateSimulator(jobs, rates, self.cluster(), self.policy())
         done = {one.name: one for one in simulator.run(report)}
         return {
             "jct": [done[job.name].jct for job in jobs],
@@ -140,9 +138,36 @@ class GavelTask(RecordedTask):
         }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class GavelTask(RateReplay):
+    """One replay; see `RateReplay`.
+
+    Parameters
+    ----------
+    contender, blind
+        Which of `CONTENDERS`.
+    """
+
+    contender: str
+    blind: bool
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the record depends on."""
+        return {
+            "format": "goodalloc-gavel-replay", "version": 1, "library": library_version(),
+            "contender": self.contender, "blind": self.blind, "load": self.load,
+            "jobs": self.jobs, "seed": self.seed, "table": self.table is not None,
+        }  # fmt: skip
+
+    def policy(self) -> Policy:
+        """One that knows types of GPU, or the same one that does not."""
+        contender = CONTENDERS[self.contender]
+        return (contender.blind if self.blind else contender.knows)()
+
+
 def _task(plan: Plan, contender: str, blind: bool, load: float, seed: int) -> GavelTask:
     jobs = QUICK_JOBS if plan.quick else JOBS
-    task = GavelTask(plan.folder, contender, blind, load, jobs, seed, plan.artifact)
+    task = GavelTask(plan.folder, load, jobs, seed, plan.artifact, contender, blind)
     return task.among(plan.folder, "gavel")
 
 

@@ -16,6 +16,7 @@ from goodalloc.experiments.fairness import FIGURE_7
 from goodalloc.experiments.family import THE_FAMILY
 from goodalloc.experiments.gavel_cost import GAVEL_COST
 from goodalloc.experiments.gavel_levels import GAVEL_LEVELS
+from goodalloc.experiments.gavel_packing import PACKING
 from goodalloc.experiments.gavel_replay import GAVEL
 from goodalloc.experiments.hesrpt import HESRPT
 from goodalloc.experiments.hyperparameter_table import hyperparameter_table
@@ -96,6 +97,7 @@ OTHERS: Mapping[str, Reproduction] = {
     "gavel": GAVEL,
     "gavel-cost": GAVEL_COST,
     "gavel-levels": GAVEL_LEVELS,
+    "gavel-packing": PACKING,
     "time-shares": TIME_SHARES,
     "themis-auctions": THEMIS_AUCTIONS,
     "predictability": PREDICTABILITY,

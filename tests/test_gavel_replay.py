@@ -9,9 +9,16 @@ import pytest
 
 from goodalloc.data.gavel_rates import TYPES
 from goodalloc.data.gavel_workload import GavelJob, GavelWorkload
-from goodalloc.experiments import gavel_cost, gavel_levels, gavel_replay, time_share_gap
+from goodalloc.experiments import (
+    gavel_cost,
+    gavel_levels,
+    gavel_packing,
+    gavel_replay,
+    time_share_gap,
+)
 from goodalloc.experiments.gavel_cost import GAVEL_COST
 from goodalloc.experiments.gavel_levels import GAVEL_LEVELS
+from goodalloc.experiments.gavel_packing import PACKING
 from goodalloc.experiments.gavel_replay import GAVEL
 from goodalloc.experiments.metered_policy import Metered
 from goodalloc.experiments.rate_simulator import RateSimulator
@@ -267,7 +274,10 @@ def test_tables_and_pictures_are_made_of_small_replays(
     monkeypatch.setattr(gavel_replay, "LOADS", (2.0, 0.0))
     monkeypatch.setattr(time_share_gap, "QUICK_SIZES", (16,))
     plan = Plan(tmp_path, quick=True)
-    for study in (GAVEL, TIME_SHARES):
+    monkeypatch.setattr(gavel_packing, "QUICK_JOBS", 8)
+    groups = tuple(NodeGroup(kind, 1, 1, kind) for kind in ("v100", "p100", "k80"))
+    monkeypatch.setattr(gavel_packing, "CLUSTER", Cluster(groups))
+    for study in (GAVEL, TIME_SHARES, PACKING):
         for task in study.tasks(plan):
             task.run(lambda _: None)
             task.run(lambda _: None)  # which is done
@@ -278,3 +288,7 @@ def test_tables_and_pictures_are_made_of_small_replays(
     assert {row["quantity"] for row in GAVEL.shown(GAVEL.rows(plan))} == {
         "average JCT (h)", "makespan (h)",
     }  # fmt: skip
+    packed = {row["policy"]: row for row in PACKING.rows(plan)}
+    assert packed.keys() == gavel_packing.CONTENDERS.keys()
+    assert packed["fair-packed"]["average_jct"] < packed["fair"]["average_jct"]
+    assert packed["fair"]["gain_percent"] == ""
