@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import GavelWorkload
 from goodalloc.experiments.gavel_replay import RateReplay
 from goodalloc.experiments.plots import COLOURS
@@ -223,5 +224,6 @@ def _plot(_: Plan, rows: Rows) -> Figure:
 PACKING = Reproduction(
     "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
     _tasks, _rows, _plot, lambda _: None, _shown,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists="gavel-throughputs",
+    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
+    require=lambda plan: require_gavel_table(plan.artifact),
 )  # fmt: skip
