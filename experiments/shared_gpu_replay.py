@@ -10,10 +10,7 @@ restart takes a second, as its suspension and migration do; in AntMan's as long 
 here. Where AntMan's guests move tensors to the host machine, all of them there would take five
 times as long: 16 GB over 12 GB/s both ways are 2.7 s, of steps of about half a second.
 
-In every tenth round, where there is something to decide, the heuristic is compared with the
-optimum: for Gandiva the pairs of all jobs that ran before, also drawn at random as Gavel (OSDI'20)
-does it, those without gain left out; for AntMan the hosts of all opportunistic jobs that have no
-GPUs of their own.
+In every tenth round the heuristic is compared with the optimum (`shared_gpu_optima.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +30,7 @@ from goodalloc.experiments.replay import DESCRIPTION, check_description
 from goodalloc.experiments.replay_report import HOUR, rounded
 from goodalloc.experiments.reproduction import Reproduction, digest
 from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.shared_gpu_optima import COMPARE, Compared
 from goodalloc.experiments.shared_gpu_report import (
     COMPARISONS,
     OVER,
@@ -43,15 +41,10 @@ from goodalloc.experiments.shared_gpu_report import (
 )
 from goodalloc.experiments.simulator import RoundRecord, Simulator
 from goodalloc.experiments.version import library_version
-from goodalloc.models.guests import total_rate
-from goodalloc.models.pairing import Pairing, total_gain
 from goodalloc.models.shared_speed import GpuUse, Sharing, guest_memory
-from goodalloc.solvers.antman import AntMan, guest_problem, loads
-from goodalloc.solvers.gandiva import Gandiva, known_use
-from goodalloc.solvers.guests import best_hosts, least_loaded
-from goodalloc.solvers.pairing import best_pairs, first_pairs, gainful
+from goodalloc.solvers.antman import AntMan
+from goodalloc.solvers.gandiva import Gandiva
 from goodalloc.solvers.queueing import EqualShare, FirstComeFirstServed
-from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.tiresias import Tiresias
 
 if TYPE_CHECKING:
@@ -60,7 +53,6 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
-    from goodalloc.solvers.cheapest_core import Maximum
     from goodalloc.solvers.policy import Policy
 
 #: Jobs in multiples of the published 160; and of quick replays.
@@ -85,7 +77,8 @@ class System(NamedTuple):
     restart_delay
         Seconds of a restart.
     policies
-        What is replayed: label for pictures, and a function that makes it.
+        What is replayed: label for pictures, and a function that makes it. First others, then the
+        system, then what it is otherwise.
     published
         Per cent that busy and memory rise by, as published.
     compared
@@ -132,64 +125,8 @@ SYSTEMS: Mapping[str, System] = {
     }, {"busy_%": 34.0, "memory_%": 42.0}, "antman"),
 }  # fmt: skip
 
-#: Seconds for an optimum.
-STOP = Stop(seconds=60.0)
-
 #: The file of a replay's numbers.
 RECORD = "numbers.json"
-
-
-class Compared(NamedTuple):
-    """A round beside its optimum.
-
-    Attributes
-    ----------
-    optimum
-        What is proved to be best.
-    ways
-        What others came to, by name.
-    """
-
-    optimum: Maximum[Any]
-    ways: Mapping[str, float]
-
-
-def compare_pairs(record: RoundRecord, policy: Policy) -> Compared | None:
-    """Gandiva's and Gavel's pairs of all jobs that ran before; None where jobs fit or none did."""
-    round_ = record.round_
-    ran = [(job, use) for job in round_.jobs if (use := known_use(job))]
-    if sum(job.replicas for job in round_.jobs) <= round_.cluster.num_gpus or len(ran) < 2:
-        return None
-    assert isinstance(policy, Gandiva)
-    problem = Pairing.of([j.replicas for j, _ in ran], [use for _, use in ran], policy.sharing)
-    busy = np.array([use.busy for _, use in ran])
-    random = np.random.default_rng(round_.time).permutation(len(ran)).tolist()
-    orders = {"heuristic": np.argsort(busy, kind="stable").tolist(), "random": random}
-    ways = {
-        name: total_gain(problem, gainful(problem, first_pairs(problem, order)))
-        for name, order in orders.items()
-    }
-    return Compared(best_pairs(problem, stop=STOP), ways)
-
-
-def compare_guests(record: RoundRecord, policy: Policy) -> Compared | None:
-    """AntMan's hosts of all opportunistic jobs without GPUs of their own; None without any."""
-    assert isinstance(policy, AntMan)
-    round_, decision = record.round_, record.decision
-    own = [name for name in decision.placements if name not in decision.beside]
-    jobs = {job.name: job for job in round_.jobs}
-    hosts = [jobs[n] for n in own if policy.has_guarantee(n) and jobs[n].busy is not None]
-    guests = [job for n, job in jobs.items() if not policy.has_guarantee(n) and n not in own]
-    if not guests:
-        return None
-    idle = round_.cluster.num_gpus - sum(jobs[name].replicas for name in own)
-    room = [idle, *(host.replicas for host in hosts)]
-    problem = guest_problem(guests, hosts, room, policy.sharing)
-    found = least_loaded(problem, loads(hosts), policy.threshold)
-    return Compared(best_hosts(problem, stop=STOP), {"heuristic": total_rate(problem, found)})
-
-
-_COMPARE = {"gandiva": compare_pairs, "antman": compare_guests}
 
 
 def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
@@ -207,7 +144,7 @@ def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
     found: list[Compared] = []
     for index, record in enumerate(_rounds(simulator, last, used)):
         if compared and index % EVERY == 0:
-            one = _COMPARE[compared](record, simulator.policy)
+            one = COMPARE[compared](record, simulator.policy)
             if one is not None and one.optimum.bound > 0:
                 found.append(one)
     ends = np.array([job.completion for job in simulator.jobs], dtype=float)
