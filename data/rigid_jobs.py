@@ -31,7 +31,10 @@ DAY = 24 * 3600
 TIRESIAS, ITP = "tiresias-traces", "elasticflow-itp-2021"
 SOURCES = {
     TIRESIAS: "github.com/SymbioticLab/Tiresias, simulator/",
-    ITP: "github.com/microsoft/elasticflow-traces, testbed_195job.csv and raw/clusterNN.csv",
+    ITP: (
+        "github.com/microsoft/elasticflow-traces, data/: raw-traces.tar.gz unpacked to raw/, and "
+        "195job.csv of elasticflow-traces.tar.gz as testbed_195job.csv"
+    ),
 }
 
 

@@ -216,10 +216,9 @@ class RateSimulator:
         check_decision(round_, decision)
         for one in active:
             placement = tuple(sorted(decision.placements.get(one.job.name, ())))
-            one.waits = 0.0
-            if placement and placement != one.placement:
-                one.restarts += 1
-                one.waits = self.restart_seconds if one.restarts else 0.0
+            if placement != one.placement:
+                one.restarts += bool(placement)
+                one.waits = self.restart_seconds if placement and one.restarts else 0.0
             one.placement = placement
         running = {one.job.name: one for one in active}
         for one in active:
@@ -281,6 +280,7 @@ class RateSimulator:
         rate, wait = self._rate(one), min(one.waits, float(self.round_seconds))
         alone = self._rate(replace(one, beside=None)) if one.beside else rate
         one.share = rate / alone if alone > 0 else 1.0
+        one.waits -= wait
         needed = one.left / rate if rate > 0 else math.inf
         spent = min(wait + needed, float(self.round_seconds))
         one.service += spent * gpus

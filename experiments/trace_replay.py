@@ -89,7 +89,7 @@ class Trace(NamedTuple):
     cluster
         Of the same folder.
     interval
-        Seconds between decisions; a restart costs no more.
+        Seconds between decisions, more than a restart takes.
     """
 
     text: str
@@ -114,9 +114,9 @@ def _itp(folder: Path) -> tuple[RigidJob, ...]:
 #: Microsoft's cluster had is not told.
 TRACES: Mapping[str, Trace] = {
     "tiresias": Trace(
-        "Tiresias", _tiresias, lambda folder: read_tiresias_cluster(folder / TIRESIAS), 30
+        "Tiresias", _tiresias, lambda folder: read_tiresias_cluster(folder / TIRESIAS), 60
     ),
-    "tiresias-small": Trace("Tiresias", _tiresias, lambda _: Cluster.uniform(2, 4), 30),
+    "tiresias-small": Trace("Tiresias", _tiresias, lambda _: Cluster.uniform(2, 4), 60),
     "elasticflow": Trace("ElasticFlow", _elasticflow, lambda _: Cluster.uniform(16, 8), 60),
     "elasticflow-small": Trace("ElasticFlow", _elasticflow, lambda _: Cluster.uniform(8, 8), 60),
     "itp": Trace("ITP, a week", _itp, lambda _: Cluster.uniform(16, 8), 300),
@@ -148,6 +148,7 @@ class TraceTask(RecordedTask):
         return {
             "format": "goodalloc-trace-replay", "version": 1, "library": library_version(),
             "trace": self.trace, "policy": self.policy, "jobs": self.jobs, "restart": RESTART,
+            "interval": TRACES[self.trace].interval,
         }  # fmt: skip
 
     def workload(self) -> tuple[RigidJob, ...]:

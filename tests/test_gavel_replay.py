@@ -92,7 +92,7 @@ def test_a_job_is_as_fast_as_its_gpus(replicas: int, placement: Any, rate: float
 
 
 def test_jobs_start_with_a_round_and_end_within_it() -> None:
-    """One that comes within a round waits for the next; a restart costs what it is said to."""
+    """One that comes within a round waits for the next; a restart may take more than a round."""
     jobs = [job("late", 370.0, 100.0), job("first", 0.0, 2000.0)]
     simulator = RateSimulator(jobs, RATES, CLUSTER, TypedQueue(), restart_seconds=10.0)
     first, late = simulator.run()
@@ -109,6 +109,10 @@ def test_jobs_start_with_a_round_and_end_within_it() -> None:
     ).run()
     assert moved.restarts == 1
     assert moved.completion == pytest.approx(360.0 + 10.0 + 280.0)
+    (slow,) = RateSimulator(
+        [job("a", 0.0, 1000.0)], RATES, CLUSTER, Moves({}), restart_seconds=800.0
+    ).run()
+    assert slow.completion == pytest.approx(360.0 + 800.0 + 280.0)
 
 
 def test_two_on_the_same_gpus_have_the_rates_of_the_table() -> None:
