@@ -223,7 +223,6 @@ def _plot(_: Plan, rows: Rows) -> Figure:
 
 PACKING = Reproduction(
     "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
-    _tasks, _rows, _plot, lambda _: None, _shown,
+    _tasks, _rows, _plot, lambda plan: require_gavel_table(plan.artifact), _shown,
     ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
-    require=lambda plan: require_gavel_table(plan.artifact),
 )  # fmt: skip
