@@ -128,7 +128,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     texts += left_out
     if arguments.quick:
         texts.append(
-            "quick: half the jobs or less, or fewer seeds, so compare lines with each other only"
+            "quick: fewer jobs, fewer nodes or fewer seeds, so compare lines with each other only"
         )
     by = " and ".join(told for truth, told in TRUTHS.items() if truth in truths) or "nothing"
     texts.append(f"by {by}; written to {folder}: a .csv and a .{arguments.pictures} of each")

@@ -169,7 +169,7 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="half the jobs or less, searches of 30 trials, trainings with fewer seeds",
+        help="fewer jobs, nodes or seeds, searches of 30 trials",
     )
     _add_workers(parser)
     _add_pictures(parser)

@@ -29,6 +29,8 @@ from goodalloc.experiments.judge import Judge
 from goodalloc.experiments.replay_report import rounded, summarise
 from goodalloc.experiments.replay_task import ReplayTask
 from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.setting import Setting
+from goodalloc.models.cluster import Cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +58,10 @@ SLOW = ("pollux-genetic", "sia")
 OBJECTIVES = {"fitness": -1.0, "sum": 1.0, "least": -math.inf}
 
 #: Every so many decisions are judged; seconds of a proof.
-EVERY, PROOF_SECONDS = 30, 5.0
+EVERY, QUICK_EVERY, PROOF_SECONDS = 30, 50, 5.0
+
+#: A quarter of the nodes, so that a quarter of the jobs are as many for a GPU.
+QUICK_CLUSTER = Cluster.uniform(4, 4)
 
 GAPS = "gaps.jsonl"
 
@@ -137,15 +142,19 @@ class JudgedTask(ReplayTask):
 
 
 def _replays(plan: Plan) -> dict[tuple[int, str], JudgedTask]:
-    """The replays by workload and policy."""
+    """The replays by workload and policy; quick: a quarter of jobs and nodes, seldom judged."""
     found = {}
+    every = QUICK_EVERY if plan.quick else EVERY
+    setting = Setting(QUICK_CLUSTER) if plan.quick else Setting()
     for number in plan.workloads:
+        jobs = plan.workload(number)[:: 2 if plan.quick else 1]
+        workload = tuple(job for job in jobs if job.replicas <= setting.cluster.num_gpus)
         for policy in FAMILY:
             if plan.quick and policy in SLOW:
                 continue
             task = JudgedTask(
-                plan.folder, policy, plan.workload(number), traces=plan.traces, gaps=False,
-                seconds=PROOF_SECONDS, every=EVERY,
+                plan.folder, policy, workload, setting, plan.traces, gaps=False,
+                seconds=PROOF_SECONDS, every=every,
             )  # fmt: skip
             folder = plan.folder / "replays" / f"family-{policy}-{digest(task.description())}"
             found[number, policy] = replace(task, folder=folder)

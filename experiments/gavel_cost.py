@@ -19,7 +19,7 @@ import numpy as np
 from goodalloc.data.gavel_model import gavel_rates
 from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import HOUR, GavelWorkload, draw_deadlines, draw_gavel_jobs
-from goodalloc.experiments.gavel_replay import CLUSTER
+from goodalloc.experiments.gavel_replay import NODES, cluster_of
 from goodalloc.experiments.metered_policy import Metered
 from goodalloc.experiments.plots import COLOURS, MARKERS
 from goodalloc.experiments.predictions import open_axes
@@ -126,7 +126,7 @@ class CostTask(RecordedTask):
         jobs = draw_gavel_jobs(self.seed, self.jobs, rates, CASES[self.case].workload)
         deadlines = draw_deadlines(self.seed, jobs, rates)
         policy = Metered(CONTENDERS[self.contender](deadlines))
-        simulator = RateSimulator(jobs, rates, CLUSTER, policy)
+        simulator = RateSimulator(jobs, rates, cluster_of(NODES), policy)
         done = {one.name: one for one in simulator.run(report)}
         completion = {name: one.completion for name, one in done.items()}
         gpu_hours = dict.fromkeys(rates.types, 0.0)

@@ -21,7 +21,6 @@ from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction, estimate, shown_estimate
 from goodalloc.experiments.version import library_version
-from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.solvers.gavel import Gavel
 from goodalloc.solvers.paired_shares import PairedShares
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from goodalloc.experiments.reproduction import Plan, Rows
     from goodalloc.solvers.policy import Policy
 
-#: 8 GPUs of each type, four a node: so few that a few hundred jobs fill them.
-CLUSTER = Cluster(tuple(NodeGroup(kind, 2, 4, kind) for kind in ("v100", "p100", "k80")))
+#: Nodes of four GPUs, of each type: so few that a few hundred jobs fill them.
+NODES = 2
 
 
 class Contender(NamedTuple):
@@ -106,16 +105,12 @@ class PackingTask(RateReplay):
         return {
             "format": "goodalloc-gavel-packing", "version": 1, "library": library_version(),
             "contender": self.contender, "load": self.load, "jobs": self.jobs, "seed": self.seed,
-            "table": self.table is not None,
+            "table": self.table is not None, "nodes": self.nodes,
         }  # fmt: skip
 
     def policy(self) -> Policy:
         """Who decides."""
         return CONTENDERS[self.contender].make(self.seed)
-
-    def cluster(self) -> Cluster:
-        """A small one."""
-        return CLUSTER
 
     def workload(self) -> GavelWorkload:
         """Only jobs of one GPU were measured in pairs."""
@@ -126,7 +121,7 @@ def _runs(plan: Plan, contender: str, load: float) -> list[PackingTask]:
     """The replays of a policy at a load, a seed each."""
     jobs, seeds = (QUICK_JOBS, QUICK_SEEDS) if plan.quick else (JOBS, SEEDS)
     tasks = (
-        PackingTask(plan.folder, load, jobs, seed, plan.artifact, contender)
+        PackingTask(plan.folder, load, jobs, seed, plan.artifact, NODES, contender)
         for seed in range(seeds)
     )
     return [task.among(plan.folder, "packing") for task in tasks]

@@ -45,8 +45,14 @@ if TYPE_CHECKING:
     from goodalloc.models.rate_table import RateTable
     from goodalloc.solvers.policy import Policy
 
-#: 36 GPUs of each type, four a node.
-CLUSTER = Cluster(tuple(NodeGroup(kind, 9, 4, kind) for kind in ("v100", "p100", "k80")))
+
+def cluster_of(nodes: int) -> Cluster:
+    """So many nodes of four GPUs of each type."""
+    return Cluster(tuple(NodeGroup(kind, nodes, 4, kind) for kind in ("v100", "p100", "k80")))
+
+
+#: Nodes of each type; few in quick replays, so that their few jobs wait, too.
+NODES, QUICK_NODES = 9, 3
 
 
 class Contender(NamedTuple):
@@ -93,20 +99,19 @@ class RateReplay(RecordedTask):
         Of the generator.
     table
         Folder of the published table; the fitted one if None.
+    nodes
+        Of four GPUs, of each type.
     """
 
     load: float
     jobs: int
     seed: int
     table: Path | None
+    nodes: int
 
     def policy(self) -> Policy:
         """Who decides."""
         raise NotImplementedError
-
-    def cluster(self) -> Cluster:
-        """The nodes."""
-        return CLUSTER
 
     def workload(self) -> GavelWorkload:
         """What jobs are like."""
@@ -120,7 +125,7 @@ class RateReplay(RecordedTask):
         """Replay."""
         rates = self.rates()
         jobs = draw_gavel_jobs(self.seed, self.jobs, rates, self.workload())
-        simulator = RateSimulator(jobs, rates, self.cluster(), self.policy())
+        simulator = RateSimulator(jobs, rates, cluster_of(self.nodes), self.policy())
         done = {one.name: one for one in simulator.run(report)}
         return {
             "jct": [done[job.name].jct for job in jobs],
@@ -157,6 +162,7 @@ class GavelTask(RateReplay):
             "format": "goodalloc-gavel-replay", "version": 1, "library": library_version(),
             "contender": self.contender, "blind": self.blind, "load": self.load,
             "jobs": self.jobs, "seed": self.seed, "table": self.table is not None,
+            "nodes": self.nodes,
         }  # fmt: skip
 
     def policy(self) -> Policy:
@@ -166,8 +172,8 @@ class GavelTask(RateReplay):
 
 
 def _task(plan: Plan, contender: str, blind: bool, load: float, seed: int) -> GavelTask:
-    jobs = QUICK_JOBS if plan.quick else JOBS
-    task = GavelTask(plan.folder, load, jobs, seed, plan.artifact, contender, blind)
+    jobs, nodes = (QUICK_JOBS, QUICK_NODES) if plan.quick else (JOBS, NODES)
+    task = GavelTask(plan.folder, load, jobs, seed, plan.artifact, nodes, contender, blind)
     return task.among(plan.folder, "gavel")
 
 

@@ -14,6 +14,7 @@ from goodalloc.experiments.family import (
 )
 from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.reproduction import Plan
+from goodalloc.models.cluster import Cluster
 from tests.test_reproduce import TinyPlan
 
 
@@ -30,8 +31,12 @@ def test_policies_are_judged_by_three_objectives_on_one_workload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pollux's decisions are optimal by its own, a queue's are not. The order is by time."""
+    jobs = TinyPlan(tmp_path).workload(1)
+    drawn = tuple(job for job in jobs for _ in range(2))  # of which every second takes part
     monkeypatch.setattr(family, "FAMILY", ("fifo", "pollux", "pollux-genetic"))
-    monkeypatch.setattr(family, "EVERY", 3)
+    monkeypatch.setattr(family, "QUICK_EVERY", 3)
+    monkeypatch.setattr(TinyPlan, "workload", lambda *_: drawn)
+    monkeypatch.setattr(family, "QUICK_CLUSTER", Cluster.uniform(16, 4))
     plan = TinyPlan(tmp_path, (1,), quick=True)
     for task in THE_FAMILY.tasks(plan):
         task.run(lambda _: None)

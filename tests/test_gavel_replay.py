@@ -278,9 +278,8 @@ def test_tables_and_pictures_are_made_of_small_replays(
     monkeypatch.setattr(gavel_replay, "LOADS", (2.0, 0.0))
     monkeypatch.setattr(time_share_gap, "QUICK_SIZES", (16,))
     plan = Plan(tmp_path, quick=True)
-    monkeypatch.setattr(gavel_packing, "QUICK_JOBS", 8)
-    groups = tuple(NodeGroup(kind, 1, 1, kind) for kind in ("v100", "p100", "k80"))
-    monkeypatch.setattr(gavel_packing, "CLUSTER", Cluster(groups))
+    monkeypatch.setattr(gavel_packing, "QUICK_JOBS", 24)
+    monkeypatch.setattr(gavel_packing, "NODES", 1)
     for study in (GAVEL, TIME_SHARES, PACKING):
         for task in study.tasks(plan):
             task.run(lambda _: None)
