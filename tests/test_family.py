@@ -9,12 +9,14 @@ from goodalloc.experiments.family import (
     FAMILY,
     OBJECTIVES,
     THE_FAMILY,
+    Judged,
     JudgedTask,
     summarise_family,
 )
-from goodalloc.experiments.policies import POLICIES
+from goodalloc.experiments.policies import POLICIES, make_policy
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.models.cluster import Cluster
+from goodalloc.models.shared_speed import FAIR
 from tests.test_reproduce import TinyPlan
 
 
@@ -53,6 +55,12 @@ def test_policies_are_judged_by_three_objectives_on_one_workload(
     assert hours == sorted(hours)
     figure = THE_FAMILY.plot(plan, rows)
     assert figure.axes[0].get_title() == "mean gap (%)"
+
+
+def test_a_judged_policy_shares_gpus_as_it_would_alone(tmp_path: Path) -> None:
+    """Or else nobody measures how busy its jobs are, and nobody is packed."""
+    for name, sharing in (("gandiva", FAIR), ("gavel-packed", FAIR), ("gavel", None)):
+        assert Judged(make_policy(name), {}, tmp_path / "gaps", 1).sharing == sharing
 
 
 def test_a_replay_that_goes_on_judges_a_decision_once(tmp_path: Path) -> None:
