@@ -192,6 +192,7 @@ def _plot(_: Plan, rows: Rows) -> Figure:
             [row["jobs_per_hour"] for row in mine], [row["average_jct"] for row in mine],
             color=contender.colour, marker="o", markersize=4,
             linestyle="-" if contender.alone else "--", label=contender.label,
+            markerfacecolor=contender.colour if contender.alone else "white",
         )  # fmt: skip
         if contender.alone:
             shift = (packed.index(name) - (len(packed) - 1) / 2) * width
