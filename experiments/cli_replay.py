@@ -59,7 +59,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     ]  # fmt: skip
     refused = _run(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):
-        raise ValueError(_complaints(refused))
+        raise ValueError(complaints_of(refused))
     complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
     folders = {name: folder / name for name in policies if name not in complaints}
     if arguments.parquet:
@@ -157,7 +157,7 @@ def _reproduce(
     workers = arguments.workers if reproduction.parallel else ALONE
     refused = _run(arguments, tasks, plan.folder, name, workers)
     if refused:
-        raise ValueError(_complaints(refused))
+        raise ValueError(complaints_of(refused))
     rows, source = reproduction.rows(plan), reproduction.source(plan)
     columns = tuple(rows[0])
     labelled = [{**row, **source} for row in rows]
@@ -172,11 +172,13 @@ def _reproduce(
     return "\n\n".join(filter(None, parts)), rows
 
 
-def _complaints(refused: Mapping[Path, str]) -> str:
+def complaints_of(refused: Mapping[Path, str]) -> str:
     """The first of what was said, and the folders of which something else was."""
-    first = next(iter(refused.values()))
-    others = [folder.name for folder, complaint in refused.items() if complaint != first]
-    return first + (f" (Refused for other reasons: {', '.join(others)}.)" if others else "")
+    said = {folder: complaint.replace(str(folder), "") for folder, complaint in refused.items()}
+    first = next(iter(refused))
+    others = [folder.name for folder in refused if said[folder] != said[first]]
+    end = f" (Refused for other reasons: {', '.join(others)}.)" if others else ""
+    return refused[first] + end
 
 
 def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -224,7 +224,8 @@ def check_description(path: Path, description: Mapping[str, Any]) -> None:
             raise ValueError(begun_otherwise(path.parent))
         raise ValueError(
             f"Folder '{path.parent}' holds another replay: {', '.join(different)} in its "
-            f"{path.name} differ; take another folder, or remove this one."
+            f"{path.name} differ{'s' if len(different) == 1 else ''}; take another folder, or "
+            "remove this one."
         )
     write_atomically(path, text)
 

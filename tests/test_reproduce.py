@@ -17,7 +17,7 @@ from goodalloc.experiments.cli import main
 from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, published_cases
 from goodalloc.experiments.replay_task import ReplayTask, run_tasks
-from goodalloc.experiments.reproduce import GROUPS, REPRODUCTIONS
+from goodalloc.experiments.reproduce import GROUPS, MINUTES, REPRODUCTIONS
 from goodalloc.experiments.reproduction import (
     Plan,
     Reproduction,
@@ -190,6 +190,20 @@ def test_the_help_names_every_policy_and_every_reproduction(
         unwrapped = re.sub(r"-\n\s+", "-", capsys.readouterr().out)
         words = set(re.split(r"[\s,;:)({}]+", unwrapped))
         assert not set(known) - words
+    assert main(["reproduce", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split(" ")[0] for line in lines} >= {*REPRODUCTIONS, *GROUPS}
+    assert set(MINUTES) <= set(REPRODUCTIONS)
+
+
+def test_what_else_was_refused_is_named(tmp_path: Path) -> None:
+    """Folders that are refused for the same reason count as one."""
+    sentence = "Folder '{}' holds another replay."
+    refused = {tmp_path / name: sentence.format(tmp_path / name) for name in ("fifo", "srtf")}
+    first = refused[tmp_path / "fifo"]
+    assert cli_replay.complaints_of(refused) == first
+    refused[tmp_path / "themis"] = "Group 'a' is unknown."
+    assert cli_replay.complaints_of(refused) == f"{first} (Refused for other reasons: themis.)"
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_reproduce_slaq_writes_rows_and_a_picture(
     assert main(["reproduce", "slaq", "--quick", "--out", str(tmp_path)]) == 0
     assert "slaq: quality and delays" in capsys.readouterr().out
     table = pd.read_csv(tmp_path / "slaq-quick.csv")
-    assert len(table) == 2 * len(CASES) * len(RULES)
+    assert len(table) == 4 * len(CASES) * len(RULES)
     assert table.loss.between(0, 1).all()
     assert (tmp_path / "slaq-quick.png").read_bytes().startswith(b"\x89PNG")
     assert main(["reproduce", "slaq", "--workloads", "1,2", "--out", str(tmp_path)]) == 2
