@@ -65,7 +65,7 @@ CASES: Mapping[str, Case] = {
         120, 15,
     ),
     "GPUs to spare": Case(GavelWorkload(2.0, ((1, 1.0),)), 200, 25),
-    "GPUs scarce": Case(GavelWorkload(8.0, ((1, 1.0),)), 300, 25),
+    "GPUs scarce": Case(GavelWorkload(100.0, ((1, 1.0),)), 300, 25),
 }  # fmt: skip
 
 #: Policies, made of the deadlines.
