@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 FAMILY = (
     "pollux", "pollux-genetic", "pollux-greedy", "pollux-goodput", "pollux-remaining", "sia",
     "optimus", "tiresias", "tiresias-gittins", "gavel", "gavel-makespan", "gavel-finish-time",
-    "gavel-completion", "gavel-throughput", "gavel-packed", "themis", "themis-exact",
-    "themis-maxmin", "slaq", "slaq-exact", "gandiva", "gandiva-exact", "antman", "antman-exact",
-    "allox", "hesrpt", "srtf", "fifo", "equal",
+    "gavel-completion", "gavel-throughput", "gavel-levels", "gavel-packed", "themis",
+    "themis-exact", "themis-maxmin", "slaq", "slaq-exact", "gandiva", "gandiva-exact", "antman",
+    "antman-exact", "allox", "hesrpt", "srtf", "fifo", "equal",
 )  # fmt: skip
 
 #: Those that take minutes, left out of quick runs.
