@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from goodalloc.formulations.share_choices import most_promises
 from goodalloc.models.share_goal import throughput
 from goodalloc.models.time_sharing import largest_rates
 from goodalloc.models.validation import require_choice, require_number
+from goodalloc.solvers.share_choices import most_promises
 from goodalloc.solvers.time_shares import PROMISE_TOLERANCE, best_shares
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from goodalloc.formulations.share_choices import most_that_rise
 from goodalloc.formulations.share_program import ShareSolution, solve_shares
 from goodalloc.models.share_goal import Level, max_min
 from goodalloc.models.time_sharing import rates, share_violations
 from goodalloc.models.validation import require_choice, require_number
+from goodalloc.solvers.share_choices import most_that_rise
 from goodalloc.solvers.time_shares import repaired
 
 if TYPE_CHECKING:

@@ -15,16 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.formulations import share_choices
-from goodalloc.formulations.share_choices import most_promises
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.share_goal import Gain
 from goodalloc.models.time_sharing import TimeSharing, largest_rates, rates
-from goodalloc.solvers import gavel_cost
+from goodalloc.solvers import gavel_cost, share_choices
 from goodalloc.solvers.gavel import Gavel, time_sharing
 from goodalloc.solvers.gavel_cost import PRICES, PerDollar
 from goodalloc.solvers.gavel_levels import Levels, of_application
 from goodalloc.solvers.policy import ActiveJob, Round
+from goodalloc.solvers.share_choices import most_promises
 from tests.test_gavel import drawn_jobs, job, play
 from tests.test_time_sharing import ONE, by_linprog, drawn
 

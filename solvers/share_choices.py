@@ -21,6 +21,7 @@ from scipy.sparse import diags_array
 
 from goodalloc.formulations.share_program import incidence, rate_matrix
 from goodalloc.models.time_sharing import largest_rates, real_rates
+from goodalloc.solvers.highs_program import TRUSTED
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -58,7 +59,7 @@ def most_that_rise(sharing: TimeSharing, goal: Level, floor: Floats) -> NDArray[
     problem = cp.Problem(
         cp.Maximize(cp.sum(rises)), [rate >= has * (1.0 - SLACK), rate[counts] >= more, *within]
     )
-    problem.solve(solver="HIGHS")
+    problem.solve(solver="HIGHS", **TRUSTED)
     found = np.zeros(sharing.num_jobs, dtype=bool)
     if rises.value is not None:
         found[counts] = rises.value > 0.5
@@ -114,7 +115,8 @@ def most_promises(
         cp.Maximize(cp.sum(keeps)), [part @ shares >= (1.0 - SLACK) * keeps, *within]
     )
     try:
-        problem.solve(solver="HIGHS", **({} if seconds is None else {"time_limit": seconds}))
+        limits = {} if seconds is None else {"time_limit": seconds}
+        problem.solve(solver="HIGHS", **TRUSTED, **limits)
     except cp.SolverError:
         return KeptPromises(kept, possible.size, "unknown")
     if keeps.value is None:
