@@ -129,7 +129,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 #: Minutes of a whole run by one worker on two cores beside nothing else, as far as it was measured.
 MINUTES: Mapping[str, float] = {
     "synergy": 1, "sia": 22, "mixed": 15, "restrictions": 7, "openb": 3, "gavel": 15,
-    "time-shares": 2, "predictability": 4, "step-times": 0.2, "exchange": 2.5, "overheads": 7,
-    "aiturbo-replay": 40, "digits-efficiency": 7, "adaptive-batch": 9.5, "elastic": 9,
+    "gavel-packing": 10, "gavel-cost": 8, "gavel-levels": 0.5, "family": 45, "time-shares": 2,
+    "predictability": 4, "step-times": 0.2, "exchange": 2.5, "overheads": 7, "aiturbo-replay": 40,
+    "digits-efficiency": 7, "adaptive-batch": 9.5, "elastic": 9,
 }  # fmt: skip
 MINUTES_NOTE = "minutes: of a whole run on two cores, where it was measured; --quick takes less"
