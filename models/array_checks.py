@@ -1,13 +1,17 @@
-"""Refusing numbers in arrays: the first one that breaks a rule is named with its place."""
+"""Refusing arrays from outside: what is no numbers, or the first one that breaks a rule."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.models.namespace import Array
+
+    Floats = NDArray[np.float64]
 
 
 def as_numbers(name: str, field: str, value: Array) -> Array:
@@ -25,6 +29,36 @@ def as_numbers(name: str, field: str, value: Array) -> Array:
     if numbers.dtype.kind not in "biuf":
         raise ValueError(f"{name}: {field} is {value!r}; expected a finite number.")
     return numbers
+
+
+def real_array(item: str, values: object, *shapes: tuple[int, ...]) -> Floats:
+    """A new array of numbers, of one of the shapes if any is named; they may be infinite or NaN.
+
+    Parameters
+    ----------
+    item
+        What they are, in the plural.
+    values
+        The numbers.
+    shapes
+        What is expected.
+
+    Raises
+    ------
+    ValueError
+        If they are not numbers, or have another shape.
+    """
+    given: Any = values
+    try:
+        array = np.array(given, dtype=float)
+    except (TypeError, ValueError, OverflowError) as error:
+        text = repr(values)
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise ValueError(f"{item} are {shown}; expected an array of numbers.") from error
+    if shapes and array.shape not in shapes:
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"{item} have shape {array.shape}; expected {expected}.")
+    return array
 
 
 def require_all(

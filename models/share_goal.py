@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.arrays import real_array
+from goodalloc.models.array_checks import real_array
 from goodalloc.models.time_sharing import equal_rates, rates
 from goodalloc.models.validation import literal
 
