@@ -133,4 +133,4 @@ MINUTES: Mapping[str, float] = {
     "predictability": 4, "step-times": 0.2, "exchange": 2.5, "overheads": 7, "aiturbo-replay": 40,
     "digits-efficiency": 7, "adaptive-batch": 9.5, "elastic": 9,
 }  # fmt: skip
-MINUTES_NOTE = "minutes: of a whole run on two cores, where it was measured; --quick takes less"
+MINUTES_NOTE = "minutes: of a whole run by one worker, where that was measured; --quick takes less"

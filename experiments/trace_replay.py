@@ -325,6 +325,8 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     deep = min(len(cases), 2)
     figure = Figure(figsize=(12.0, 1.0 + 3.3 * deep), layout="constrained")
     panels = figure.subplots(deep, -(-len(cases) // deep), squeeze=False)
+    for ax in panels.T.flat[len(cases) :]:
+        ax.set_axis_off()
     for ax, case in zip(panels.T.flat, cases, strict=False):
         mine = [row for row in rows if (row["trace"], row["gpus"]) == case]
         place = range(len(mine))
@@ -346,7 +348,13 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     return figure
 
 
+NOTE = """\
+load: GPU time of the jobs, of all that the cluster has from the first to the last submission; rho:
+how much longer a job took than alone on its share of the GPUs (finish-time fairness). What
+is told to tiresias-gittins-told is from the start how long past jobs took."""
+
 TRACE_REPLAY = Reproduction(
     "published traces of rigid jobs under every policy that keeps the users' GPUs",
     _tasks, _rows, _plot, _require, _shown, ignores=("pollux", "seeds", "gaps", "workloads"),
+    note=NOTE,
 )  # fmt: skip

@@ -108,6 +108,20 @@ def test_a_folder_imports_only_itself_and_those_before_it(folder: str) -> None:
     assert not culprits
 
 
+def test_no_page_was_left_between_two_versions() -> None:
+    """Git's marks of a conflict stand in no page, where no other check would meet them."""
+    pages = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).glob("*.md"))]
+    marks = ("<" * 7, ">" * 7)
+    culprits = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in pages
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith(marks)
+    ]
+    assert pages
+    assert not culprits
+
+
 def test_every_package_is_listed(setuptools_table: dict[str, Any]) -> None:
     """A folder with an `__init__.py` that is not listed would be missing from the wheel."""
     found = {
