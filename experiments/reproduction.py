@@ -78,11 +78,17 @@ class Plan:
         Raises
         ------
         ValueError
-            If it cannot be read.
+            If it cannot be read, or the artifact is another one.
         """
         if self.artifact is not None:
             name = "workloads" if requests == "tuned" else "workloads-realistic"
             name += "" if load == 1.0 else f"-{load}"
+            if not (self.artifact / name).is_dir():
+                raise ValueError(
+                    f"Artifact '{self.artifact}': it has no folder '{name}'; expected the folder "
+                    "simulator of Pollux's artifact (github.com/petuum/adaptdl, branch "
+                    "osdi21-artifact)."
+                )
             jobs = read_workload(self.artifact / name / f"workload-{number}.csv")
             return jobs[::2] if self.quick else jobs
         return draw_workload(number, load=load / 2 if self.quick else load, requests=requests)

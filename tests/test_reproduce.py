@@ -247,7 +247,11 @@ def test_workers_write_the_same_bytes_as_one_process(tmp_path: Path) -> None:
     ("arguments", "complaint"),
     [
         (["table9"], "What to reproduce is 'table9'"),
-        (["table2", "--artifact", "nowhere"], "nowhere"),
+        (["table2", "--artifact", "nowhere"], "'nowhere' is no folder"),
+        (
+            ["table2", "--artifact", "."],
+            "it has no folder 'workloads'; expected the folder simulator of Pollux's artifact",
+        ),
         (["table2", "--policies", "magic"], "Policy is 'magic'"),
         (["table2", "--workloads", "x"], "argument --workloads"),
         (["table2", "--workers", "0"], "argument --workers"),
