@@ -92,7 +92,6 @@ def parse_gavel_rates(text: str) -> RateTable:
     return model_rates(families, types)
 
 
-@lru_cache(maxsize=1)
 def gavel_rates(folder: str | os.PathLike[str] | None) -> RateTable:
     """Those of the published table in a folder, or where none is named those that ship.
 
@@ -104,6 +103,7 @@ def gavel_rates(folder: str | os.PathLike[str] | None) -> RateTable:
     return shipped_gavel_rates() if folder is None else read_gavel_rates(folder)
 
 
+@lru_cache(maxsize=1)
 def shipped_gavel_rates() -> RateTable:
     """The rates by the parameters that ship, read once."""
     return parse_gavel_rates(read_shipped(SHIPPED))

@@ -26,7 +26,13 @@ from goodalloc.experiments.digits_run import DigitsRun
 from goodalloc.experiments.digits_training import DigitsJob, require_training
 from goodalloc.experiments.plots import COLOURS, STYLES
 from goodalloc.experiments.predictions import logarithmic, open_axes
-from goodalloc.experiments.reproduction import Reproduction, digest, estimate, shown_estimate
+from goodalloc.experiments.reproduction import (
+    Reproduction,
+    digest,
+    estimate,
+    estimated,
+    shown_estimate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,8 +140,7 @@ def _rows(plan: Plan) -> Rows:
             "last_batch_size": [end.total for end in mine],
         }
         for column, found in values.items():
-            mean = estimate([float(value) for value in found])
-            row |= {column: mean["mean"], f"{column}_half_width": mean["half_width"]}
+            row |= estimated(column, [float(value) for value in found])
         profiles = [profile for run in runs[name] if (profile := run.profile())]
         spent = [profile.seconds for profile in profiles]
         rows.append(row | {"profile_seconds": estimate(spent)["mean"] if spent else ""})

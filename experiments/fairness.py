@@ -100,6 +100,19 @@ def seconds_alone(application: Application, nodes: int, gpus_per_node: int) -> f
     return float(simulator.jobs[0].completion or math.nan)
 
 
+def mean_active(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many jobs are there on average while a job is there, itself included; shape (jobs,).
+
+    Parameters
+    ----------
+    start, end
+        Seconds at which jobs came and went, the second later than the first.
+    """
+    overlap = np.minimum.outer(end, end) - np.maximum.outer(start, start)
+    found: NDArray[np.float64] = np.clip(overlap, 0.0, None).sum(axis=1) / (end - start)
+    return found
+
+
 def finish_time_fairness(
     jobs: pd.DataFrame, gpus: int, alone: Mapping[str, pd.DataFrame]
 ) -> NDArray[np.float64]:
@@ -115,9 +128,7 @@ def finish_time_fairness(
         What `AloneTask` wrote, by application.
     """
     start, end = jobs.submission.to_numpy(float), jobs.completion.to_numpy(float)
-    # Active jobs on average: the time that each job overlaps with this one, over its own time.
-    overlap = np.minimum.outer(end, end) - np.maximum.outer(start, start)
-    share = gpus / (np.clip(overlap, 0.0, None).sum(axis=1) / (end - start))
+    share = gpus / mean_active(start, end)
     rho = np.empty(len(jobs))
     for name, table in alone.items():
         own = (jobs.application == name).to_numpy()

@@ -26,7 +26,7 @@ from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.rate_simulator import RateSimulator
 from goodalloc.experiments.recorded_task import RecordedTask
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, estimate, shown_estimate
+from goodalloc.experiments.reproduction import Reproduction, estimated, shown_estimate
 from goodalloc.experiments.version import library_version
 from goodalloc.solvers.gavel import Gavel
 from goodalloc.solvers.gavel_cost import PRICES, PerDollar
@@ -174,8 +174,8 @@ def _rows(plan: Plan) -> Rows:
                 "jobs": _task(plan, case, name, 0).jobs,
             }  # fmt: skip
             for quantity in ("dollars", "missed_percent", "average_jct"):
-                row |= _estimate(quantity, [record[quantity] for record in records])
-            row |= _estimate("times_cheaper", [
+                row |= estimated(quantity, [record[quantity] for record in records])
+            row |= estimated("times_cheaper", [
                 most["dollars"] / record["dollars"]
                 for most, record in zip(runs["throughput"], records, strict=True)
             ])  # fmt: skip
@@ -184,11 +184,6 @@ def _rows(plan: Plan) -> Rows:
                 row[f"{kind}_hours"] = rounded(float(np.mean(hours)))
             rows.append(row)
     return rows
-
-
-def _estimate(quantity: str, values: list[float]) -> dict[str, float]:
-    found = estimate(values)
-    return {quantity: found["mean"], f"{quantity}_half_width": found["half_width"]}
 
 
 def _shown(rows: Rows) -> Rows:

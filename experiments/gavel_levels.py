@@ -57,9 +57,14 @@ WINDOW = 2 * 3600
 SEEDS, QUICK_SEEDS = 3, 1
 
 
-def entity(job: ActiveJob) -> str:
+def entity_of(name: str) -> str:
     """The first part of a job's name."""
-    return job.name.partition("/")[0]
+    return name.partition("/")[0]
+
+
+def entity(job: ActiveJob) -> str:
+    """As `entity_of`."""
+    return entity_of(job.name)
 
 
 CONTENDERS: Mapping[str, Callable[[], Policy]] = {
@@ -79,7 +84,7 @@ def jobs_one_by_one(seed: int, rates: RateTable) -> tuple[GavelJob, ...]:
     rates
         How fast.
     """
-    names = [entity for entity in WEIGHTS for _ in range(JOBS_EACH)]
+    names = [name for name in WEIGHTS for _ in range(JOBS_EACH)]
     drawn = draw_gavel_jobs(seed, len(names), rates, GavelWorkload(replicas=((1, 1.0),)))
     horizon = (len(names) + JOBS_EACH) * APART
     return tuple(
@@ -130,8 +135,7 @@ class LevelsTask(RecordedTask):
             if (window := int(held.begin // WINDOW)) < windows:
                 known = rates.alone_rates([jobs[held.job].configuration], [1])[0]
                 rate = known[rates.types.index(held.gpu_type)] / known.mean()
-                whose = held.job.partition("/")[0]
-                found[whose][window] += float(rate) * (held.end - held.begin)
+                found[entity_of(held.job)][window] += float(rate) * (held.end - held.begin)
         return found
 
     def progress(self) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -19,7 +19,7 @@ from goodalloc.experiments.gavel_replay import RateReplay
 from goodalloc.experiments.plots import COLOURS
 from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, estimate, shown_estimate
+from goodalloc.experiments.reproduction import Reproduction, estimated, shown_estimate
 from goodalloc.experiments.version import library_version
 from goodalloc.solvers.gavel import Gavel
 from goodalloc.solvers.paired_shares import PairedShares
@@ -148,16 +148,13 @@ def _rows(plan: Plan) -> Rows:
                 "seeds": len(hours[name]),
             }  # fmt: skip
             for quantity in ("average_jct", "makespan", "restarts"):
-                mean = estimate([one[quantity] for one in hours[name]])
-                row |= {quantity: mean["mean"], f"{quantity}_half_width": mean["half_width"]}
+                row |= estimated(quantity, [one[quantity] for one in hours[name]])
             both = zip(hours[name], hours[contender.alone or name], strict=True)
             less = [
                 100.0 * (1.0 - one["average_jct"] / alone["average_jct"]) for one, alone in both
             ]
-            gain = estimate(less) if contender.alone else {"mean": "", "half_width": ""}
-            rows.append(
-                row | {"gain_percent": gain["mean"], "gain_percent_half_width": gain["half_width"]}
-            )
+            nothing = {"gain_percent": "", "gain_percent_half_width": ""}
+            rows.append(row | (estimated("gain_percent", less) if contender.alone else nothing))
     return rows
 
 

@@ -25,7 +25,7 @@ from goodalloc.experiments.recorded_task import RecordedTask
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import (
     Reproduction,
-    estimate,
+    estimated,
     shown_estimate,
 )
 from goodalloc.experiments.version import library_version
@@ -206,17 +206,15 @@ def _rows(plan: Plan) -> Rows:
             ratios: dict[str, float] = {}
             for quantity in ("average_jct", "makespan"):
                 pairs = zip(runs[True], runs[False], strict=True)
-                ratio = estimate([blind[quantity] / known[quantity] for blind, known in pairs])
-                ratios[f"{quantity}_blind_over_known"] = ratio["mean"]
-                ratios[f"{quantity}_blind_over_known_half_width"] = ratio["half_width"]
+                found = [blind[quantity] / known[quantity] for blind, known in pairs]
+                ratios |= estimated(f"{quantity}_blind_over_known", found)
             for blind, records in runs.items():
                 row: dict[str, Any] = {
                     "jobs_per_hour": load, "policy": contender, "knows_types": not blind,
                     "seeds": len(records),
                 }  # fmt: skip
                 for quantity in ("average_jct", "makespan", "restarts"):
-                    mean = estimate([record[quantity] for record in records])
-                    row |= {quantity: mean["mean"], f"{quantity}_half_width": mean["half_width"]}
+                    row |= estimated(quantity, [record[quantity] for record in records])
                 rows.append(row | ratios)
     return rows
 

@@ -12,7 +12,7 @@ that were measured of such a pair, to the end of the round even if one of them e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.rigid_jobs import RigidJob
@@ -231,10 +231,9 @@ class RateSimulator:
 
     def _require_measured(self, guest: _Running, host: _Running) -> None:
         """Refuse two on the same GPUs of whom no rates are known there."""
-        if host.beside is None and guest.placement == host.placement:
-            guest.beside = host
-            if self._rate(guest) > 0:
-                return
+        same = host.beside is None and guest.placement == host.placement
+        if same and self._rate(guest, host) > 0:
+            return
         raise ValueError(
             f"Decision at {self.time} s: jobs '{guest.job.name}' and '{host.job.name}' share GPUs "
             f"{guest.placement} and {host.placement}; expected a pair on the same ones whose rates "
@@ -277,8 +276,8 @@ class RateSimulator:
         if one.start < 0:
             one.start = float(self.time)
         one.kind = self.cluster.node_types[one.placement[0][0]]
-        rate, wait = self._rate(one), min(one.waits, float(self.round_seconds))
-        alone = self._rate(replace(one, beside=None)) if one.beside else rate
+        rate, wait = self._rate(one, one.beside), min(one.waits, float(self.round_seconds))
+        alone = self._rate(one) if one.beside else rate
         one.share = rate / alone if alone > 0 else 1.0
         one.waits -= wait
         needed = one.left / rate if rate > 0 else math.inf
@@ -293,7 +292,7 @@ class RateSimulator:
             one.service,
         )  # fmt: skip
 
-    def _rate(self, one: _Running) -> float:
+    def _rate(self, one: _Running, beside: _Running | None = None) -> float:
         """True steps per second of a job where it is; of GPUs of several types the slowest.
 
         With fewer or more GPUs than it takes it makes none. Where spread GPUs were not measured, it
@@ -306,8 +305,8 @@ class RateSimulator:
         together = len(nodes) == math.ceil(one.job.replicas / per_node)
         found = []
         for kind in {self.cluster.node_types[node] for node in nodes}:
-            if one.beside is not None:
-                found.append(self._pair_rate(one, one.beside, kind))
+            if beside is not None:
+                found.append(self._pair_rate(one, beside, kind))
                 continue
             known = (
                 _rate_on(one.job, self.rates, one.job.replicas, kind, consolidated)

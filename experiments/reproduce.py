@@ -126,7 +126,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "training": tuple(TRAININGS),
 }
 
-#: Minutes of a whole run by one worker on two cores beside nothing else, as far as it was measured.
+#: Minutes of a whole run by one worker, or of processor time, as far as that was measured.
 MINUTES: Mapping[str, float] = {
     "synergy": 1, "sia": 22, "mixed": 15, "restrictions": 7, "openb": 3, "gavel": 15,
     "gavel-packing": 10, "gavel-cost": 8, "gavel-levels": 0.5, "family": 45, "time-shares": 2,

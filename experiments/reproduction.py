@@ -237,6 +237,12 @@ def estimate(values: Sequence[float]) -> dict[str, float]:
     return {"mean": rounded(float(found.mean())), "half_width": rounded(half)}
 
 
+def estimated(quantity: str, values: Sequence[float]) -> dict[str, float]:
+    """The estimate of a quantity as two columns of a row, its name and that with `_half_width`."""
+    found = estimate(values)
+    return {quantity: found["mean"], f"{quantity}_half_width": found["half_width"]}
+
+
 def shown_estimate(mean: float, half_width: float, form: str = ".1f") -> str:
     """An estimate as people read it: "5.0 ± 0.3", or the mean alone where no interval is known."""
     text = format(mean, form)

@@ -15,7 +15,7 @@ from goodalloc.data.loss_runs import losses_of
 from goodalloc.experiments.job_modes import Equipment, Measured, bounded, equip, predict
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import adascale_gain
-from goodalloc.models.shared_speed import FAIR, GpuUse, Sharing, busy_part
+from goodalloc.models.shared_speed import FAIR, GpuUse, Sharing, busy_part, memory_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,6 +86,18 @@ def published_split(
     return math.ceil(local / passes - ROUNDING), passes - 1
 
 
+def requested_split(batch: int, replicas: int, limits: BatchLimits) -> tuple[int, int]:
+    """The same for what users ask for: one GPU accumulates once, above the initial batch size.
+
+    Parameters
+    ----------
+    batch, replicas, limits
+        As of `published_split`.
+    """
+    alone = replicas == 1 and batch > limits.initial
+    return published_split(batch, replicas, limits, accumulates=alone)
+
+
 def gpu_use(
     application: Application, spread: Spread, atomic_batch_size: int, accumulation_steps: int
 ) -> GpuUse:
@@ -104,7 +116,7 @@ def gpu_use(
     step = times.step + accumulation_steps * (times.step - times.synchronisation)
     per_example = pass_time(application).per_example
     busy = busy_part(per_example, atomic_batch_size, accumulation_steps + 1, step)
-    return GpuUse(busy, float(min(atomic_batch_size / application.batch.atomic_maximum, 1.0)))
+    return GpuUse(busy, memory_part(atomic_batch_size, application.batch.atomic_maximum))
 
 
 class SimulatedJob:
@@ -177,10 +189,10 @@ class SimulatedJob:
         """The part of a GPU's memory that its batch takes, or will on the GPUs that it asks for."""
         limits, atomic = self.application.batch, self.atomic_batch_size
         if not atomic:
-            asked = self.submission
-            alone = asked.replicas == 1 and asked.batch_size > limits.initial
-            atomic, _ = published_split(asked.batch_size, asked.replicas, limits, accumulates=alone)
-        return float(min(atomic / limits.atomic_maximum, 1.0))
+            atomic, _ = requested_split(
+                self.submission.batch_size, self.submission.replicas, limits
+            )
+        return memory_part(atomic, limits.atomic_maximum)
 
     def measure_use(self) -> GpuUse:
         """What it takes of its GPUs, as it runs; it keeps note of how busy they are."""
@@ -253,8 +265,7 @@ class SimulatedJob:
         elif self.batch_sizes == "proportional":
             batch = batch * self.replicas // self.submission.replicas
             batch = int(min(max(batch, limits.initial), limits.maximum))
-        alone = self.replicas == 1 and batch > limits.initial
-        self.set_batch(*published_split(batch, self.replicas, limits, accumulates=alone))
+        self.set_batch(*requested_split(batch, self.replicas, limits))
 
     def set_batch(self, atomic_batch_size: int, accumulation_steps: int) -> None:
         """Take a batch size, no larger in total than the application allows."""
@@ -372,7 +383,7 @@ class JobOracle:
             return None
         kind = gpu_type or self._job.gpu_type
         host, guest = (one.use(kind, replicas, gpus_per_node) for one in (self, other))
-        if not host.fits_beside(guest):
+        if not self._sharing.fits(host, guest):
             return None
         shares = self._sharing.host_rate(host, [guest]), self._sharing.guest_rate(host, guest)
         seconds = (one.seconds_per_step(replicas, gpus_per_node, kind) for one in (self, other))
@@ -382,10 +393,8 @@ class JobOracle:
     def use(self, gpu_type: str, replicas: int, gpus_per_node: int) -> GpuUse:
         """What it takes of each of so many GPUs at the requested batch size, rounded up."""
         application, batch = self._job.application_on(gpu_type), self._job.submission.batch_size
-        limits = application.batch
-        alone = replicas == 1 and batch > limits.initial
-        atomic, steps = published_split(batch, replicas, limits, accumulates=alone)
-        return gpu_use(application, packed(replicas, gpus_per_node), atomic, steps)
+        split = requested_split(batch, replicas, application.batch)
+        return gpu_use(application, packed(replicas, gpus_per_node), *split)
 
     def _step(self, gpu_type: str, replicas: int, gpus_per_node: int) -> float:
         application = self._job.application_on(gpu_type)

@@ -34,6 +34,7 @@ from goodalloc.data.rigid_jobs import (
     read_tiresias_cluster,
     read_tiresias_jobs,
 )
+from goodalloc.experiments.fairness import mean_active
 from goodalloc.experiments.policies import GITTINS_DELTA, make_policy
 from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.rate_simulator import RateSimulator
@@ -217,20 +218,6 @@ def _require(plan: Plan) -> Path:
     return folder or Path()
 
 
-def mean_others(submitted: Floats, completed: Floats) -> Floats:
-    """How many jobs are there on average while a job is there, itself included; shape (jobs,).
-
-    Parameters
-    ----------
-    submitted, completed
-        Seconds of every job, the second later than the first.
-    """
-    begin = np.maximum(submitted[:, None], submitted)
-    end = np.minimum(completed[:, None], completed)
-    together: Floats = np.clip(end - begin, 0.0, None).sum(axis=1) / (completed - submitted)
-    return together
-
-
 def fairness(jobs: Sequence[RigidJob], completed: Floats, gpus: int) -> Floats:
     """The finish-time fairness (1) of every job, shape (jobs,).
 
@@ -244,7 +231,7 @@ def fairness(jobs: Sequence[RigidJob], completed: Floats, gpus: int) -> Floats:
     submitted = np.array([job.submission for job in jobs])
     seconds = np.array([job.seconds for job in jobs])
     wanted = np.array([float(job.replicas) for job in jobs])
-    slower = np.maximum(1.0, wanted * mean_others(submitted, completed) / gpus)
+    slower = np.maximum(1.0, wanted * mean_active(submitted, completed) / gpus)
     found: Floats = (completed - submitted) / (seconds * slower)
     return found
 

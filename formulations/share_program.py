@@ -143,18 +143,7 @@ def solve_shares(
     rows = [row for row in (earned, time_left, gpus_left, kept) if row is not None]
     problem = cp.Problem(objective, rows + more)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an inaccurate solution is certified below
-            data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
-            built = time.perf_counter()
-            found = chain.solve_via_data(problem, data, solver_opts=options)
-            solved = time.perf_counter()
-            problem.unpack_results(found, chain, inverse)
-    except (TypeError, ValueError) as error:
-        if not options:
-            raise
-        expected = f"settings of {solver} ({str(error).rstrip('.')})"
-        raise ValueError(f"Time shares: options are {options}; expected {expected}.") from error
+        built, solved = _solve(problem, solver, options)
     except cp.SolverError as error:
         worst = certify(sharing, goal, no_prices(sharing), promised).bound
         spent = time.perf_counter() - begin
@@ -177,6 +166,24 @@ def solve_shares(
         best, bound, natural, tight / (tight.sum() or 1.0), str(problem.status), built - begin,
         solved - built,
     )  # fmt: skip
+
+
+def _solve(problem: Any, solver: str, options: dict[str, Any]) -> tuple[float, float]:
+    """Solve a program; when it was translated, and when the solver was done."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solution is certified by its prices
+            data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
+            built = time.perf_counter()
+            found = chain.solve_via_data(problem, data, solver_opts=options)
+            solved = time.perf_counter()
+            problem.unpack_results(found, chain, inverse)
+    except (TypeError, ValueError) as error:
+        if not options:
+            raise
+        expected = f"settings of {solver} ({str(error).rstrip('.')})"
+        raise ValueError(f"Time shares: options are {options}; expected {expected}.") from error
+    return built, solved
 
 
 def require_solver(solver: str) -> None:

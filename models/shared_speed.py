@@ -86,6 +86,17 @@ def busy_part(per_example: float, examples: float, passes: int, step: float) -> 
     return min(passes * per_example * examples / step, 1.0)
 
 
+def memory_part(examples: float, most: float) -> float:
+    """*mu* of (2), at most 1.
+
+    Parameters
+    ----------
+    examples, most
+        Of a pass, and what a GPU has memory for.
+    """
+    return float(min(examples / most, 1.0))
+
+
 @dataclass(frozen=True)
 class Sharing:
     """How jobs share GPUs.

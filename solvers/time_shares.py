@@ -204,10 +204,7 @@ def best_shares_with_pairs(
     require_goal(sharing, goal)
     require_number("Time shares: gap", gap, minimum=0.0)
     jobs = sharing.num_jobs
-    alone = np.maximum(sharing.line_rate[:jobs, :, 0].max(axis=1), np.finfo(float).tiny)
-    worth = (sharing.pair_rate / alone[sharing.pairs][:, None, :]).sum(axis=2).max(axis=1)
-    chosen = np.zeros(len(sharing.pairs), dtype=bool)
-    chosen[np.argsort(-worth, kind="stable")[: FIRST_PAIRS * jobs]] = True
+    chosen = _first_pairs(sharing)
     worst = certify(sharing, goal, no_prices(sharing)).bound
     found = ShareResult(None, math.nan, worst, goal.larger_is_better, programs=0)
     if promised is not None and np.any(promised):  # with the pairs that keeping them takes
@@ -240,6 +237,16 @@ def best_shares_with_pairs(
             return found
         order = np.argsort(-excess, kind="stable")[: MORE_PAIRS * jobs]
         chosen[order[excess[order] > 0]] = True
+
+
+def _first_pairs(sharing: TimeSharing) -> NDArray[np.bool_]:
+    """The pairs that make most of their speeds alone, some for each job."""
+    jobs = sharing.num_jobs
+    alone = np.maximum(sharing.line_rate[:jobs, :, 0].max(axis=1), np.finfo(float).tiny)
+    worth = (sharing.pair_rate / alone[sharing.pairs][:, None, :]).sum(axis=2).max(axis=1)
+    chosen = np.zeros(len(sharing.pairs), dtype=bool)
+    chosen[np.argsort(-worth, kind="stable")[: FIRST_PAIRS * jobs]] = True
+    return chosen
 
 
 def _with_pairs(sharing: TimeSharing, chosen: NDArray[np.bool_]) -> TimeSharing:

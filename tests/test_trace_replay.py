@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from goodalloc.data.gavel_workload import GavelJob
 from goodalloc.data.rigid_jobs import ITP, TIRESIAS, RigidJob
 from goodalloc.experiments import trace_replay
+from goodalloc.experiments.fairness import mean_active
 from goodalloc.experiments.policies import POLICIES, make_policy
 from goodalloc.experiments.rate_simulator import Completed, RateSimulator
 from goodalloc.experiments.reproduction import Plan
-from goodalloc.experiments.trace_replay import RIGID, TRACE_REPLAY, fairness, load_of, mean_others
+from goodalloc.experiments.trace_replay import RIGID, TRACE_REPLAY, fairness, load_of
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.rate_table import Configuration
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
@@ -93,7 +94,7 @@ def test_fairness_counts_who_is_there() -> None:
     jobs = [RigidJob("a", 0.0, 4, 100.0, 1.0), RigidJob("b", 0.0, 4, 100.0, 1.0)]
     completed = np.array([100.0, 200.0])
     submitted = np.zeros(2)
-    np.testing.assert_allclose(mean_others(submitted, completed), [2.0, 1.5])
+    np.testing.assert_allclose(mean_active(submitted, completed), [2.0, 1.5])
     np.testing.assert_allclose(fairness(jobs, completed, 4), [1 / 2, 2 / 1.5])
     np.testing.assert_allclose(fairness(jobs, completed, 12), [1.0, 2.0])
     assert load_of([*jobs, RigidJob("c", 100.0, 1, 8.0, 1.0)], 8) == pytest.approx(1.01)
