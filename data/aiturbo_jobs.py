@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
-import pandas as pd
 
+from goodalloc.data.csv_table import read_table
 from goodalloc.models.validation import require_choice, require_count
 
 if TYPE_CHECKING:
@@ -154,47 +154,16 @@ def read_aiturbo_jobs(folder: str | os.PathLike[str]) -> JobRecords:
     ValueError
         If they cannot be read, a column is missing, or a value makes no sense.
     """
-    path = Path(folder) / FILE
-    table = _read(path)
-    complete = (table != "").all(axis="columns").to_numpy()
-    if not complete.any():
-        raise ValueError(f"File '{path}': no row is complete; expected at least one.")
-    kept = table[complete]
-    values = np.column_stack([_numbers(path, kept, feature) for feature in FEATURES])
-    label = _numbers(path, kept, Feature(LABEL, "afterwards", most=1.0))
-    return JobRecords(values, label == 1.0, int((~complete).sum()))
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """The columns as text, empty where nothing stands."""
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise ValueError(f"File '{path}': cannot be read as job records ({reason}).") from error
     names = [*(feature.name for feature in FEATURES), LABEL]
-    missing = [name for name in names if name not in table.columns]
-    if missing:
-        raise ValueError(f"File '{path}': column '{missing[0]}' is missing.")
-    if not isinstance(table.index, pd.RangeIndex):
-        raise ValueError(f"File '{path}': rows have more values than there are columns.")
-    return table[names].fillna("")
-
-
-def _numbers(path: Path, table: pd.DataFrame, feature: Feature) -> Floats:
-    """A column of complete rows as numbers within its bounds."""
-    values = pd.to_numeric(table[feature.name], errors="coerce").to_numpy(dtype=float)
-    bad = ~np.isfinite(values) | (values < feature.least) | (values > feature.most)
-    if feature.whole:
-        bad |= values != np.floor(values)
-    if bad.any():
-        line = int(table.index[bad][0]) + 2  # counted from 1, after the heading
-        kind = "a whole number" if feature.whole else "a finite number"
-        bounds = f"of at least {feature.least:g}"
-        if feature.most < math.inf:
-            bounds = f"from {feature.least:g} to {feature.most:g}"
-        raise ValueError(
-            f"File '{path}', line {line}: {feature.name} is "
-            f"'{table[feature.name].to_numpy()[bad][0]}'; expected {kind} {bounds}."
-        )
-    return values
+    table = read_table(Path(folder) / FILE, names)
+    rows = zip(*(table.columns[name] for name in names), strict=True)
+    complete = [row for row, cells in enumerate(rows) if all(cells)]
+    if not complete:
+        raise ValueError(f"File '{table.path}': no row is complete; expected at least one.")
+    kept = table.only(complete)
+    values = [
+        kept.numbers(feature.name, feature.least, feature.most, whole=feature.whole)
+        for feature in FEATURES
+    ]
+    label = kept.numbers(LABEL, 0.0, 1.0, whole=True)
+    return JobRecords(np.column_stack(values), label == 1.0, len(table) - len(kept))

@@ -18,7 +18,7 @@ from goodalloc.data.instance_file import read_instance
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
 from goodalloc.models.rules import OSDI21, Rules
-from goodalloc.models.validation import did_you_mean
+from goodalloc.models.validation import did_you_mean, literal
 
 _MIXED = Cluster((NodeGroup("small", 8, 2), NodeGroup("node", 12, 4), NodeGroup("large", 6, 8)))
 _WIDE = Cluster((NodeGroup("node", 6, 16), NodeGroup("spare", 4, 3)))
@@ -89,7 +89,7 @@ def load_benchmark(name: str) -> Instance:
         known = ", ".join(benchmark_names())
         closest = did_you_mean(name, benchmark_names())
         raise ValueError(
-            f"Benchmark instance {name!r} is unknown{closest}; expected one of {known}."
+            f"Benchmark instance {literal(name)} is unknown{closest}; expected one of {known}."
         )
     with as_file(instance_folder() / f"{name}.json") as path:
         return read_instance(path)
@@ -109,8 +109,8 @@ def find_instance(source: str) -> Instance:
         known = ", ".join(benchmark_names())
         closest = did_you_mean(source, benchmark_names())
         raise ValueError(
-            f"Instance {source!r} is neither a file nor one that ships{closest}; expected a file "
-            f"or one of {known}."
+            f"Instance {literal(source)} is neither a file nor one that ships{closest}; expected a "
+            f"file or one of {known}."
         )
     return read_instance(source)
 
@@ -122,6 +122,11 @@ def best_known_values() -> Mapping[str, BestKnown]:
     if not source.is_file():
         return MappingProxyType({})
     return MappingProxyType(parse_best_known(source.read_text(encoding="utf-8")))
+
+
+def best_known(source: str) -> BestKnown | None:
+    """Best known value of what `find_instance` finds, if that ships and a value is known."""
+    return None if os.path.exists(source) else best_known_values().get(source)
 
 
 def parse_best_known(text: str) -> dict[str, BestKnown]:

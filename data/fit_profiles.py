@@ -6,7 +6,6 @@ Run as `python -m goodalloc.data.fit_profiles --reference DIR [--out FILE]`; DIR
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +13,14 @@ import numpy as np
 
 from goodalloc.data.profiles import FORMAT, SHIPPED, VERSION
 from goodalloc.data.shipped import run_fit
+from goodalloc.data.trace_files import (
+    POINT,
+    batch_size_of,
+    read_placements,
+    read_run,
+    read_scalability,
+)
+from goodalloc.data.workload import read_workload
 from goodalloc.models.fitting import FitOptions, fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time
 
@@ -64,12 +71,6 @@ APPLICATIONS = {
 }
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    """Read a CSV file with a header."""
-    with path.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
-
-
 def read_observations(folder: Path, application: Application, suffix: str = "") -> Floats:
     """Read the measured steps of one application within its limits on the atomic batch size.
 
@@ -89,15 +90,13 @@ def read_observations(folder: Path, application: Application, suffix: str = "") 
     ndarray
         Of shape (measurements, 5): nodes, replicas, atomic batch size, gradient time, step time.
     """
-    table = []
-    for row in _rows(folder / f"placements{suffix}.csv"):
-        nodes = [int(digit) for digit in row["placement"]]
-        table.append((len(nodes), sum(nodes), row))
-    for row in _rows(folder / f"scalability{suffix}.csv"):
-        table.append((int(row["num_nodes"]), int(row["num_replicas"]), row))
-    columns = ("local_bsz", "sync_time", "step_time")
+    tables = (
+        read_placements(folder / f"placements{suffix}.csv"),
+        read_scalability(folder / f"scalability{suffix}.csv"),
+    )
+    columns = [*POINT, "sync_time", "step_time"]
     measured = [
-        (nodes, replicas, *(float(row[key]) for key in columns)) for nodes, replicas, row in table
+        row for table in tables for row in table[columns].itertuples(index=False, name=None)
     ]
     observations = np.array(list(dict.fromkeys(measured)))
     observations[:, 3] = observations[:, 4] - observations[:, 3]
@@ -122,12 +121,10 @@ def read_gradient(folder: Path) -> tuple[dict[str, Any], float]:
     dict, float
         The field `gradient` of the profile, and the progress at the end of the last epoch.
     """
-    files = {int(path.stem.rpartition("-")[2]): path for path in folder.glob("validation-*.csv")}
-    sizes = sorted(files)
+    runs = {batch_size_of(path): read_run(path) for path in folder.glob("validation-*.csv")}
+    sizes = sorted(runs)
     columns = ("progress", "grad_sqr", "grad_var")
-    table = np.array(
-        [[[float(row[key]) for key in columns] for row in _rows(files[size])] for size in sizes]
-    )
+    table = np.array([[*zip(*(runs[size][key] for key in columns), strict=True)] for size in sizes])
     ends = table[:, :, 0].min(axis=0)
     gradient = {
         "batch_sizes": sizes,
@@ -168,7 +165,7 @@ def derive_profiles(reference: Path) -> dict[str, Any]:
             "pollux/workloads."
         )
     workloads = sorted((folder / "workloads").glob("workload-*.csv"))
-    jobs = Counter(row["application"] for path in workloads for row in _rows(path))
+    jobs = Counter(job.application for path in workloads for job in read_workload(path))
     tables = [
         read_observations(folder / "traces" / name, application)
         for name, application in APPLICATIONS.items()

@@ -12,11 +12,11 @@ refused, so that nothing is lost.
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from goodalloc.data.csv_table import read_table
 from goodalloc.data.sensitivity import FORMAT, SHIPPED, VERSION
 from goodalloc.data.shipped import run_fit
 
@@ -32,6 +32,9 @@ SOURCE = {
 
 #: Set of profiles and number of GPUs that the published simulator uses for jobs of every size.
 PROFILE_SET, NUM_GPUS = "models", "1"
+
+#: Columns of a point of the grid, and of W there.
+COLUMNS = ("cpus_per_gpu", "mem_gb_per_gpu", "rel_throughput")
 
 #: The published simulator draws from these classes; bert and vae, profiled too, it leaves out.
 CLASSES = {
@@ -60,12 +63,13 @@ def derive_sensitivity(reference: Path) -> dict[str, Any]:
             f"reference is '{reference}'; expected a folder that holds "
             "synergy-profiles/throughput.csv."
         )
+    table = read_table(path, ("profile_set", "num_gpus", "model", *COLUMNS))
+    cells = [table.columns[name] for name in ("profile_set", "num_gpus", "model")]
+    numbers = [table.numbers(name, 0.0).tolist() for name in COLUMNS]
     tables: dict[str, dict[tuple[float, float], float]] = {}
-    with path.open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            if (row["profile_set"], row["num_gpus"]) == (PROFILE_SET, NUM_GPUS):
-                point = (float(row["cpus_per_gpu"]), float(row["mem_gb_per_gpu"]))
-                tables.setdefault(row["model"], {})[point] = float(row["rel_throughput"])
+    for profiles, gpus, model, cores, memory, speed in zip(*cells, *numbers, strict=True):
+        if (profiles, gpus) == (PROFILE_SET, NUM_GPUS):
+            tables.setdefault(model, {})[cores, memory] = speed
     points = {point for table in tables.values() for point in table}
     cpus, memory = (sorted(set(axis)) for axis in zip(*points, strict=True))
     classes = {name: kind for kind, names in CLASSES.items() for name in names}

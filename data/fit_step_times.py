@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
+from goodalloc.data.csv_table import read_table
 from goodalloc.data.fit_profiles import relative_errors
 from goodalloc.data.ps_worker_speed import read_ps_worker_speed
 from goodalloc.data.shipped import run_fit
@@ -88,15 +88,13 @@ def _entry(measured: MeasuredSteps) -> dict[str, Any]:
 
 def _typical(path: Path) -> dict[str, float]:
     """The median of the curves that rise."""
-    try:
-        table = pd.read_csv(path)[["a", "b", "d"]].astype(float)
-    except (OSError, LookupError, ValueError) as error:
-        raise ValueError(f"File '{path}': cannot be read as curves ({error}).") from error
-    rising = table[(table.a < 0) & (table.b > 0) & (table.d > 0)]
-    if rising.empty:
+    table = read_table(path, ("a", "b", "d"))
+    a, b, d = (table.numbers(column) for column in ("a", "b", "d"))
+    rising = (a < 0) & (b > 0) & (d > 0)
+    if not rising.any():
         raise ValueError(f"File '{path}': no curve rises with the cores; expected one that does.")
-    drop = float((-rising.a / rising.d).median())
-    return {"best": 1.0, "drop": drop, "rate": float(rising.b.median())}
+    drop = float(np.median(-a[rising] / d[rising]))
+    return {"best": 1.0, "drop": drop, "rate": float(np.median(b[rising]))}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,5 +1,7 @@
 """Instances as files: versioned JSON, documented in `FORMAT.md`."""
 
+import hashlib
+import json
 import math
 import os
 from dataclasses import fields
@@ -22,12 +24,13 @@ from goodalloc.data.json_file import (
     write_atomically,
 )
 from goodalloc.data.model_table import ModelTable, model_from_dict
+from goodalloc.models.allocation import MOST_REPLICAS
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
 from goodalloc.models.mode import Mode, Resources
 from goodalloc.models.rules import PRESETS, Rules
-from goodalloc.models.validation import require_name
+from goodalloc.models.validation import literal, require_count, require_name
 
 INSTANCE_FORMAT = "goodalloc-instance"
 VERSION = 1
@@ -77,6 +80,12 @@ def instance_text(instance: Instance) -> str:
     return rows_text(document, {"models": models, "jobs": jobs})
 
 
+def instance_digest(instance: Instance) -> str:
+    """SHA-256 of an instance as JSON has it, keys sorted and nothing between them, in hex."""
+    text = json.dumps(instance_to_dict(instance), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def instance_to_dict(instance: Instance) -> Document:
     """An instance as JSON has it; see `FORMAT.md`."""
     table = ModelTable()
@@ -118,7 +127,9 @@ def instance_from_dict(document: object, default_name: str = "instance") -> Inst
     entries = checked.get("models", {})
     if not isinstance(entries, dict):
         raise ValueError(f"Instance: models is {shown(entries)}; expected an object.")
-    models = {key: model_from_dict(f"Model {key!r}", entry) for key, entry in entries.items()}
+    models = {
+        key: model_from_dict(f"Model {literal(key)}", entry) for key, entry in entries.items()
+    }
     listed = check_list("Instance: jobs", checked["jobs"])
     jobs = tuple(_job(i, entry, models, cluster) for i, entry in enumerate(listed))
     return Instance(cluster, jobs, rules, name)
@@ -163,7 +174,9 @@ def _rules(value: object) -> Rules:
     if isinstance(value, str):
         if value not in PRESETS:
             known = ", ".join(PRESETS)
-            raise ValueError(f"Rules: preset is {value!r}; expected one of {known}, or an object.")
+            raise ValueError(
+                f"Rules: preset is {literal(value)}; expected one of {known}, or an object."
+            )
         return PRESETS[value]
     given = dict(check_keys("Rules", value, (), _RULE_NAMES))
     for name in ("power", "floor", "restart_delay", "idle_utility"):
@@ -173,7 +186,7 @@ def _rules(value: object) -> Rules:
     if power in ("inf", "-inf"):
         given["power"] = float(str(power))
     elif isinstance(power, float) and math.isinf(power):
-        raise ValueError(f"Rules: power is {power!r}; expected a number, 'inf' or '-inf'.")
+        raise ValueError(f"Rules: power is {literal(power)}; expected a number, 'inf' or '-inf'.")
     return Rules(**given)
 
 
@@ -268,7 +281,7 @@ def placement_from_dict(item: str, value: object, cluster: Cluster) -> tuple[tup
     Raises
     ------
     ValueError
-        If a node is unknown or a number of GPUs is not a whole number of at least 1.
+        If a node is unknown or a number of GPUs is not a whole number from 1 to 1,000,000.
     """
     if not isinstance(value, dict):
         raise ValueError(f"{item}: placement is {shown(value)}; expected an object of node names.")
@@ -280,11 +293,7 @@ def placement_from_dict(item: str, value: object, cluster: Cluster) -> tuple[tup
                 f"{item}: placement names node {shown(name)}; "
                 f"expected one of {_few(cluster.node_names)}."
             )
-        if type(gpus) is not int or gpus < 1:
-            raise ValueError(
-                f"{item}: GPUs on node '{name}' is {shown(gpus)}; "
-                "expected an integer of at least 1."
-            )
+        require_count(f"{item}: GPUs on node '{name}'", gpus, 1, MOST_REPLICAS)
         pairs.append((node, gpus))
     return tuple(sorted(pairs))
 

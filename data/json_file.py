@@ -1,14 +1,18 @@
 """JSON documents: read strictly, written atomically, every refusal one sentence."""
 
+import contextlib
 import json
 import math
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from goodalloc.data.regular_file import read_bytes
 from goodalloc.models.validation import literal, require_name
 
 Document = dict[str, Any]
@@ -56,7 +60,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> Document:
             if key in seen:
                 name = document.get("name")
                 where = f" of '{name}'" if isinstance(name, str) else ""
-                raise ValueError(f"key {key!r}{where} is given twice; expected each key once.")
+                raise ValueError(
+                    f"key {literal(key)}{where} is given twice; expected each key once."
+                )
             seen.add(key)
     return document
 
@@ -74,16 +80,9 @@ def read_text(path: str | os.PathLike[str], kind: str = "JSON") -> str:
     Raises
     ------
     ValueError
-        If it cannot be read, is empty, or is not UTF-8 text.
+        If it is no file or cannot be read, is empty, or is not UTF-8 text.
     """
-    try:
-        raw = Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise ValueError(f"File '{path}' does not exist.") from error
-    except IsADirectoryError as error:
-        raise ValueError(f"File '{path}' is a directory; expected a file.") from error
-    except (OSError, ValueError) as error:
-        raise ValueError(f"File '{path}' cannot be read ({_reason(error)}).") from error
+    raw = read_bytes(path)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -131,24 +130,29 @@ def check_format(document: object, formats: Iterable[str], version: int = 1) -> 
     return document
 
 
+def check_object(item: str, value: object) -> Document:
+    """The value itself, if it is an object."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{item} is {shown(value)}; expected an object.")
+    return value
+
+
 def check_keys(
     item: str, value: object, required: Iterable[str], optional: Iterable[str] = ()
 ) -> Document:
     """The value itself, if it is an object with all the required keys and no unknown ones."""
-    if not isinstance(value, dict):
-        raise ValueError(f"{item} is {shown(value)}; expected an object.")
-    required, optional = tuple(required), tuple(optional)
+    found, required, optional = check_object(item, value), tuple(required), tuple(optional)
     known = (*required, *optional)
-    for key in value:
+    for key in found:
         if key not in known:
             meant = "".join(f" (did you mean '{k}'?)" for k in get_close_matches(key, known, 1))
             raise ValueError(
-                f"{item}: key {key!r} is unknown{meant}; expected one of {', '.join(known)}."
+                f"{item}: key {literal(key)} is unknown{meant}; expected one of {', '.join(known)}."
             )
     for key in required:
-        if key not in value:
+        if key not in found:
             raise ValueError(f"{item}: key '{key}' is missing.")
-    return value
+    return found
 
 
 def check_list(item: str, value: object) -> list[Any]:
@@ -197,15 +201,11 @@ def unpack_number(item: str, value: object) -> float:
     return number
 
 
-def shown(value: object, limit: int = 60) -> str:
-    """A value as a message shows it, cut short."""
+def shown(value: object) -> str:
+    """A value of a document as a message shows it: what is long only by its length."""
     if isinstance(value, (dict, list)) and len(value) > 4:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
-    try:
-        text = literal(value)
-    except (ValueError, RecursionError):
-        return f"a huge {type(value).__name__}"
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    return literal(value)
 
 
 def rows_text(head: Mapping[str, Any], tables: Mapping[str, Any]) -> str:
@@ -231,6 +231,9 @@ def dump(value: object) -> str:
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Write a file so that nobody ever sees half of it: a temporary file, then a rename.
 
+    A file that is there keeps its mode and, where that is allowed, its owner; of a link it is the
+    file that it leads to.
+
     Raises
     ------
     ValueError
@@ -248,15 +251,28 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None
         if target.exists() and not target.is_file():
             target.write_bytes(content)
             return
+        former = target.stat() if target.exists() else None
         temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+        # nobody else may read what replaces a private file, not for a moment
+        mode = 0o666 if former is None else 0o600
         try:
-            with temporary.open("xb") as stream:
+            with open(temporary, "xb", opener=partial(os.open, mode=mode)) as stream:
                 stream.write(content)
+            if former is not None:
+                _keep_access(temporary, former)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # the latter of links in a circle
         raise ValueError(f"File '{path}' cannot be written ({_reason(error)}).") from error
+
+
+def _keep_access(path: Path, former: os.stat_result) -> None:
+    """Give a file the owner, if that is allowed, and the mode that another had."""
+    if hasattr(os, "chown"):
+        with contextlib.suppress(OSError):
+            os.chown(path, former.st_uid, former.st_gid)
+    path.chmod(stat.S_IMODE(former.st_mode))
 
 
 def _reason(error: Exception) -> str:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.json_file import in_file, read_text
+from goodalloc.data.json_file import in_file, read_text, shown
 from goodalloc.models.fitting import Observations
 from goodalloc.models.validation import require_choice
 
@@ -145,15 +145,19 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
 
 
 def _checked(table: list[list[str]]) -> list[Row]:
-    if tuple(table[0]) != COLUMNS:
-        raise ValueError(f"its columns are {','.join(table[0])}; expected {','.join(COLUMNS)}.")
+    for name in (*COLUMNS, *table[0]):
+        if name not in COLUMNS:
+            raise ValueError(f"column {shown(name)} is unknown.")
+        if table[0].count(name) != 1:
+            fault = "there twice" if name in table[0] else "missing"
+            raise ValueError(f"column '{name}' is {fault}; expected it once.")
     rows: list[Row] = []
     seen: set[tuple[str, ...]] = set()
     for number, cells in enumerate(table[1:], start=2):
         item = f"row {number}"
         if len(cells) != len(COLUMNS):
             raise ValueError(f"{item} has {len(cells)} cells; expected {len(COLUMNS)}.")
-        row: Row = dict(zip(COLUMNS, cells, strict=True))
+        row: Row = dict(zip(table[0], cells, strict=True))
         _check_row(item, row)
         key = tuple(row[name] for name in CONFIGURATION)
         if key in seen:
@@ -162,7 +166,8 @@ def _checked(table: list[list[str]]) -> list[Row]:
         for name in IDENTITY:
             if row[name] != (rows[0] if rows else row)[name]:
                 raise ValueError(
-                    f"{item}: {name} is '{row[name]}'; expected '{rows[0][name]}' as before."
+                    f"{item}: {name} is {shown(row[name])}; expected {shown(rows[0][name])} as "
+                    "before."
                 )
         rows.append(row)
     return rows
@@ -173,7 +178,9 @@ def _check_row(item: str, row: Row) -> None:
         least = 0 if name == "accumulation_steps" else 1
         text = row[name]
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
-            raise ValueError(f"{item}: {name} is '{text}'; expected a whole number from {least}.")
+            raise ValueError(
+                f"{item}: {name} is {shown(text)}; expected a whole number from {least}."
+            )
     if int(row["nodes"]) > int(row["replicas"]):
         raise ValueError(
             f"{item}: nodes is {row['nodes']}; expected at most its replicas, {row['replicas']}."
@@ -196,7 +203,7 @@ def _number(item: str, name: str, text: str, *, positive: bool) -> float:
         value = np.nan
     if not np.isfinite(value) or value < 0 or (positive and value == 0):
         least = "above 0" if positive else "of at least 0"
-        raise ValueError(f"{item}: {name} is '{text}'; expected a finite number {least}.")
+        raise ValueError(f"{item}: {name} is {shown(text)}; expected a finite number {least}.")
     return value
 
 

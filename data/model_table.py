@@ -7,7 +7,7 @@ from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel, validate
 from goodalloc.models.job import JobModel, SpeedupTable
 from goodalloc.models.throughput import ThroughputParameters
-from goodalloc.models.validation import require_number
+from goodalloc.models.validation import literal, require_number
 
 
 class ModelTable:
@@ -120,5 +120,5 @@ def _profiled(item: str, value: Document) -> GoodputModel:
         raise ValueError(f"{item}: application is {shown(application)}; expected one of {known}.")
     require_number(f"{item}: progress", progress, minimum=0.0)
     if progress > 1:
-        raise ValueError(f"{item}: progress is {progress!r}; expected 0 to 1.")
+        raise ValueError(f"{item}: progress is {literal(progress)}; expected 0 to 1.")
     return load_profile(application).goodput_model(float(progress))

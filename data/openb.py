@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import pandas as pd
-
+from goodalloc.data.csv_table import read_table
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, SpeedupTable
@@ -93,10 +91,10 @@ def read_machines(folder: str | os.PathLike[str]) -> list[Machine]:
         If the list cannot be read or anything in it makes no sense.
     """
     path = Path(folder) / NODE_LIST
-    table = _read(path, ("sn", "cpu_milli", "memory_mib", "gpu", "model"))
-    cores, memory, gpus = _numbers(path, table, ("cpu_milli", "memory_mib", "gpu"))
-    rows = zip(cores, memory, gpus, table.model, strict=True)
-    return [Machine(c / MILLI, m / MIB_PER_GIB, int(g), str(kind)) for c, m, g, kind in rows]
+    table = read_table(path, ("sn", "cpu_milli", "memory_mib", "gpu", "model"))
+    amounts = (table.counts(column, 0) for column in ("cpu_milli", "memory_mib", "gpu"))
+    rows = zip(*amounts, table.columns["model"], strict=True)
+    return [Machine(c / MILLI, m / MIB_PER_GIB, gpus, kind) for c, m, gpus, kind in rows]
 
 
 def read_pods(folder: str | os.PathLike[str], variant: str = "default") -> list[Pod]:
@@ -110,50 +108,22 @@ def read_pods(folder: str | os.PathLike[str], variant: str = "default") -> list[
     require_choice("Pods: variant", variant, VARIANTS)
     path = Path(folder) / POD_LIST.format(variant)
     columns = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-    table = _read(path, ("name", *columns))
-    models = table.gpu_spec if "gpu_spec" in table else [""] * len(table)
+    table = read_table(path, ("name", *columns), ("gpu_spec",))
+    models = table.columns.get("gpu_spec", ("",) * len(table))
+    amounts = (table.counts(column, 0) for column in columns)
     pods = []
     for name, cores, memory, gpus, milli, spec in zip(
-        table.name, *_numbers(path, table, columns), models, strict=True
+        table.columns["name"], *amounts, models, strict=True
     ):
         if gpus and (milli > MILLI or milli <= 0 or (gpus > 1 and milli < MILLI)):
             raise ValueError(
-                f"File '{path}': pod '{name}' takes {milli:g} thousandths of each of {gpus:g} "
+                f"File '{path}': pod '{name}' takes {milli} thousandths of each of {gpus} "
                 "GPUs; expected 1 to 1000 of one, or 1000 of each."
             )
-        allowed = tuple(sorted(set(str(spec).split("|")) - {""}))
+        allowed = tuple(sorted(set(spec.split("|")) - {""}))
         share = milli / MILLI if gpus else 0.0
-        pods.append(Pod(str(name), cores / MILLI, memory / MIB_PER_GIB, int(gpus), share, allowed))
+        pods.append(Pod(name, cores / MILLI, memory / MIB_PER_GIB, gpus, share, allowed))
     return pods
-
-
-def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise ValueError(f"File '{path}': cannot be read as a list ({reason}).") from error
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise ValueError(f"File '{path}': column '{missing[0]}' is missing.")
-    if table.empty:
-        raise ValueError(f"File '{path}': has no rows; expected at least one.")
-    return table
-
-
-def _numbers(path: Path, table: pd.DataFrame, columns: Sequence[str]) -> list[list[float]]:
-    """Whole numbers of at least 0, column by column."""
-    found = []
-    for column in columns:
-        values = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=float)
-        bad = ~(values >= 0) | (values != np.floor(values))
-        if bad.any():
-            shown = table[column].to_numpy()[bad][0]
-            raise ValueError(
-                f"File '{path}': {column} is '{shown}'; expected a whole number of at least 0."
-            )
-        found.append(values.tolist())
-    return found
 
 
 def pods_instance(machines: Sequence[Machine], pods: Sequence[Pod], name: str) -> Instance:

@@ -1,10 +1,10 @@
 """Workloads drawn from a list of jobs of Microsoft's Philly cluster, as Pollux's authors drew.
 
-The list is a CSV with the columns ``timestamp`` (of the submission), ``duration`` (s), ``num_gpus``
-and ``gpu_time`` (GPU-s); the artifact of Pollux (OSDI'21) has one of 82,247 jobs, philly.csv. Jobs
-are drawn among those submitted in some hours of the day. What a job trains follows from the GPU
-time it took: up to one hour cifar10 or ncf, up to ten deepspeech2 or bert, up to a hundred yolov3,
-up to a thousand imagenet (section 5.1).
+The list is a CSV with the columns ``timestamp`` (of the submission, as 2017-10-03 07:33:10),
+``duration`` (s), ``num_gpus`` and ``gpu_time`` (GPU-s); the artifact of Pollux (OSDI'21) has one of
+82,247 jobs, philly.csv. Jobs are drawn among those submitted in some hours of the day. What a job
+trains follows from the GPU time it took: up to one hour cifar10 or ncf, up to ten deepspeech2 or
+bert, up to a hundred yolov3, up to a thousand imagenet (section 5.1).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 import pandas as pd
 
+from goodalloc.data.csv_table import read_table
 from goodalloc.data.profiles import load_profile
 from goodalloc.data.workload import Submission
 from goodalloc.data.workload_generator import HOUR, PUBLISHED_JOBS, Requests, draw_request
@@ -47,29 +48,16 @@ def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If the file cannot be read, a column is missing, or a value makes no sense.
+        If the file cannot be read, has no rows or lacks a column, or a value makes no sense.
     """
-    try:
-        table = pd.read_csv(path, parse_dates=["timestamp"])
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise ValueError(f"File '{path}': cannot be read as a list of jobs ({reason}).") from error
-    missing = [column for column in COLUMNS if column not in table.columns]
-    if missing:
-        raise ValueError(f"File '{path}': column '{missing[0]}' is missing.")
-    if not pd.api.types.is_datetime64_any_dtype(table.timestamp):
-        raise ValueError(
-            f"File '{path}': timestamp is {table.timestamp.iloc[0]!r}; expected a time."
-        )
-    for column in COLUMNS[1:]:
-        values = pd.to_numeric(table[column], errors="coerce")
-        bad = ~(values >= 0)
-        if bad.any():
-            shown = table[column][bad].iloc[0]
-            raise ValueError(
-                f"File '{path}': {column} is '{shown}'; expected a number of 0 or more."
-            )
-        table[column] = values
+    found = read_table(path, COLUMNS)
+    times = pd.to_datetime(pd.Series(found.columns["timestamp"]), format="ISO8601", errors="coerce")
+    for row in np.flatnonzero(times.isna())[:1].tolist():
+        raise found.refusal(row, "timestamp", "a time, as 2017-10-03 07:33:10")
+    table = pd.DataFrame({
+        "timestamp": times, "duration": found.numbers("duration", 0.0),
+        "num_gpus": found.counts("num_gpus", 0), "gpu_time": found.numbers("gpu_time", 0.0),
+    })  # fmt: skip
     usable = (table.duration >= SHORTEST) & (table.num_gpus >= 1)
     table = table[usable & (table.gpu_time < CATEGORIES[-1][0] * HOUR)]
     day = table.timestamp.dt

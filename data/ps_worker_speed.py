@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from goodalloc.data.json_file import in_file
+from goodalloc.data.csv_table import read_table
 from goodalloc.models.ps_configuration import PsConfiguration
-from goodalloc.models.validation import LARGEST_COUNT
 
 if TYPE_CHECKING:
     import os
 
     from numpy.typing import NDArray
+
+    from goodalloc.data.csv_table import Table
 
     Floats = NDArray[np.float64]
 
@@ -69,57 +69,31 @@ def read_ps_worker_speed(folder: str | os.PathLike[str]) -> dict[str, MeasuredSt
     ValueError
         If the file cannot be read or anything in it makes no sense.
     """
-    path = Path(folder) / TABLE
-    columns = ("model", "sync_mode", *COUNTS, "sum_speed")
-    try:
-        table = pd.read_csv(path, usecols=list(columns), keep_default_na=False)
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise ValueError(f"File '{path}': cannot be read as a table ({reason}).") from error
-    try:
-        return {name: _measured(name, rows) for name, rows in _by_model(table).items()}
-    except ValueError as error:
-        raise ValueError(in_file(path, error)) from error
-
-
-def _by_model(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    if table.empty:
-        raise ValueError("it has no rows; expected at least one.")
-    for mode in table.sync_mode:
+    table = read_table(Path(folder) / TABLE, ("model", "sync_mode", *COUNTS, "sum_speed"))
+    for row, mode in enumerate(table.columns["sync_mode"]):
         if mode != "dist_sync":
-            raise ValueError(f"sync_mode is '{mode}'; expected 'dist_sync'.")
-    return {str(name): rows for name, rows in table.groupby("model")}
+            raise table.refusal(row, "sync_mode", "'dist_sync'")
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(table.columns["model"]):
+        rows.setdefault(name, []).append(row)
+    return {name: _measured(name, table.only(rows[name])) for name in sorted(rows)}
 
 
-def _measured(name: str, rows: pd.DataFrame) -> MeasuredSteps:
-    batch, servers, workers = (_numbers(name, rows, column, 1.0) for column in COUNTS)
-    speed = _numbers(name, rows, "sum_speed", 0.0)
-    for column, values in zip(COUNTS, (batch, servers, workers), strict=True):
-        for value in values[(values != np.floor(values)) | (values > LARGEST_COUNT)]:
-            raise ValueError(f"model '{name}': {column} is {value:g}; expected a whole number.")
-    for size in batch[batch != batch[0]]:
-        raise ValueError(
-            f"model '{name}': total_batch is {size:g}; expected {batch[0]:g} as in the other rows."
-        )
+def _measured(name: str, table: Table) -> MeasuredSteps:
+    """The measurements of one model."""
+    batch, servers, workers = (table.numbers(column, 1.0, whole=True) for column in COUNTS)
+    speed = table.numbers("sum_speed", 0.0)
+    for row in np.flatnonzero(batch != batch[0])[:1].tolist():
+        raise table.refusal(row, "total_batch", f"{batch[0]:g} as in the other rows of '{name}'")
     ran = speed > 0
     if not ran.any():
-        raise ValueError(f"model '{name}': every sum_speed is 0; expected one above 0.")
+        raise ValueError(
+            f"File '{table.path}': model '{name}': every sum_speed is 0; expected one above 0."
+        )
     configuration = PsConfiguration(servers[ran], workers[ran], worker_gpus=np.ones(ran.sum()))
     return MeasuredSteps(
         configuration, int(batch[0]), batch[0] / speed[ran], int(np.count_nonzero(~ran))
     )
-
-
-def _numbers(name: str, rows: pd.DataFrame, column: str, least: float) -> Floats:
-    """Finite numbers of at least so much."""
-    values = pd.to_numeric(rows[column], errors="coerce").to_numpy(dtype=float)
-    bad = ~(np.isfinite(values) & (values >= least))
-    for shown in rows[column].to_numpy()[bad]:
-        raise ValueError(
-            f"model '{name}': {column} is '{shown}'; expected a finite number of at least "
-            f"{least:g}."
-        )
-    return values
 
 
 def some_of(measured: MeasuredSteps, indices: NDArray[np.int64]) -> MeasuredSteps:

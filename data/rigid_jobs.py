@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import pandas as pd
-
+from goodalloc.data.csv_table import read_table
 from goodalloc.data.json_file import in_file
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.validation import require_count, require_name, require_number
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
 DAY = 24 * 3600
 
@@ -179,10 +177,7 @@ def read_services(folder: str | os.PathLike[str], samples: int = 1000) -> tuple[
         If the file cannot be read or a value makes no sense.
     """
     path = Path(folder) / f"yarn-gput{samples}.csv"
-    found = _numbers(path, _table(path, ["duration"]), "duration")
-    for value in found:
-        require_number(f"File '{path}': duration", value, minimum=0.0, strict=True)
-    return tuple(found)
+    return tuple(read_table(path, ["duration"]).numbers("duration", 0.0, strict=True).tolist())
 
 
 def read_tiresias_cluster(folder: str | os.PathLike[str], name: str = "n32g4") -> Cluster:
@@ -200,8 +195,8 @@ def read_tiresias_cluster(folder: str | os.PathLike[str], name: str = "n32g4") -
     """
     path = Path(folder) / f"{name}.csv"
     columns = ["num_switch", "num_node_p_switch", "num_gpu_p_node"]
-    table = _table(path, columns)
-    switches, nodes, gpus = (_counts(path, table, column)[0] for column in columns)
+    table = read_table(path, columns)
+    switches, nodes, gpus = (table.counts(column)[0] for column in columns)
     return Cluster.uniform(switches * nodes, gpus)
 
 
@@ -209,9 +204,9 @@ def _read(
     path: Path, columns: _Columns, first: float = 0.0, last: float = math.inf
 ) -> tuple[RigidJob, ...]:
     """Jobs submitted from one second of the collection to before another."""
-    table = _table(path, columns.names)
-    numbers = {
-        name: _numbers(path, table, name)
+    table = read_table(path, columns.names)
+    numbers: dict[str, list[float]] = {
+        name: table.numbers(name).tolist()
         for name in ("duration", columns.submission, columns.steps, columns.deadline)
         if name
     }
@@ -223,8 +218,8 @@ def _read(
             f"File '{path}': no job was submitted from {first:g} to {last:g} s; expected one."
         )
     start = submitted[chosen[0]]
-    identity, gpus = table["job_id"].tolist(), _counts(path, table, "num_gpu")
-    trained = table[columns.trained].tolist() if columns.trained else [""] * len(table)
+    identity, gpus = table.columns["job_id"], table.counts("num_gpu")
+    trained = table.columns.get(columns.trained, ("",) * len(table))
     try:
         jobs = tuple(
             RigidJob(
@@ -242,37 +237,3 @@ def _read(
             raise ValueError(f"File '{path}': job '{job.name}' is there twice; expected it once.")
         seen.add(job.name)
     return jobs
-
-
-def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """These columns, with at least one row."""
-    try:
-        table = pd.read_csv(path, usecols=list(columns), dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise ValueError(f"File '{path}': cannot be read as a trace ({reason}).") from error
-    if table.empty:
-        raise ValueError(f"File '{path}': it has no rows; expected at least one.")
-    return table
-
-
-def _numbers(path: Path, table: pd.DataFrame, column: str) -> list[float]:
-    """A column of numbers; what is none is refused."""
-    values = pd.to_numeric(table[column], errors="coerce").astype(float)
-    if values.isna().any():
-        shown = table[column][values.isna()].iloc[0]
-        raise ValueError(f"File '{path}': {column} is '{shown}'; expected a number.")
-    found: list[float] = values.tolist()
-    return found
-
-
-def _counts(path: Path, table: pd.DataFrame, column: str) -> list[int]:
-    """A column of whole numbers of at least 1."""
-    found = []
-    for text, value in zip(table[column], _numbers(path, table, column), strict=True):
-        if not value.is_integer() or value < 1:
-            raise ValueError(
-                f"File '{path}': {column} is '{text}'; expected a whole number from 1."
-            )
-        found.append(int(value))
-    return found

@@ -29,6 +29,15 @@ from goodalloc.data.fit_gpu_types import CAPPED, SUFFIXES
 from goodalloc.data.fit_profiles import APPLICATIONS
 from goodalloc.data.gpu_types import FIRST_TYPE
 from goodalloc.data.profiles import Restriction
+from goodalloc.data.trace_files import (
+    POINT,
+    RUN,
+    TIMES,
+    batch_size_of,
+    read_placements,
+    read_run,
+    read_scalability,
+)
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits
 
@@ -39,9 +48,6 @@ if TYPE_CHECKING:
     from scipy.interpolate import LinearNDInterpolator
 
     Floats = NDArray[np.float64]
-
-POINT = ["num_nodes", "num_replicas", "local_bsz"]
-TIMES = ["step_time", "sync_time"]
 
 #: What the names of the files of Sia's artifact on the first type of GPU end in.
 FIRST_SUFFIX = "-aws"
@@ -91,32 +97,29 @@ class MeasuredApplication:
         self.restart_delay = SIA_RESTART_DELAY[self.name] if several else None
         self._types: dict[str, Application] = {"": self, FIRST_TYPE: self} if first else {}
         self.restriction = Restriction(*known.restriction) if known.restriction else None
-        runs = {int(p.stem.split("-")[1]): _read(p) for p in folder.glob("validation-*.csv")}
+        runs = {batch_size_of(path): read_run(path) for path in folder.glob("validation-*.csv")}
         if not runs:
             raise ValueError(f"Folder '{folder}': expected files validation-*.csv.")
         self.batch_sizes = sorted(runs)
         ordered = [runs[size] for size in self.batch_sizes]
-        self.epochs = min(len(run) for run in ordered)
+        self.epochs = min(len(run["progress"]) for run in ordered)
         self._tables = {
-            column: np.stack([run[column].to_numpy(float)[: self.epochs] for run in ordered])
-            for column in ("progress", "iteration", "grad_sqr", "grad_var")
+            column: np.stack([run[column][: self.epochs] for run in ordered]) for column in RUN
         }
         self._progress = self._tables["progress"].min(axis=0).tolist()
-        placements = _read(folder / f"placements{suffix}.csv", placement=str)
+        placements = read_placements(folder / f"placements{suffix}.csv")
         largest = int(placements.local_bsz.max())
         self.batch = BatchLimits(
             known.initial, known.maximum, known.atomic_minimum,
             known.atomic_maximum if first else CAPPED.get((self.name, gpu_type), largest), True,
         )  # fmt: skip
-        placements["num_nodes"] = placements.placement.map(len)
-        placements["num_replicas"] = [sum(map(int, p)) for p in placements.placement]
         self._lines = {
             tuple(map(int, str(placement))): group[["local_bsz", *TIMES]].to_numpy(float)
             for placement, group in placements.groupby("placement")
         }
         averages = placements.groupby(POINT)[TIMES].mean().reset_index()
         self._points = pd.concat(
-            [averages, _read(folder / f"scalability{suffix}.csv")], ignore_index=True
+            [averages, read_scalability(folder / f"scalability{suffix}.csv")], ignore_index=True
         )
         self._interpolator: LinearNDInterpolator | None = None
         self._times: dict[tuple[Spread, int], StepTimes] = {}
@@ -156,10 +159,16 @@ class MeasuredApplication:
     def _triangulation(self) -> LinearNDInterpolator:
         if self._interpolator is None:
             from scipy.interpolate import LinearNDInterpolator
+            from scipy.spatial import QhullError
 
-            self._interpolator = LinearNDInterpolator(
-                self._points[POINT].to_numpy(float), self._points[TIMES].to_numpy(float)
-            )
+            points, times = (self._points[names].to_numpy(float) for names in (POINT, TIMES))
+            try:
+                self._interpolator = LinearNDInterpolator(points, times)
+            except QhullError as error:
+                raise ValueError(
+                    f"Application '{self.name}': {len(points)} measurements do not span nodes, "
+                    "GPUs and batch sizes; expected some that differ in each of them."
+                ) from error
         return self._interpolator
 
     def gradient_statistics(self, batch_size: int, epoch: int) -> GradientStatistics:
@@ -204,10 +213,3 @@ def measured_applications(folder: str | os.PathLike[str]) -> dict[str, Applicati
         If a folder or file is missing or cannot be read.
     """
     return {name: MeasuredApplication(Path(folder) / name) for name in APPLICATIONS}
-
-
-def _read(path: Path, **types: type) -> pd.DataFrame:
-    try:
-        return pd.read_csv(path, dtype=types or None)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"File '{path}': cannot be read as a trace ({error}).") from error

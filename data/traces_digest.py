@@ -4,6 +4,8 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 
+from goodalloc.data.regular_file import read_bytes
+
 
 @lru_cache(maxsize=8)
 def traces_digest(folder: str | None) -> str:
@@ -22,5 +24,5 @@ def traces_digest(folder: str | None) -> str:
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.csv")):
         digest.update(f"{path.relative_to(root).as_posix()}\n".encode())
-        digest.update(path.read_bytes())
+        digest.update(read_bytes(path))
     return digest.hexdigest()[:12]

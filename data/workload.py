@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from goodalloc.data.json_file import write_atomically
+from goodalloc.data.csv_table import read_table
+from goodalloc.data.json_file import in_file, write_atomically
 from goodalloc.models.validation import require_count, require_name
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Columns of a workload file, as published with Pollux.
 COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,36 +66,26 @@ def read_workload(path: str | os.PathLike[str]) -> tuple[Submission, ...]:
     Raises
     ------
     ValueError
-        If the file cannot be read, a column is missing, a value makes no sense, or a name is given
-        twice.
+        If the file cannot be read, has no rows or lacks a column, a value makes no sense, or a name
+        is given twice.
     """
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise ValueError(f"File '{path}': cannot be read as a workload ({reason}).") from error
-    missing = [column for column in COLUMNS if column not in table.columns]
-    if missing:
-        raise ValueError(f"File '{path}': column '{missing[0]}' is missing.")
+    table = read_table(path, COLUMNS)
     try:
         jobs = tuple(
             Submission(name, _whole(time), application, _whole(replicas), _whole(batch))
-            for name, time, application, replicas, batch in table[list(COLUMNS)].itertuples(
-                index=False, name=None
+            for name, time, application, replicas, batch in zip(
+                *(table.columns[column] for column in COLUMNS), strict=True
             )
         )
         check_workload(jobs)
     except ValueError as error:
-        raise ValueError(f"File '{path}': {error}") from error
+        raise ValueError(in_file(path, error)) from error
     return jobs
 
 
 def _whole(text: str) -> Any:
     """The whole number that is written here; anything else as it is, to be refused by its value."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
+    return int(text) if _WHOLE.fullmatch(text) else text
 
 
 def check_workload(jobs: Sequence[Submission]) -> None:

@@ -53,8 +53,7 @@ class AgentReport:
     Raises
     ------
     ValueError
-        If what the scheduler wrote makes no sense, there are more nodes than replicas, or the job's
-        folder cannot be made.
+        If there are more nodes than replicas, or the job's folder cannot be made.
     """
 
     def __init__(self, options: AgentOptions, replicas: int) -> None:
@@ -75,22 +74,20 @@ class AgentReport:
             require_count(item, self.nodes, 1, replicas)
 
     def _wanted(self) -> dict[str, int] | None:
-        """What the scheduler gives the job; None if it has said nothing."""
+        """What the scheduler gives the job; None if it has said nothing that can be read."""
         file = self._options.allocation
-        if file is None or not Path(file).exists():
+        if file is None:
             return None
-        return read_placement(file, self._options.name)
+        try:
+            return read_placement(file, self._options.name)
+        except ValueError:  # no news: the scheduler writes the file anew when it next decides
+            return None
 
     def look(self) -> bool:
         """Whether the job has to be started again: asked now and then.
 
         That is when the scheduler gives it something else than it runs on, or when its launcher is
         gone, for the next one starts replicas of its own.
-
-        Raises
-        ------
-        ValueError
-            If what the scheduler wrote makes no sense.
         """
         now, options = time.monotonic(), self._options
         if now - self._looked < options.look_seconds:
@@ -99,7 +96,13 @@ class AgentReport:
         if options.launcher is not None and not options.launcher.alive:
             return True
         wanted = self._wanted()
-        return wanted is not None and wanted != self._placement
+        if wanted is None:
+            return False
+        launched = options.launcher is not None
+        if self._placement is None and launched and sum(wanted.values()) == self._replicas:
+            # what the launcher read just before the file could not be read any more
+            self._placement, self.nodes = wanted, len(wanted)
+        return wanted != self._placement
 
     @property
     def due(self) -> bool:

@@ -27,8 +27,10 @@ from goodalloc.experiments.plots import save
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
+from goodalloc.models.starvation import Starvation, starvation_of
 from goodalloc.solvers.genetic import Evolution, evolve
 from goodalloc.solvers.greedy import solve_greedy
+from goodalloc.solvers.result import relative_gap
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
@@ -43,7 +45,7 @@ NEAR = 0.01
 
 @dataclass(frozen=True)
 class Round:
-    """An instance with what is known about it: the greedy allocation and the proven bound."""
+    """An instance with what is known about it: the greedy allocation, the optimum, its bound."""
 
     size: str
     state: str
@@ -52,10 +54,11 @@ class Round:
     bound: float
     proven: bool
     proof_seconds: float
+    best: Starvation
 
     def gap(self, fitness: float) -> float:
         """Relative distance of a fitness from the bound."""
-        return max(1.0 - fitness / self.bound, 0.0)
+        return relative_gap(fitness, self.bound)
 
 
 class Run(NamedTuple):
@@ -72,6 +75,9 @@ class Run(NamedTuple):
     bound: float
     proven: bool
     gap: float
+    starved: int
+    more_starved: int
+    served_over_best: float
     proof_seconds: float
 
 
@@ -111,7 +117,8 @@ def prepare(
         instance = equip(instance, seed, cores=cores)
     mode_utilities(instance)
     begin = time.perf_counter()
-    optimum = solve(instance, "highs", stop=Stop(seconds=proof_limit))
+    optimum = solve(instance, "highs", stop=Stop(seconds=proof_limit)).raise_for_status()
+    assert optimum.allocation is not None
     proof_seconds = time.perf_counter() - begin
     compiling = evolve(instance, generations=1).compile_seconds
     sys.stderr.write(
@@ -120,7 +127,7 @@ def prepare(
     )
     return Round(
         size, state, instance, solve_greedy(instance).allocation, optimum.bound,
-        optimum.gap <= 1e-6, proof_seconds,
+        optimum.gap <= 1e-6, proof_seconds, starvation_of(instance, optimum.allocation),
     )  # fmt: skip
 
 
@@ -140,10 +147,11 @@ def _measure(round_: Round, name: str, seed: int, **given: Any) -> tuple[Run, Ev
     found = evolve(round_.instance, seed=seed + later, **given)
     seconds, processor = time.perf_counter() - begin, time.process_time() - busy
     value = float(found.fitness[0])
-    last = found.history[-1].iteration
+    last, parts = found.history[-1].iteration, starvation_of(round_.instance, found.best)
     run = Run(
         round_.size, round_.state, name, seed, seconds, processor, last, value, round_.bound,
-        round_.proven, round_.gap(value), round_.proof_seconds,
+        round_.proven, round_.gap(value), parts.starved, parts.starved - round_.best.starved,
+        parts.served / round_.best.served, round_.proof_seconds,
     )  # fmt: skip
     return run, found
 
@@ -168,16 +176,23 @@ def longer_runs(
 
 
 def summary(runs: Sequence[Run], budgets: Sequence[Budget]) -> str:
-    """A table of medians and the worst, by size, state and start."""
+    """A table of medians and the worst, by size, state and start.
+
+    Beside the gaps of the fitness, how many jobs more starve than in the optimum, and what the
+    others are worth over those that it serves (`goodalloc.models.starvation`).
+    """
     lines = [
-        f"{'size':>8} {'state':>9} {'start':>10} {'runs':>4} {'median gap':>10} {'worst':>8} "
-        f"{'median s':>8} {'cpu s':>6}   generations to {NEAR:.0%} (reached; median gap at the end)"
+        f"{'size':>8} {'state':>9} {'start':>10} {'runs':>4} {'more starved':>12} "
+        f"{'served over best':>16} {'median gap':>10} {'worst':>8} {'median s':>8} {'cpu s':>6}   "
+        f"generations to {NEAR:.0%} (reached; median gap at the end)"
     ]
     for key in dict.fromkeys((run.size, run.state, run.start) for run in runs):
         group = [run for run in runs if run[:3] == key]
         gaps = [run.gap for run in group]
         line = (
             f"{key[0]:>8} {key[1]:>9} {key[2]:>10} {len(group):>4} "
+            f"{statistics.median(run.more_starved for run in group):>12g} "
+            f"{statistics.median(run.served_over_best for run in group):>16.3f} "
             f"{statistics.median(gaps):>10.3%} {max(gaps):>8.3%} "
             f"{statistics.median(run.seconds for run in group):>8.2f} "
             f"{statistics.median(run.processor_seconds for run in group):>6.2f}"

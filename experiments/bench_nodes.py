@@ -92,6 +92,8 @@ class Row(NamedTuple):
     fitness: float
     bound: float
     gap: float
+    bound_source: str
+    evidence: str
     status: str
     peak_gib: float
 
@@ -109,7 +111,7 @@ def measure(name: str, size: str, seed: int, solver: str, seconds: float) -> Row
     return Row(
         name, size, jobs, nodes, seed, solver, instance.name, result.solve_seconds,
         time.process_time() - processor, table_seconds, result.fitness, result.bound, result.gap,
-        str(result.status), peak_gib(),
+        result.bound_source, str(result.evidence), str(result.status), peak_gib(),
     )  # fmt: skip
 
 

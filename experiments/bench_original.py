@@ -34,7 +34,9 @@ from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness, speedup_table
 from goodalloc.models.rules import OSDI21
+from goodalloc.models.starvation import starvation_of
 from goodalloc.solvers.genetic import evolve
+from goodalloc.solvers.result import relative_gap
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 
@@ -59,6 +61,8 @@ class Run(NamedTuple):
     seed: int
     fitness: float
     gap: float
+    more_starved: int
+    served_over_best: float
     processor_seconds: float
 
 
@@ -146,7 +150,7 @@ def original_decisions(instance: Instance, artifact: Artifact, seeds: int) -> De
                 f"The artifact's code failed under '{artifact.python}' ({complaint}); "
                 "expected a Python with numpy<1.24 and pymoo==0.4.2."
             )
-        with np.load(folder / "decisions.npz") as stored:
+        with np.load(folder / "decisions.npz", allow_pickle=False) as stored:
             return Decisions(stored["replicas"], stored["processor_seconds"])
 
 
@@ -171,7 +175,9 @@ def compare(name: str, instance: Instance, artifact: Artifact, seeds: int) -> It
     """
     sys.stderr.write(f"{name}: {seeds} runs of the original\n")
     both = (original_decisions(instance, artifact, seeds), our_decisions(instance, seeds))
-    optimum = solve(instance, "highs", stop=Stop(seconds=60.0))
+    optimum = solve(instance, "highs", stop=Stop(seconds=60.0)).raise_for_status()
+    assert optimum.allocation is not None
+    best = starvation_of(instance, optimum.allocation)
     sys.stderr.write(f"{name}: optimum {optimum.fitness:.6g}, proven to {optimum.gap:.1e}\n")
     for who, decisions in zip(WHO, both, strict=True):
         runs = zip(decisions.replicas, decisions.processor_seconds.tolist(), strict=True)
@@ -181,15 +187,25 @@ def compare(name: str, instance: Instance, artifact: Artifact, seeds: int) -> It
             if broken:
                 raise ValueError(f"{name}, {who}, seed {seed}: the decision is wrong. {broken[0]}")
             value = fitness(instance, allocation)
-            gap = max(1.0 - value / optimum.bound, 0.0)
-            yield Run(name, who, seed, value, gap, seconds)
+            parts = starvation_of(instance, allocation)
+            yield Run(
+                name, who, seed, value, relative_gap(value, optimum.bound),
+                parts.starved - best.starved, parts.served / best.served, seconds,
+            )  # fmt: skip
 
 
 def summary(runs: Sequence[Run]) -> str:
-    """By round: quartiles of the gaps, median seconds, and the p value of equal distributions."""
+    """By round: quartiles of the gaps, median seconds, and the p value of equal distributions.
+
+    Before the gaps, how many jobs more starve than in the optimum, and what the others are worth
+    over those that it serves: medians.
+    """
     from scipy.stats import ks_2samp
 
-    columns = "".join(f"{who + ': gap':>15} (quartiles)         {'cpu s':>6}" for who in WHO)
+    columns = "".join(
+        f"{who + ': starved':>18} {'served':>6} {'gap':>8} (quartiles)         {'cpu s':>6}"
+        for who in WHO
+    )
     lines = [f"{'round':>18} {'runs':>4}{columns} {'KS p':>6}"]
     for name in dict.fromkeys(run.round for run in runs):
         groups = [[run for run in runs if run[:2] == (name, who)] for who in WHO]
@@ -197,7 +213,10 @@ def summary(runs: Sequence[Run]) -> str:
         for group in groups:
             low, median, high = np.quantile([run.gap for run in group], [0.25, 0.5, 0.75])
             seconds = np.median([run.processor_seconds for run in group])
-            line += f"{median:>15.3%} {f'({low:.3%} to {high:.3%})':<20} {seconds:>6.2f}"
+            more = np.median([run.more_starved for run in group])
+            ratio = np.median([run.served_over_best for run in group])
+            line += f"{more:>+18g} {ratio:>6.3f} {median:>8.3%} "
+            line += f"{f'({low:.3%} to {high:.3%})':<20} {seconds:>6.2f}"
         test = ks_2samp(*([run.fitness for run in group] for group in groups))
         lines.append(f"{line} {test.pvalue:>6.2f}")
     return "\n".join(lines) + "\n"

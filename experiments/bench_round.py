@@ -48,6 +48,8 @@ def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
         "fitness": result.fitness,
         "bound": result.bound,
         "gap": result.gap,
+        "bound_source": result.bound_source,
+        "evidence": str(result.evidence),
         "status": str(result.status),
         "peak_gib": peak_gib(),
     }

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Environment variable that shows where an unexpected error came from.
 TRACEBACK = "GOODALLOC_TRACEBACK"
 
+#: Characters of an error that are printed; of a longer one its beginning and its end.
+LONGEST_SENTENCE = 2000
+
 NEGATIVE = re.compile(r"-(\d.*|inf|infinity)$")
 
 
@@ -81,6 +84,9 @@ def _joined(argv: Sequence[str]) -> list[str]:
 
 
 def _complain(sentence: str, code: int) -> int:
+    if len(sentence) > LONGEST_SENTENCE:
+        half = LONGEST_SENTENCE // 2
+        sentence = f"{sentence[:half]} … {sentence[-half:]}"
     print(f"goodalloc: error: {sentence}", file=sys.stderr)
     return code
 

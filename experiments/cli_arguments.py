@@ -15,7 +15,7 @@ from goodalloc.experiments.cli_types import (
     split,
     whole,
 )
-from goodalloc.models.validation import did_you_mean
+from goodalloc.models.validation import did_you_mean, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "solve": "goodalloc.experiments.cli_solve:solve_command",
     "check": "goodalloc.experiments.cli_solve:check_command",
+    "verify": "goodalloc.experiments.cli_verify:verify_command",
     "export": "goodalloc.experiments.cli_export:export_command",
     "generate": "goodalloc.experiments.cli_solve:generate_command",
     "compare": "goodalloc.experiments.cli_experiments:compare_command",
@@ -53,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
             closest = did_you_mean(value, choices)
-            complaint = f"got {value!r}{closest}; expected one of {', '.join(choices)}"
+            complaint = f"got {literal(value)}{closest}; expected one of {', '.join(choices)}"
             raise argparse.ArgumentError(action, complaint)
 
 
@@ -73,6 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
         "generate": ("draw an instance", _add_generate),
         "export": ("write an instance as a mathematical program", _add_export),
         "check": ("check an allocation of an instance and say what it is worth", _add_check),
+        "verify": ("check a certificate that no allocation is worth more", _add_verify),
         "simulate": ("replay a workload under several policies; resumes", add_simulate),
         "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
         "measure": ("measure the steps of a real training on this machine; resumes", add_measure),
@@ -101,10 +103,23 @@ def _add_solve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--solver", default="highs", help="name, or package.module:function (default: highs)"
     )
+    parser.add_argument(
+        "--certificate", metavar="FILE",
+        help="prove the bound by prices and write them; `goodalloc verify` checks them",
+    )  # fmt: skip
     _add_limits(parser, seconds=None)
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument("--start", metavar="FILE", help="an allocation or result to start from")
     parser.add_argument("--out", metavar="FILE", help="write the result to this file")
+    parser.add_argument(
+        "--cross-check", choices=("scip",),
+        help="have another solver decide the node-indexed program, read from a file, and compare; "
+        "exit code 1 if the two cannot both be right",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cross-check-seconds", type=number(0.0), default=60.0, metavar="SECONDS",
+        help="time limit of the other solver (default: 60)",
+    )  # fmt: skip
 
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
@@ -179,6 +194,14 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help=FILE_HELP)
     parser.add_argument("allocation", help="an allocation file or a result file")
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    _add_check(parser)
+    parser.add_argument("certificate", help="a certificate file")
+    parser.add_argument(
+        "--exact", action="store_true", help="add rational numbers as they are (smaller rounds)"
+    )
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from goodalloc.data.benchmark_set import benchmark_names, find_instance
 from goodalloc.data.json_file import write_atomically
-from goodalloc.experiments.cli_output import Output, flat, make_folder
+from goodalloc.experiments.cli_output import FAILED, INTERRUPTED, Output, flat, make_folder
 from goodalloc.experiments.compare import check_solvers, compare, usual_solvers
 from goodalloc.experiments.gap import (
     GapPlan,
@@ -19,17 +19,19 @@ from goodalloc.experiments.gap import (
     typed_rows,
     unpack_history,
 )
+from goodalloc.experiments.gap_bounds import bounds_text
 from goodalloc.experiments.progress import progress_bar
 from goodalloc.experiments.report import (
     GAP_SHIFT,
     SECONDS_SHIFT,
     SUMMARY_COLUMNS,
+    comparison_rows,
+    comparison_text,
     for_machines,
-    result_summary,
     solver_averages,
     text_table,
 )
-from goodalloc.solvers.result import Result
+from goodalloc.solvers.result import Result, refutes
 from goodalloc.solvers.result_file import csv_text, result_row, write_result
 from goodalloc.solvers.stop import Stop
 
@@ -48,13 +50,8 @@ def compare_command(arguments: argparse.Namespace) -> Output:
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     with progress_bar(arguments.command, len(solvers) * len(seeds), quiet=arguments.json) as bar:
         results = compare(instance, solvers, seeds, stop=stop, report=lambda _: bar.update())
-    rows = [result_summary(instance, result) for result in results]
-    text = f"{instance.name}\n\n{text_table(rows, SUMMARY_COLUMNS)}"
-    text += "".join(
-        f"\n{result.solver} (seed {result.seed}): {result.message}"
-        for result in results
-        if result.message and result.allocation is None
-    )
+    rows = comparison_rows(results)
+    text = f"{instance.name}\n\n{comparison_text(rows, results, SUMMARY_COLUMNS)}"
     if folder is not None:
         write_atomically(folder / "compare.csv", csv_text([result_row(r) for r in results]))
         for result in results:
@@ -64,7 +61,10 @@ def compare_command(arguments: argparse.Namespace) -> Output:
             _draw_comparison(results, folder / "compare.png")
         text += f"\n\nwritten to {folder}: compare.csv, compare.png and a file for every result"
     found = any(result.allocation is not None for result in results)
-    return Output(text, for_machines(rows), 0 if found else 1)
+    code = 0 if found else FAILED
+    if len(results) < len(solvers) * len(seeds):
+        code, text = INTERRUPTED, f"{text}\n\ninterrupted before all solvers had run"
+    return Output(text, for_machines(rows), code)
 
 
 def _draw_comparison(results: Sequence[Result], path: Path) -> None:
@@ -89,7 +89,7 @@ def gap_command(arguments: argparse.Namespace) -> Output:
         find_instance(source)
     folder = make_folder(arguments.out)
     table = folder / "gap.csv"
-    note = ""
+    interrupted = False
     with progress_bar(arguments.command, len(plan.tasks()), quiet=arguments.json) as bar:
         try:
             rows = run_gap(plan, table, report=lambda _: bar.update())
@@ -97,21 +97,27 @@ def gap_command(arguments: argparse.Namespace) -> Output:
             rows = comparable_rows(plan, table)
             if not rows:
                 raise
-            note = "\n\ninterrupted; the same command goes on from here"
+            interrupted = True
     averages = solver_averages(rows)
     write_atomically(folder / "averages.csv", csv_text(averages, tuple(averages[0])))
     with drawing(f"{table} and averages.csv are whole"):
         draw_gap_benchmark(rows, folder)
+    if interrupted:
+        raise KeyboardInterrupt(
+            f"interrupted; {len(rows)} runs are in {table}, summed up in averages.csv, and the "
+            "same command goes on from there."
+        )
     complaints = {
         row["solver"]: f"{row['solver']} on {row['instance']}: {row['message']}\n"
-        for row in reversed(rows) if row["status"] == "failed"
+        for row in reversed(rows) if row["status"] == "failed" or "bound" in row["message"]
     }  # fmt: skip
     text = (
         f"{text_table(averages, tuple(averages[0]))}\n\n{''.join(complaints.values())}"
+        f"bounds, on so many instances: {bounds_text(rows) or 'none'}\n"
         f"geometric means are shifted, by {GAP_SHIFT:g} (gaps) and {SECONDS_SHIFT:g} s\n"
         f"written to {folder}: gap.csv, averages.csv"
     )
-    return Output(f"{text} and pictures{note}", for_machines(averages))
+    return Output(f"{text} and pictures", for_machines(averages))
 
 
 @contextlib.contextmanager
@@ -161,7 +167,8 @@ def _draw_over_time(rows: Sequence[dict[str, Any]], folder: Path) -> None:
     for row in rows:
         if math.isfinite(row["fitness"]) and row["solver"] not in histories:
             last = (row["solve_seconds"], row["fitness"])
-            histories[row["solver"]] = unpack_history(row["history"]) or [last]
+            told = unpack_history(row["history"])
+            histories[row["solver"]] = [p for p in told if not refutes(p[1], last[1])] or [last]
     bound = min((row["bound"] for row in rows if math.isfinite(row["bound"])), default=math.inf)
     if histories and math.isfinite(bound):
         axes = plots.plot_gap_over_time(histories, bound)

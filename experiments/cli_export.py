@@ -1,16 +1,22 @@
 """The command `export`: an instance as a mathematical program, for any solver."""
 
 import argparse
+import math
 import os
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.experiments.cli_output import Output, check_target
 from goodalloc.formulations.program import Program
 from goodalloc.models.instance import Instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.choices import Choices
 
 #: What the optimum of each formulation says of the fitness.
 CLAIMS = {
@@ -25,14 +31,11 @@ LARGEST_EXPORTED = 1e12
 
 def export_command(arguments: argparse.Namespace) -> Output:
     """Write an instance as a mathematical program."""
-    from goodalloc.formulations.power_cost import require_finite_power
-
     target = Path(arguments.to)
     if target.suffix not in {".mps", ".lp"}:
         raise ValueError(f"File '{target}': expected a name that ends in .mps or .lp.")
     check_target(arguments.to)
     instance = find_instance(arguments.file)
-    require_finite_power(instance.rules.power)
     formulation = arguments.formulation or ("pattern" if instance.plain else "aggregate")
     program, reference = build_program(instance, formulation)
     temporary = target.with_name(f".{secrets.token_hex(4)}{target.suffix}")
@@ -43,12 +46,11 @@ def export_command(arguments: argparse.Namespace) -> Output:
         raise ValueError(f"File '{target}' cannot be written ({error.strerror}).") from error
     finally:
         temporary.unlink(missing_ok=True)
-    columns, rows = program.num_columns, program.num_rows
-    worth = "r exp(-z / n)" if instance.rules.power == 0 else "r (1 - p z / n)^(1 / p)"
+    columns, rows, power = program.num_columns, program.num_rows, instance.rules.power
     text = (
         f"{target}: {columns} columns, {rows} rows, {program.value.size} entries\n"
-        f"an objective z, minimised, is worth the fitness {worth}; r = {reference!r}, "
-        f"p = {instance.rules.power:g}, n = {instance.num_jobs} jobs ({CLAIMS[formulation]})"
+        f"an objective z, minimised, is worth the fitness {_worth(power)}; "
+        f"r = {reference!r}, p = {power:g}, n = {instance.num_jobs} jobs ({CLAIMS[formulation]})"
     )
     data = {
         "file": str(target), "formulation": formulation, "columns": columns, "rows": rows,
@@ -57,13 +59,20 @@ def export_command(arguments: argparse.Namespace) -> Output:
     return Output(text, data)
 
 
+def _worth(power: float) -> str:
+    """What an objective is worth, as `goodalloc.formulations.extreme_cost.program_fitness`."""
+    if math.isinf(power):
+        return "r exp(-z)"
+    return "r exp(-z / n)" if power == 0 else "r (1 - p z / n)^(1 / p)"
+
+
 def build_program(instance: Instance, formulation: str) -> tuple[Program, float]:
-    """A formulation of an instance and the reference of its costs (`power_cost`).
+    """A formulation of an instance and the reference of its costs (`power_cost`, `extreme_cost`).
 
     Parameters
     ----------
     instance
-        The round; its power is finite.
+        The round.
     formulation
         A key of `CLAIMS`; ``"pattern"`` is for rounds in which nothing but GPUs counts.
 
@@ -73,12 +82,9 @@ def build_program(instance: Instance, formulation: str) -> tuple[Program, float]
         If the formulation does not know what counts in the instance, or no solver could tell the
         costs apart.
     """
-    from goodalloc.formulations.aggregate import build_aggregate
     from goodalloc.formulations.choices import enumerate_choices
+    from goodalloc.formulations.extreme_cost import program_cost, with_extreme_cost
     from goodalloc.formulations.mode_choices import enumerate_mode_choices
-    from goodalloc.formulations.node_program import build_node_program
-    from goodalloc.formulations.patterns import build_patterns
-    from goodalloc.formulations.power_cost import power_cost
 
     if formulation == "pattern" and not instance.plain:
         raise ValueError(
@@ -91,16 +97,30 @@ def build_program(instance: Instance, formulation: str) -> tuple[Program, float]
             "the only ones that the exported programs know."
         )
     choices = enumerate_choices(instance) if instance.plain else enumerate_mode_choices(instance)
-    reference = float(np.median(choices.utility))
-    cost = power_cost(choices.utility, instance.rules.power, reference)
+    reference, power = float(np.median(choices.utility)), instance.rules.power
+    cost = program_cost(choices.utility, power, reference)
+    if math.isinf(power):
+        program = _formulate(instance, formulation, choices, np.zeros(len(choices)))
+        return with_extreme_cost(program, choices.job, cost, power), reference
     if np.abs(cost).max() > LARGEST_EXPORTED:
         raise ValueError(
-            f"Instance '{instance.name}': costs at power {instance.rules.power:g} reach "
+            f"Instance '{instance.name}': costs at power {power:g} reach "
             f"{np.abs(cost).max():.1g}; expected at most {LARGEST_EXPORTED:g}, which a solver can "
             "tell apart; choose a power nearer 0."
         )
+    return _formulate(instance, formulation, choices, cost), reference
+
+
+def _formulate(
+    instance: Instance, formulation: str, choices: "Choices", cost: NDArray[np.float64]
+) -> Program:
+    """A formulation over these choices."""
+    from goodalloc.formulations.aggregate import build_aggregate
+    from goodalloc.formulations.node_program import build_node_program
+    from goodalloc.formulations.patterns import build_patterns
+
     if formulation == "aggregate":
-        return build_aggregate(instance, choices, cost), reference
+        return build_aggregate(instance, choices, cost)
     if formulation == "node":
-        return build_node_program(instance, choices, cost).program, reference
-    return build_patterns(instance, choices, cost).program, reference
+        return build_node_program(instance, choices, cost).program
+    return build_patterns(instance, choices, cost).program

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from goodalloc.experiments.profile_fit import ProfileFit
     from goodalloc.models.goodput import GoodputModel
 
+#: Seconds in which the processes of a measurement that was killed are gone.
+LAST_ORDER = 2.0
+
 #: Columns of the printed table.
 SHOWN = (
     "nodes", "replicas", "atomic_batch_size", "accumulation_steps", "outcome", "pass_s",
@@ -52,18 +55,22 @@ def measure_command(arguments: argparse.Namespace) -> Output:
     if size is None:
         return _measure(
             plan, arguments,
-            lambda: LocalCrew(plan.model, plan.replicas, plan.seed, plan.memory_gib),
+            lambda lock: LocalCrew(
+                plan.model, plan.replicas, plan.seed, plan.memory_gib, keeps=lock
+            ),
         )  # fmt: skip
     crew = LaunchedCrew(plan.model, plan.replicas, plan.seed)
     if not crew.first:
         crew.serve()
         crew.kill()
         return Output(f"process {os.environ['RANK']} of {size} is done", None)
-    return _measure(plan, arguments, lambda: crew)
+    return _measure(plan, arguments, lambda _: crew)
 
 
-def _measure(plan: MeasurePlan, arguments: argparse.Namespace, start: Callable[[], Crew]) -> Output:
-    """Measure with processes that are started when the first is needed."""
+def _measure(
+    plan: MeasurePlan, arguments: argparse.Namespace, start: Callable[[tuple[int, ...]], Crew]
+) -> Output:
+    """Measure with processes that are started when the first is needed, and hold the lock too."""
     from goodalloc.experiments.machine_state import hardware
 
     path, task = Path(arguments.out), find_task(plan.model)
@@ -75,10 +82,10 @@ def _measure(plan: MeasurePlan, arguments: argparse.Namespace, start: Callable[[
     sizes = plan.batch_sizes or tuple(doubled(task))
     steps = len(sizes) * len(plan.replicas) * len(plan.accumulation)
     with (
-        locked(path.resolve().parent),
+        locked(path.resolve().parent, patience=LAST_ORDER) as lock,
         progress_bar("measure", steps, quiet=arguments.json) as bar,
     ):
-        measuring = Measuring(plan, task, path, facts, start, lambda: bar.update(1))
+        measuring = Measuring(plan, task, path, facts, lambda: start(lock), lambda: bar.update(1))
         try:
             measuring.run()
         except KeyboardInterrupt:

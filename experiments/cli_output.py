@@ -38,6 +38,24 @@ def check_target(path: str | None) -> None:
         raise ValueError(f"File '{path}' cannot be written (no permission).")
 
 
+def check_distinct(*paths: str | None) -> None:
+    """Refuse to write one file over another that the same command reads or writes.
+
+    Raises
+    ------
+    ValueError
+        If two of the paths lead to the same file; those that are None are left out.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        if path is None:
+            continue
+        target = Path(path).resolve()
+        if target in seen:
+            raise ValueError(f"File '{path}' is named twice; expected different files.")
+        seen.add(target)
+
+
 def make_folder(path: str) -> Path:
     """The folder of that name, created if need be.
 

@@ -25,7 +25,7 @@ from goodalloc.experiments.setting import Outage, Setting
 from goodalloc.experiments.workers import ALONE
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.mode import resources
-from goodalloc.models.validation import require_choice
+from goodalloc.models.validation import literal, require_choice
 from goodalloc.solvers.result_file import csv_text
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     pollux = _policies(arguments.policies)
     artifact = None if arguments.artifact is None else Path(arguments.artifact).absolute()
     if artifact is not None and not artifact.is_dir():
-        raise ValueError(f"argument --artifact: {arguments.artifact!r} is no folder; expected one.")
+        raise ValueError(
+            f"argument --artifact: {literal(arguments.artifact)} is no folder; expected one."
+        )
     folder = make_folder(arguments.out)
     plan = Plan(
         folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,

@@ -8,7 +8,7 @@ from goodalloc.experiments.cli_cluster import uniform_size
 from goodalloc.experiments.cli_launch import log_line
 from goodalloc.experiments.cli_output import INTERRUPTED, Output, make_folder
 from goodalloc.experiments.live_scheduler import LiveScheduler, live_policy
-from goodalloc.experiments.policies import PolicyOptions
+from goodalloc.experiments.policies import POLICIES, PolicyOptions
 from goodalloc.experiments.stop_request import stop_request
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.rules import OSDI21
@@ -26,8 +26,9 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
     folder = make_folder(arguments.cluster)
     with stop_request() as stopped:
         scheduler = LiveScheduler(
-            folder, cluster, policy, arguments.interval, arguments.until_done, stopped, log_line
-        )
+            folder, cluster, policy, arguments.interval, arguments.until_done, stopped, log_line,
+            trusting=arguments.policy in POLICIES,
+        )  # fmt: skip
         totals = scheduler.run()
         code = INTERRUPTED if stopped() else 0
     text = (

@@ -1,20 +1,31 @@
 """The commands about one instance: solve, check, generate."""
 
 import argparse
+import math
+from dataclasses import asdict
 from typing import Any
 
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
 from goodalloc.data.json_file import pack_number
 from goodalloc.experiments.cli_cluster import uniform_size
-from goodalloc.experiments.cli_output import FAILED, INTERRUPTED, Output, check_target
+from goodalloc.experiments.cli_output import (
+    FAILED,
+    INTERRUPTED,
+    Output,
+    check_distinct,
+    check_target,
+)
 from goodalloc.experiments.compare import check_solvers
-from goodalloc.experiments.report import percent
+from goodalloc.experiments.extras import require_extra
+from goodalloc.experiments.report import bound_text, percent
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness, mode_utilities
 from goodalloc.models.rules import Rules
+from goodalloc.models.validation import literal
+from goodalloc.solvers.certificate_file import write_certificate
 from goodalloc.solvers.result import Limit, Result
 from goodalloc.solvers.result_file import result_to_dict, write_result
 
@@ -30,21 +41,35 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     instance = find_instance(arguments.file)
     check_solvers([arguments.solver])
     check_target(arguments.out)
+    check_target(arguments.certificate)
+    check_distinct(arguments.file, arguments.out, arguments.certificate)
+    if arguments.cross_check is not None:
+        require_extra(arguments.cross_check, f"Argument --cross-check {arguments.cross_check}")
     start = _start(arguments.start, instance)
     mode_utilities(instance)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     options: dict[str, Any] = {"leximin": True} if arguments.leximin else {}
     result = solve(
-        instance, arguments.solver, stop=stop, seed=arguments.seed, start=start, **options
-    )
+        instance, arguments.solver, stop=stop, seed=arguments.seed, start=start,
+        certificate=arguments.certificate is not None, **options,
+    )  # fmt: skip
     text = solve_text(instance, result)
     if arguments.out is not None:
         write_result(result, instance, arguments.out)
         text += f"\nwritten      {arguments.out}"
+    if arguments.certificate is not None and result.certificate is not None:
+        write_certificate(result.certificate, arguments.certificate)
+        text += f"\ncertificate  {arguments.certificate}"
     code = 0
     if result.allocation is None:
         code = INTERRUPTED if result.limit is Limit.INTERRUPTED else FAILED
-    return Output(text, result_to_dict(result, instance), code)
+    data = result_to_dict(result, instance)
+    if arguments.cross_check is not None and result.limit is not Limit.INTERRUPTED:
+        check = _cross_check(instance, result, arguments.cross_check_seconds)
+        text += f"\n{check.text}"
+        data["cross_check"] = check.data
+        code = check.code or code
+    return Output(text, data, code)
 
 
 def _start(path: str | None, instance: Instance) -> Allocation | None:
@@ -70,22 +95,49 @@ def solve_text(instance: Instance, result: Result) -> str:
         ("solver", result.solver),
         ("status", f"{result.status}{limit}"),
         ("fitness", f"{result.fitness:.12g}"),
-        ("bound", f"{result.bound:.12g} (proved by {result.bound_source})"),
+        ("bound", bound_text(result.bound, result.bound_source, result.evidence)),
         ("gap", percent(result.gap)),
         ("seconds", f"{result.solve_seconds:.3f}"),
     ]  # fmt: skip
+    if result.claimed_bound != math.inf:
+        claim = f"{result.claimed_bound:.12g} (by {result.solver}; unverified)"
+        lines.insert(5, ("claimed", claim))
     if result.message:
         lines.append(("message", result.message))
     allocation = result.allocation
     if allocation is not None:
         served = int((allocation.job_replicas > 0).sum())
         used = int(allocation.replicas.sum())
-        lines.append(("served", f"{served} of {instance.num_jobs} jobs"))
+        worth = "" if math.isnan(result.served_fitness) else f", worth {result.served_fitness:.9g}"
+        starved = f"{instance.num_jobs - served} starve"
+        lines.append(("served", f"{served} of {instance.num_jobs} jobs{worth}; {starved}"))
         lines.append(("used", f"{used} of {cluster.num_gpus} GPUs"))
     text = "\n".join(f"{name:<12} {value}" for name, value in lines)
     if allocation is not None and instance.num_jobs <= MOST_PRINTED_JOBS:
         text += "\n\n" + placement_text(instance, allocation) + "\n"
     return text
+
+
+def _cross_check(instance: Instance, result: Result, seconds: float) -> Output:
+    """What SCIP says of a result."""
+    from goodalloc.experiments.cross_check import Verdict, cross_check
+
+    check = cross_check(instance, result, seconds=seconds)
+    why = f" ({check.message})" if check.message else ""
+    lines = [("cross-check", f"scip: {check.verdict}{why}")]
+    if check.status:
+        lines += [
+            ("  status", check.status),
+            ("  fitness", f"{check.fitness:.12g} (difference {check.difference:.2g})"),
+            ("  bound", f"{check.bound:.12g}"),
+            ("  seconds", f"{check.seconds:.3f}"),
+        ]
+    text = "\n".join(f"{name:<12} {value}" for name, value in lines)
+    data = {
+        name: pack_number(value) if isinstance(value, float) else str(value)
+        for name, value in asdict(check).items()
+    }
+    return Output(text, data, FAILED if check.verdict is Verdict.DISAGREE else 0)
 
 
 def placement_text(instance: Instance, allocation: Allocation) -> str:
@@ -146,7 +198,7 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     preset = "default" if arguments.rules is None else arguments.rules
     if preset not in PRESETS:
         known = ", ".join(PRESETS)
-        raise ValueError(f"argument --rules: got {preset!r}; expected one of {known}.")
+        raise ValueError(f"argument --rules: got {literal(preset)}; expected one of {known}.")
     cluster = None
     if arguments.group is not None:
         cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))

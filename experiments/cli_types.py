@@ -5,6 +5,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from goodalloc.models.validation import literal
+
 if TYPE_CHECKING:
     from goodalloc.experiments.workers import Workers
 
@@ -16,7 +18,7 @@ def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
 
     def parse(text: str) -> float:
         relation = "above" if strict else "of at least"
-        complaint = f"got {text!r}; expected a finite number {relation} {minimum:g}"
+        complaint = f"got {literal(text)}; expected a finite number {relation} {minimum:g}"
         try:
             value = float(text)
         except ValueError:
@@ -30,7 +32,7 @@ def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
 
 def any_number(text: str) -> float:
     """A type of argument: a number, infinities included."""
-    complaint = f"got {text!r}; expected a number, inf or -inf"
+    complaint = f"got {literal(text)}; expected a number, inf or -inf"
     try:
         value = float(text)
     except ValueError:
@@ -67,7 +69,7 @@ def workers(text: str) -> "Workers":
 
 def split(text: str) -> tuple[float, float, float]:
     """A type of argument: three weights, separated by commas."""
-    complaint = f"got {text!r}; expected three weights, separated by commas"
+    complaint = f"got {literal(text)}; expected three weights, separated by commas"
     try:
         image, language, speech = (float(part) for part in text.split(","))
     except ValueError:
@@ -79,7 +81,7 @@ def names(text: str) -> tuple[str, ...]:
     """A type of argument: names separated by commas."""
     parts = tuple(part.strip() for part in text.split(","))
     if not all(parts):
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected names separated by commas")
+        raise argparse.ArgumentTypeError(f"got {literal(text)}; expected names separated by commas")
     return parts
 
 
@@ -110,7 +112,7 @@ def group(text: str) -> tuple[str, int, int, str]:
     """A type of argument: name, nodes, GPUs and perhaps their type, separated by colons."""
     parts = text.split(":")
     if len(parts) not in (3, 4) or not all(parts):
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected NAME:NODES:GPUS or …:TYPE")
+        raise argparse.ArgumentTypeError(f"got {literal(text)}; expected NAME:NODES:GPUS or …:TYPE")
     return parts[0], whole(1)(parts[1]), whole(1)(parts[2]), "".join(parts[3:])
 
 
@@ -126,12 +128,16 @@ def _outage(text: str) -> tuple[int, int, int]:
     times, colon, nodes = text.partition(":")
     start, dash, end = times.partition("-")
     if not (colon and dash and start):
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected FROM-TO:NODES, as 3600-7200:4")
+        raise argparse.ArgumentTypeError(
+            f"got {literal(text)}; expected FROM-TO:NODES, as 3600-7200:4"
+        )
     return whole(0)(start), whole(1)(end), whole(1)(nodes)
 
 
 def picture_format(text: str) -> str:
     """A type of argument: what pictures are written as."""
     if text not in PICTURE_FORMATS:
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected {', '.join(PICTURE_FORMATS)}")
+        raise argparse.ArgumentTypeError(
+            f"got {literal(text)}; expected {', '.join(PICTURE_FORMATS)}"
+        )
     return text

@@ -1,4 +1,7 @@
-"""Several solvers on one instance, each with several seeds, judged by one bound."""
+"""Several solvers on one instance, each with several seeds, judged by one bound.
+
+It is the least that a solver that ships, or a relaxation, vouches for and that no answer refutes.
+"""
 
 import math
 import time
@@ -9,8 +12,17 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.base import find_solver
-from goodalloc.solvers.result import Limit, Result, Status
-from goodalloc.solvers.solve import solve
+from goodalloc.solvers.bounds import (
+    NO_BOUND,
+    Bound,
+    attributed,
+    believed_bound,
+    doubt,
+    least_bound,
+    refutation,
+)
+from goodalloc.solvers.result import Evidence, Limit, Result, Status
+from goodalloc.solvers.solve import solve, status_of
 from goodalloc.solvers.stop import Stop
 
 
@@ -76,7 +88,7 @@ def compare(
     start: Allocation | None = None,
     report: Callable[[Result], None] = lambda result: None,
 ) -> list[Result]:
-    """Decide an instance with every solver and seed, and judge all by the best bound proved.
+    """Decide an instance with every solver and seed, and judge all by the best bound believed.
 
     Parameters
     ----------
@@ -109,7 +121,7 @@ def compare(
     except KeyboardInterrupt:
         if not results:
             raise
-    return with_common_bound(results)
+    return with_common_bound(instance, results, Stop().gap if stop is None else stop.gap)
 
 
 def _attempts(
@@ -119,27 +131,56 @@ def _attempts(
     stop: Stop | None,
     start: Allocation | None,
 ) -> Iterator[Result]:
-    """The results one by one; a bound proved by one solver is given to those that prove none."""
-    bound: float | None = None
+    """The results one by one; the bound believed so far is given to those that prove none."""
+    known = NO_BOUND
+    best = math.nan
     for solver in solvers:
         for seed in seeds:
-            result = attempt(instance, solver, stop=stop, seed=seed, start=start, bound=bound)
-            if math.isfinite(result.bound):
-                bound = min(result.bound, math.inf if bound is None else bound)
+            given = known.value if math.isfinite(known.value) else None
+            result = attempt(instance, solver, stop=stop, seed=seed, start=start, bound=given)
+            best = result.fitness if math.isnan(best) else max(best, result.fitness)
+            known = least_bound((known, Bound.of(result)), best)
             yield result
             if result.limit is Limit.INTERRUPTED:
                 return
 
 
-def with_common_bound(results: Sequence[Result]) -> list[Result]:
-    """The same results, each with the least bound that any of them proved."""
-    proved = [result for result in results if math.isfinite(result.bound)]
-    if not proved:
+def with_common_bound(
+    instance: Instance, results: Sequence[Result], gap: float = Stop().gap
+) -> list[Result]:
+    """The same results, each with the least bound that any of them vouches for and none refutes.
+
+    Where no such bound is left it is the knapsack's. What an answer refutes is said in the message
+    of the result whose bound it was, claims included.
+
+    Parameters
+    ----------
+    instance
+        What all of them decided.
+    results
+        Of any solvers.
+    gap
+        Relative gap at which an allocation counts as optimal.
+    """
+    served = [result for result in results if result.allocation is not None]
+    if not served:
         return list(results)
-    best = min(proved, key=lambda result: result.bound)
-    return [
-        result
-        if result.bound <= best.bound
-        else replace(result, bound=best.bound, bound_source=f"{best.bound_source} of {best.solver}")
-        for result in results
-    ]
+    best = max(served, key=lambda result: result.fitness)
+    common = believed_bound(
+        instance, [attributed(Bound.of(r), r.solver) for r in results], best.fitness
+    )
+    return [_judged(result, common, best, gap) for result in results]
+
+
+def _judged(result: Result, common: Bound, best: Result, gap: float) -> Result:
+    """A result by the common bound and by the best answer."""
+    notes, whose = [result.message], f"the allocation of {best.solver} (seed {best.seed})"
+    if result.evidence is not Evidence.GIVEN:  # that of another result
+        notes.append(refutation("bound", result.bound, best.fitness, whose))
+    if not doubt(result.claimed_bound, result.fitness):  # which the message says already
+        notes.append(refutation("claimed bound", result.claimed_bound, best.fitness, whose))
+    return replace(
+        result, bound=common.value, bound_source=common.source, evidence=common.evidence,
+        status=status_of(result.allocation, result.fitness, common.value, gap),
+        message="; ".join(filter(None, notes)),
+    )  # fmt: skip

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from goodalloc.data.benchmark_set import load_benchmark
 from goodalloc.data.json_file import write_atomically
 from goodalloc.experiments.compare import compare
-from goodalloc.experiments.report import SUMMARY_COLUMNS, result_summary, text_table
+from goodalloc.experiments.report import (
+    SUMMARY_COLUMNS,
+    best_of,
+    comparison_rows,
+    comparison_text,
+)
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.result import Result
 from goodalloc.solvers.result_file import csv_text
@@ -37,8 +42,7 @@ class DemoRound:
     @property
     def best(self) -> Result | None:
         """The result with the best allocation."""
-        served = [result for result in self.results if result.allocation is not None]
-        return max(served, key=lambda result: result.fitness, default=None)
+        return best_of(self.results)
 
     def title(self) -> str:
         """Its size in words."""
@@ -50,12 +54,13 @@ class DemoRound:
     def rows(self) -> list[dict[str, object]]:
         """One row a solver."""
         name = {"instance": self.instance.name}
-        return [name | result_summary(self.instance, result) for result in self.results]
+        return [name | row for row in comparison_rows(self.results)]
 
     def text(self) -> str:
         """The table that is printed."""
         columns = [column for column in SUMMARY_COLUMNS if column != "seed"]
-        return f"{self.instance.name}: {self.title()}\n\n{text_table(self.rows(), columns)}"
+        table = comparison_text(self.rows(), self.results, columns)
+        return f"{self.instance.name}: {self.title()}\n\n{table}"
 
 
 def run_demo(

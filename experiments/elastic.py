@@ -43,7 +43,7 @@ from goodalloc.experiments.elastic_report import plot_elastic, summarise_elastic
 from goodalloc.experiments.folder_lock import measuring_alone
 from goodalloc.experiments.overhead_measurements import machine
 from goodalloc.experiments.replay import DESCRIPTION, check_description
-from goodalloc.experiments.replica_group import replicas_left
+from goodalloc.experiments.replica_group import kill_replicas
 from goodalloc.experiments.reproduction import Reproduction, digest
 from goodalloc.experiments.version import library_version
 
@@ -253,8 +253,7 @@ def _programs(cluster: Path) -> Iterator[Any]:
                 process.kill()
                 process.wait()
         for name in NETWORKS:
-            for one in replicas_left(job_folder(cluster, name)):
-                one.kill()
+            kill_replicas(job_folder(cluster, name))
 
 
 def _require_success(cluster: Path, name: str, process: subprocess.Popen[bytes]) -> None:

@@ -10,13 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from goodalloc.data.json_file import check_keys, check_object
 from goodalloc.experiments.job_modes import Measured
+from goodalloc.experiments.job_progress import (
+    pack_numbers,
+    pack_times,
+    unpack_numbers,
+    unpack_times,
+)
+from goodalloc.models.efficiency import GradientStatistics
 
 if TYPE_CHECKING:
     from goodalloc.data.application import Application, Spread
+    from goodalloc.data.json_file import Document
     from goodalloc.experiments.job_modes import Configuration
     from goodalloc.experiments.simulated_job import SimulatedJob
-    from goodalloc.models.efficiency import GradientStatistics
 
 #: What a job knows when it starts: nothing (as published), what jobs of its application that are
 #: finished measured, or measurements of the whole range, as if it had been profiled beforehand.
@@ -69,6 +77,31 @@ class ExperiencePool:
             for gpu_type, measured in job.measured.items():
                 self._keep((job.application.name, gpu_type), measured.times)
             self._gradients.setdefault(job.application.name, job.first_gradient)
+
+    def pack(self) -> Document:
+        """What a checkpoint keeps of it, in terms of JSON."""
+        found: Document = {
+            name: {"gradient": pack_numbers(gradient), "times": {}}
+            for name, gradient in self._gradients.items()
+        }
+        for (name, gpu_type), times in self._profiles.items():
+            found[name]["times"][gpu_type] = pack_times(times)
+        return found
+
+    def unpack(self, document: object) -> None:
+        """The reverse of `pack`.
+
+        Raises
+        ------
+        ValueError
+            If the document makes no sense.
+        """
+        for name, value in check_object("Experience", document).items():
+            item = f"Experience of '{name}'"
+            found = check_keys(item, value, ("gradient", "times"))
+            self._gradients[name] = unpack_numbers(item, found["gradient"], GradientStatistics)
+            for gpu_type, times in check_object(f"{item}: times", found["times"]).items():
+                self._profiles[name, gpu_type] = unpack_times(item, times)
 
     def _keep(self, key: tuple[str, str], found: dict[Configuration, tuple[float, float]]) -> None:
         merged = {**self._profiles.get(key, {}), **found}

@@ -5,7 +5,8 @@ import importlib.util
 #: Extra to the modules that it brings.
 MODULES = {
     "dask": ("distributed",), "measure": ("torch",), "parquet": ("pyarrow",),
-    "predict": ("sklearn",), "ray": ("ray",), "search": ("optuna", "sklearn"),
+    "predict": ("sklearn",), "ray": ("ray",), "scip": ("pyscipopt",),
+    "search": ("optuna", "sklearn"),
 }  # fmt: skip
 
 

@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from goodalloc.data.append_lines import append_lines
 from goodalloc.data.json_file import dump
 from goodalloc.experiments.fairness import alone_tasks, finish_time_fairness
 from goodalloc.experiments.judge import Judge
-from goodalloc.experiments.replay_report import rounded, summarise
+from goodalloc.experiments.replay_report import parts_of_gaps, rounded, summarise
 from goodalloc.experiments.replay_task import ReplayTask
 from goodalloc.experiments.reproduction import Reproduction, digest
 from goodalloc.experiments.setting import Setting
@@ -57,6 +58,9 @@ SLOW = ("pollux-genetic", "sia")
 #: Powers of the mean that stand for the objectives.
 OBJECTIVES = {"fitness": -1.0, "sum": 1.0, "least": -math.inf}
 
+#: What the gap by fitness is made of (`models/starvation.py`).
+PARTS = ("starved", "served_fitness", "best_starved", "best_served_fitness")
+
 #: Every so many decisions are judged; seconds of a proof.
 EVERY, QUICK_EVERY, PROOF_SECONDS = 30, 50, 5.0
 
@@ -86,7 +90,7 @@ class Judged:
     judges: dict[str, Judge]
     file: Path
     every: int
-    _count: int = 0
+    _count: int = field(default=0, init=False)
 
     @property
     def batch_sizes(self) -> BatchSizes:
@@ -102,9 +106,10 @@ class Judged:
         """As of the policy."""
         decision = self.policy.decide(round_)
         if self._count % self.every == 0:
-            gaps = {name: judge(round_, decision).gap for name, judge in self.judges.items()}
-            with self.file.open("a", encoding="utf-8") as stream:
-                stream.write(dump({"time": round_.time, **gaps}) + "\n")
+            verdicts = {name: judge(round_, decision) for name, judge in self.judges.items()}
+            parts = {part: getattr(verdicts["fitness"], part) for part in PARTS}
+            gaps = {name: verdict.gap for name, verdict in verdicts.items()}
+            append_lines(self.file, dump({"time": round_.time, **parts, **gaps}) + "\n")
         self._count += 1
         return decision
 
@@ -184,6 +189,7 @@ def _rows(plan: Plan) -> Rows:
             "held_percent": rounded(100.0 * float(rounds.allocated_gpus.mean()) / gpus, 4),
             "restarts_per_job": told["restarts_per_job"], "decision_ms": told["decision_ms"],
             "judged": len(gaps),
+            **{name: rounded(value, 4) for name, value in parts_of_gaps(gaps).items()},
             **{f"{name}_gap": rounded(float(gaps[name].mean()), 5) for name in OBJECTIVES},
         })  # fmt: skip
     return rows
@@ -197,6 +203,7 @@ def summarise_family(rows: Rows) -> Rows:
         "average_jct_hours": "average h", "median_jct_hours": "median h", "p99_jct_hours": "p99 h",
         "makespan_hours": "makespan h", "median_rho": "median rho", "greatest_rho": "greatest rho",
         "held_percent": "held %", "restarts_per_job": "restarts", "decision_ms": "decision ms",
+        "mean_more_starved": "more starved", "served_over_best": "served over best",
     }  # fmt: skip
     return [
         {
@@ -212,8 +219,9 @@ NOTE = """\
 rho: how much longer a job took than alone on its share of the GPUs (finish-time fairness);
 held: GPUs that jobs had, of all, on average over the rounds; gaps, as parts of the best that is
 proved: how far decisions are below it on average by fitness (the harmonic mean of the speedups),
-sum (their arithmetic mean) and least (the smallest of them). No policy is asked to be good at
-what it does not decide by."""
+sum (their arithmetic mean) and least (the smallest of them). More starved: jobs that hold nothing
+and do in the best answer by fitness; served over best: what the others are worth, on harmonic
+average, over those that it serves. No policy is asked to be good at what it does not decide by."""
 
 
 def _plot(_: Plan, rows: Rows) -> Figure:

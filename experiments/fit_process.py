@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.compiled import compilation_cache
+from goodalloc.experiments.orders import end_with_parent
 from goodalloc.experiments.processes import fresh_interpreter
 from goodalloc.models.throughput import ThroughputParameters
 
@@ -115,6 +116,7 @@ def fit_table(table: Sequence[Sequence[float]]) -> ThroughputParameters:
 
 def main() -> int:
     """Answer every line until there are no more."""
+    end_with_parent()
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     for line in sys.stdin:

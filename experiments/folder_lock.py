@@ -15,8 +15,11 @@ LOCK_SECONDS = 1.0
 
 
 @contextlib.contextmanager
-def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[None]:
+def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[tuple[int, ...]]:
     """Keep other processes from writing to a folder; the system frees it however this one ends.
+
+    Gives the handle of the lock, none where there are no locks: a child that is given it holds the
+    lock too.
 
     Parameters
     ----------
@@ -33,7 +36,7 @@ def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[N
         If another process holds it, or it cannot be opened.
     """
     if sys.platform == "win32":  # the standard library has no such lock there
-        yield
+        yield ()
         return
     try:
         handle = os.open(folder, os.O_RDONLY)
@@ -50,12 +53,12 @@ def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[N
             )
         time.sleep(GLANCE)
     try:
-        yield
+        yield (handle,)
     finally:
         os.close(handle)
 
 
-def measuring_alone(folder: Path, what: str) -> contextlib.AbstractContextManager[None]:
+def measuring_alone(folder: Path, what: str) -> contextlib.AbstractContextManager[object]:
     """A context in which nothing else is measured in a folder.
 
     Parameters

@@ -1,17 +1,17 @@
 """The gap benchmark: instances × solvers × seeds into one table that survives any interruption."""
 
-import csv
-import hashlib
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goodalloc.data.benchmark_set import best_known_values, find_instance
-from goodalloc.data.instance_file import instance_text
+from goodalloc.data.append_lines import append_lines, cut_unfinished
+from goodalloc.data.benchmark_set import find_instance
+from goodalloc.data.csv_table import read_table
+from goodalloc.data.regular_file import open_regular
 from goodalloc.experiments.compare import check_solvers, usual_solvers
 from goodalloc.experiments.folder_lock import locked
+from goodalloc.experiments.gap_bounds import known_bound, source_digest, with_least_bounds
 from goodalloc.experiments.version import library_version
 from goodalloc.experiments.worker import Failure, Task, Worker
 from goodalloc.models.validation import require_count, require_number
@@ -76,10 +76,9 @@ class GapPlan:
 
     def tasks(self) -> list[Task]:
         """All runs, instance by instance."""
-        known = best_known_values()
         stop = Stop(seconds=self.seconds, gap=self.gap)
         return [
-            Task(instance, solver, seed, stop, known[instance].bound if instance in known else None)
+            Task(instance, solver, seed, stop, known_bound(instance))
             for instance in dict.fromkeys(self.instances)
             for solver in self.solvers_of(instance)
             for seed in self.seeds
@@ -108,7 +107,7 @@ def run_gap(
     ValueError
         If another process is writing the table, or it is no table of this benchmark.
     """
-    digests = {name: _digest(name) for name in plan.instances}
+    digests = {name: source_digest(name) for name in plan.instances}
     with locked(table.parent), Worker() as worker:
         repair(table)
         done = {_key(row) for row in read_rows(table)}
@@ -126,11 +125,11 @@ def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
     """The rows of the table that bear comparison with the plan's, earlier plans' included.
 
     They ran under the plan's limits, with this version, on instances as they are now. Gaps are to
-    the least bound that any of them proved of the instance.
+    the bound that `with_least_bounds` believes of the instance.
     """
     rows = {_key(row): row for row in read_rows(table)}.values()
     digests = {row["instance"]: row["digest"] for row in rows}
-    digests |= {name: _digest(name) for name in plan.instances}
+    digests |= {name: source_digest(name) for name in plan.instances}
     same = {
         "version": library_version(), "seconds_limit": str(plan.seconds),
         "gap_limit": str(plan.gap),
@@ -140,32 +139,6 @@ def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
         for row in rows
         if digests[row["instance"]] == row["digest"] and same.items() <= row.items()
     ])  # fmt: skip
-
-
-def with_least_bounds(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows, each with the least bound of its instance, and what follows from that."""
-    least: dict[str, float] = {}
-    for row in rows:
-        bound = float(row["bound"] or math.inf)
-        least[row["instance"]] = min(bound, least.get(row["instance"], math.inf))
-    found = []
-    for row in rows:
-        bound = least[row["instance"]]
-        if row["fitness"] and 0 < bound < float(row["bound"] or math.inf):
-            gap = max(bound - float(row["fitness"]), 0.0) / bound
-            status = "optimal" if gap <= float(row["gap_limit"]) else row["status"]
-            row = row | {"bound": repr(bound), "gap": repr(gap), "status": status}
-        found.append(row)
-    return found
-
-
-def _digest(name: str) -> str:
-    """What tells this instance from another of its name; empty where it cannot be read."""
-    try:
-        text = instance_text(find_instance(name))
-    except ValueError:
-        return ""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _settings(task: Task, digests: Mapping[str, str]) -> dict[str, object]:
@@ -216,32 +189,37 @@ def read_rows(table: Path) -> list[dict[str, str]]:
     Raises
     ------
     ValueError
-        If it cannot be read.
+        If it cannot be read, or a row is none of the benchmark; the sentence names its line.
     """
-    try:
-        with table.open(encoding="utf-8", newline="") as stream:
-            reader = csv.DictReader(stream)
-            rows = list(reader)
-    except FileNotFoundError:
+    if not table.exists() or (table.is_file() and not table.stat().st_size):
         return []
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"File '{table}' cannot be read as a table of results.") from error
-    return rows
+    found = read_table(table, GAP_COLUMNS, least=0)
+    for name in ("seconds_limit", "gap_limit", "fitness", "bound", "gap", "solve_seconds"):
+        for index, cell in enumerate(found.columns[name]):
+            unknown = not cell and not name.endswith("limit")
+            if not (unknown or _is_number(cell)):
+                raise found.refusal(index, name, "a number, or the line removed")
+    columns = (found.columns[name] for name in GAP_COLUMNS)
+    return [dict(zip(GAP_COLUMNS, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return not math.isnan(float(cell))
+    except ValueError:
+        return False
 
 
 def append_row(table: Path, row: Row) -> None:
-    """Append a row in one write that is on disk when this returns; the header comes first."""
+    """Append a row that is on disk when this returns; the header comes first.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be written; then nothing of it is there.
+    """
     header, line = csv_text([dict(row)], GAP_COLUMNS).split("\n", 1)
-    try:
-        handle = os.open(table, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            text = line if os.fstat(handle).st_size else f"{header}\n{line}"
-            os.write(handle, text.encode("utf-8"))
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise ValueError(f"File '{table}' cannot be written ({error.strerror}).") from error
+    append_lines(table, line, f"{header}\n")
 
 
 def repair(table: Path) -> None:
@@ -252,18 +230,19 @@ def repair(table: Path) -> None:
     ValueError
         If the file is no table of this benchmark: it is left alone.
     """
-    try:
-        content = table.read_bytes()
-    except FileNotFoundError:
+    if not table.exists():
         return
+    header = csv_text([], GAP_COLUMNS).encode()
+    with open_regular(table) as stream:
+        found = stream.read(len(header))
+    if found != header[: len(found)]:
+        raise ValueError(
+            f"File '{table}' is not a table of this version's gap benchmark; choose another."
+        )
+    try:
+        cut_unfinished(table)
     except OSError as error:
         raise ValueError(f"File '{table}' cannot be read ({error.strerror}).") from error
-    header = csv_text([], GAP_COLUMNS).encode()
-    if content[: len(header)] != header[: len(content)]:
-        raise ValueError(f"File '{table}' is not a table of the gap benchmark; choose another.")
-    if content and not content.endswith(b"\n"):
-        with table.open("r+b") as stream:
-            stream.truncate(content.rfind(b"\n") + 1)
 
 
 def typed_rows(rows: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:

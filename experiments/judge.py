@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.objective import fitness
+from goodalloc.models.starvation import starvation_of
+from goodalloc.solvers.bounds import NO_BOUND, Bound, believed_bound, least_bound
 from goodalloc.solvers.decided_modes import decided_modes
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
@@ -19,14 +22,44 @@ if TYPE_CHECKING:
     from goodalloc.models.instance import Instance
     from goodalloc.models.rules import Rules
     from goodalloc.solvers.policy import Decision, Round
+    from goodalloc.solvers.result import Evidence
+
+
+#: A decision with a relative gap up to this is the best there is.
+OPTIMAL = 1e-9
 
 
 class Verdict(NamedTuple):
-    """Fitness of a decision, a proven bound on any, and the relative gap between them."""
+    """Fitness of a decision, a bound on any, and the relative gap between them.
+
+    Attributes
+    ----------
+    fitness
+        Recomputed here.
+    bound, bound_source, evidence
+        A bound that is believed, what proved it, and how it is known to hold.
+    gap
+        From the fitness to the bound.
+    starved, served_fitness
+        The parts of the fitness (`goodalloc.models.starvation`); the latter None if all starve.
+    best_starved, best_served_fitness
+        Those of the best answer known: of the proof, or of the decision itself if it is optimal;
+        None where the policy's bound is taken over and the decision may not be.
+    """
 
     fitness: float
     bound: float
     gap: float
+    bound_source: str
+    evidence: Evidence
+    starved: int
+    served_fitness: float | None
+    best_starved: int | None
+    best_served_fitness: float | None
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def own_placements(decision: Decision) -> dict[str, Placement]:
@@ -52,7 +85,8 @@ class Judge:
     seconds
         Time limit of every proof; the gap is then to the best bound found.
     trusting
-        Whether the bound that a policy proved for the very same instance is taken over.
+        Whether the policy ships. Then the bound that it proved for the very same instance is taken
+        over, unless the decision refutes it; what any other says is not looked at.
     """
 
     def __init__(
@@ -64,21 +98,29 @@ class Judge:
 
     def __call__(self, round_: Round, decision: Decision) -> Verdict:
         """Fitness, bound and gap."""
-        instance, bound = self._instance(round_, decision), None
-        if decision.instance is not None and decision.instance == instance:
+        instance, told = self._instance(round_, decision), NO_BOUND
+        if self.trusting and decision.instance is not None and decision.instance == instance:
             instance = decision.instance  # whose utilities are worked out already
-            bound = decision.bound if self.trusting else None
-        own = own_placements(decision)
-        placements = [tuple(sorted(own.get(job.name, ()))) for job in round_.jobs]
+            if decision.bound is not None:
+                told = Bound(decision.bound, decision.bound_source, decision.evidence)
+        held = own_placements(decision)
+        placements = [tuple(sorted(held.get(job.name, ()))) for job in round_.jobs]
         allocation = Allocation.from_placements(
             placements, round_.cluster.num_nodes, self._modes(round_, decision, instance)
         )
-        value = fitness(instance, allocation)
-        if bound is None:
-            bound = solve(
-                instance, "highs", stop=self.stop, start=allocation, break_ties=False
-            ).bound
-        return Verdict(value, bound, max(1.0 - value / bound, 0.0))
+        value, parts = fitness(instance, allocation), starvation_of(instance, allocation)
+        own = (parts.starved, _known(parts.served))
+        bound, best = least_bound([told], value), None
+        if bound is NO_BOUND:
+            proof = solve(instance, "highs", stop=self.stop, start=allocation, break_ties=False)
+            bound = believed_bound(instance, [Bound.of(proof)], value)
+            best = (proof.starved, _known(proof.served_fitness))
+        gap = max(1.0 - value / bound.value, 0.0)
+        if gap <= OPTIMAL:
+            best = own
+        return Verdict(
+            value, bound.value, gap, bound.source, bound.evidence, *own, *(best or (None, None))
+        )
 
     @staticmethod
     def _modes(round_: Round, decision: Decision, instance: Instance) -> NDArray[np.int64] | None:

@@ -13,7 +13,8 @@ those of `AgentOptions.of_launcher`. What becomes of them is told by their exit 
   gives up.
 
 All nodes of an allocation are taken to be this machine: what counts is the number of replicas.
-Nobody is ended because the allocation takes something away: agents look at it themselves.
+Nobody is ended because the allocation takes something away: agents look at it themselves. To both
+an allocation that cannot be read is no news: who runs goes on, who waits waits.
 
 A launcher that was asked to end ends its replicas. One that was killed cannot: its first replica
 sees that it is gone (`AgentReport.look`), makes a checkpoint and ends with all others. The next
@@ -46,7 +47,7 @@ from goodalloc.experiments.folder_lock import (
     require_locks,
 )
 from goodalloc.experiments.process_identity import ProcessIdentity
-from goodalloc.experiments.replica_group import ReplicaGroup, replicas_left
+from goodalloc.experiments.replica_group import ReplicaGroup, kill_replicas, replicas_left
 from goodalloc.models.validation import require_count
 
 if TYPE_CHECKING:
@@ -157,7 +158,8 @@ class Launcher:
         Raises
         ------
         ValueError
-            If the job has a launcher already, or files cannot be read or written.
+            If the job has a launcher already, files cannot be read or written, or a process that
+            is recorded as a former replica is not known to be one.
         LaunchFailed
             If it failed too often.
         KeyboardInterrupt
@@ -251,10 +253,9 @@ class Launcher:
         deadline = time.monotonic() + self.patience
         if replicas_left(self.folder):
             self._say("waits for replicas of its former launcher")
-        while left := replicas_left(self.folder):
+        while replicas_left(self.folder):
             if time.monotonic() >= deadline:
-                for one in left:
-                    one.kill()
+                kill_replicas(self.folder)
             self._sleep()
 
     def _given(self) -> dict[str, int]:

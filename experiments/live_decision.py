@@ -14,6 +14,7 @@ from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.objective import fitness
 from goodalloc.models.rules import OSDI21
+from goodalloc.solvers.bounds import NO_BOUND, Bound, least_bound
 from goodalloc.solvers.check_decision import check_decision
 from goodalloc.solvers.policy import Round
 
@@ -35,17 +36,25 @@ class LiveDecision(NamedTuple):
     ----------
     placements
         GPUs by name of node, by job; of those that get some.
-    fitness, bound
-        Of what the policy put to a solver; None where it did not, or nothing was proved.
+    fitness
+        Of what the policy put to a solver; None where it did not.
+    bound
+        On that fitness; that of nothing where nobody vouches for one.
     """
 
     placements: dict[str, Nodes]
     fitness: float | None = None
-    bound: float | None = None
+    bound: Bound = NO_BOUND
 
 
 def decide(
-    found: LiveJobs, current: Mapping[str, Nodes], cluster: Cluster, policy: Policy, now: float
+    found: LiveJobs,
+    current: Mapping[str, Nodes],
+    cluster: Cluster,
+    policy: Policy,
+    now: float,
+    *,
+    trusting: bool = False,
 ) -> LiveDecision:
     """Decide for the jobs that are there.
 
@@ -61,6 +70,8 @@ def decide(
         Who decides.
     now
         In seconds since 1970.
+    trusting
+        Whether the policy ships, so that its bounds are believed.
 
     Raises
     ------
@@ -88,7 +99,10 @@ def decide(
     for name in names:
         if pairs := decision.placements.get(name, ()):
             placements[name] = _by_name(tuple(sorted(pairs)), cluster)
-    return LiveDecision(placements, value, None if value is None else decision.bound)
+    if not trusting or value is None or decision.bound is None:
+        return LiveDecision(placements, value)
+    told = Bound(decision.bound, decision.bound_source, decision.evidence)
+    return LiveDecision(placements, value, least_bound([told], value))
 
 
 def keep(placements: Mapping[str, Nodes], cluster: Cluster) -> dict[str, Nodes]:

@@ -18,14 +18,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.allocation_file import write_placements
+from goodalloc.data.append_lines import append_lines
 from goodalloc.data.job_state import read_job_state, read_placements
-from goodalloc.data.json_file import dump, pack_number
+from goodalloc.data.json_file import dump, pack_number, read_text
 from goodalloc.experiments.agent_options import STATE
 from goodalloc.experiments.cluster_folder import DECISIONS, allocation_file, job_folder
 from goodalloc.experiments.folder_lock import LOCK_SECONDS, locked, require_locks
 from goodalloc.experiments.live_decision import LiveDecision, decide, keep
 from goodalloc.experiments.live_jobs import find_jobs
 from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy
+from goodalloc.solvers.result import Evidence, relative_gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +124,8 @@ class LiveScheduler:
         Takes a line for people.
     glance
         Seconds between two looks at the files.
+    trusting
+        Whether the policy ships, so that its bounds are believed.
     """
 
     folder: Path
@@ -132,6 +136,7 @@ class LiveScheduler:
     stopped: Callable[[], bool] = lambda: False
     say: Callable[[str], None] = lambda _: None
     glance: float = 1.0
+    trusting: bool = False
     _said: set[str] = field(default_factory=set, init=False)
     _decisions: int = field(default=0, init=False)
     _changes: int = field(default=0, init=False)
@@ -180,7 +185,7 @@ class LiveScheduler:
         current = told if written is None else written
         trouble = ""
         try:
-            decided = decide(found, current, self.cluster, self.policy, now)
+            decided = decide(found, current, self.cluster, self.policy, now, trusting=self.trusting)
         except ValueError as error:
             trouble = str(error)
             self.say(f"{trouble} Everybody keeps what they have.")
@@ -210,10 +215,10 @@ class LiveScheduler:
         Where one of them did not finish, somebody may be about to start it again.
         """
         try:
-            lines = (self.folder / DECISIONS).read_text(encoding="utf-8").splitlines()
+            lines = read_text(self.folder / DECISIONS).splitlines()
             jobs = json.loads(lines[-1])["jobs"]
             states = [read_job_state(job_folder(self.folder, name) / STATE) for name in jobs]
-        except (OSError, ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError):
             return False
         return bool(states) and all(state.finished for state in states)
 
@@ -225,15 +230,16 @@ class LiveScheduler:
         self._decisions += 1
         self._changes += changed
         value, bound = decided.fitness, decided.bound
-        gap = None if value is None or bound is None else max(1.0 - value / bound, 0.0)
+        proved = value is not None and bound.evidence is not Evidence.NONE
+        gap = relative_gap(value, bound.value) if value is not None and proved else None
         row: dict[str, Any] = {
             "time": now, "jobs": sorted(found.names), "placements": decided.placements,
             "changed": changed, "fitness": value,
-            "bound": None if bound is None else pack_number(bound), "gap": gap,
+            "bound": pack_number(bound.value) if proved else None, "gap": gap,
+            "bound_source": bound.source, "evidence": str(bound.evidence),
             "seconds": seconds, "trouble": trouble,
         }  # fmt: skip
-        with (self.folder / DECISIONS).open("a", encoding="utf-8") as stream:
-            stream.write(dump(row) + "\n")
+        append_lines(self.folder / DECISIONS, dump(row) + "\n")
         given = {name: sum(decided.placements.get(name, {}).values()) for name in row["jobs"]}
         texts = [", ".join(f"{name} {gpus}" for name, gpus in given.items()) or "no job"]
         if value is not None:

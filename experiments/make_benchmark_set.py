@@ -18,7 +18,7 @@ from goodalloc.data.generator import generate
 from goodalloc.data.instance_file import instance_text, read_instance
 from goodalloc.data.json_file import write_atomically
 from goodalloc.experiments.version import library_version
-from goodalloc.solvers.result import Result
+from goodalloc.solvers.result import Result, refutes, relative_gap
 from goodalloc.solvers.result_file import csv_text
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
@@ -68,15 +68,16 @@ def keep_best_known(folder: Path, known: Mapping[str, BestKnown]) -> None:
 
 
 def better(old: BestKnown | None, result: Result) -> BestKnown:
-    """The greater fitness with the lesser bound."""
+    """The greater fitness with the lesser of the bounds that it does not refute."""
     new = BestKnown(
         result.instance, result.fitness, result.bound, result.gap, result.solver, library_version()
     )
     if old is None:
         return new
     keep = old if math.isnan(new.fitness) or old.fitness >= new.fitness else new
-    bound = min(old.bound, new.bound)
-    gap = max(bound - keep.fitness, 0.0) / bound
+    standing = [b for b in (old.bound, new.bound) if not refutes(keep.fitness, b)]
+    bound = min(standing, default=math.inf)
+    gap = relative_gap(keep.fitness, bound)
     return BestKnown(keep.instance, keep.fitness, bound, gap, keep.solver, keep.version)
 
 

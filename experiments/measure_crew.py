@@ -68,6 +68,8 @@ class LocalCrew(Processes):
         Most address space of each; None for no limit.
     patience
         Seconds after which an order counts as hung.
+    keeps
+        As `Processes` takes them.
 
     Raises
     ------
@@ -77,7 +79,7 @@ class LocalCrew(Processes):
 
     def __init__(
         self, model: str, replicas: Sequence[int], seed: int, memory_gib: float | None,
-        patience: float = PATIENCE,
+        patience: float = PATIENCE, keeps: Sequence[int] = (),
     ) -> None:  # fmt: skip
         size = max(replicas)
         super().__init__(
@@ -86,7 +88,7 @@ class LocalCrew(Processes):
                 "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
                 # A task of the user's own may be where she stands.
                 "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), os.getcwd()]),
-            },
+            }, keeps,
         )  # fmt: skip
         memory = 0 if memory_gib is None else int(memory_gib * 2**30)
         try:

@@ -2,11 +2,14 @@
 
 import argparse
 import csv
+import io
 import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+from goodalloc.data.append_lines import append_lines
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -67,6 +70,7 @@ class Table(Generic[Row]):
     def add(self, row: Row) -> None:
         """Keep a row and write it at once, numbers to six digits."""
         self.rows.append(row)
-        with self._path.open("a", encoding="utf-8", newline="") as stream:
-            cells = [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
-            csv.writer(stream, lineterminator="\n").writerow(cells)
+        cells = [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(cells)
+        append_lines(self._path, line.getvalue())

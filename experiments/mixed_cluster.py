@@ -47,7 +47,7 @@ SECONDS = 2.0
 #: Columns of the table, from the summary of a replay.
 QUANTITIES = (
     "average_jct_hours", "p99_jct_hours", "makespan_hours", "restarts_per_job", "efficiency",
-    "mean_gap", "decision_ms", "worst_decision_ms",
+    "mean_more_starved", "served_over_best", "mean_gap", "decision_ms", "worst_decision_ms",
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from goodalloc.data.openb import (
     read_pods,
 )
 from goodalloc.data.openb_generator import arrivals, draw_machines, draw_pods
+from goodalloc.experiments.compare import with_common_bound
 from goodalloc.experiments.plots import figure_of, looks, new_axes
 from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
@@ -74,13 +75,14 @@ def _rows(plan: Plan) -> Rows:
             instance = pods_instance(machines, batch, f"openb-{load:g}")
             best = solve(instance, "pods", stop=LIMITS)
             found = [solve(instance, name, bound=best.bound) for name in ("best_fit", "fgd")]
+            judged = with_common_bound(instance, [*found, best], LIMITS.gap)
             known = plan.artifact is not None and not plan.quick
             rows += [
                 _row(
                     instance, result, PUBLISHED.get(result.solver, {}).get(load) if known else None
                 )
                 | {"load_percent": rounded(100 * load), "seed": seed}
-                for result in (*found, best)
+                for result in judged
             ]
     return rows
 
@@ -98,6 +100,7 @@ def _row(instance: Instance, result: Result, published: float | None) -> dict[st
         "allocated_gpus": rounded(gpus, 8),
         "bound_gpus": rounded(gpus_allocated(instance, result.bound), 8),
         "gap": rounded(result.gap, 3),
+        "bound_source": result.bound_source, "evidence": str(result.evidence),
         "pods": instance.num_jobs, "placed": int(np.count_nonzero(allocation.job_replicas)),
         "without_gpu": int(((instance.mode_share == 0)[instance.first_mode]).sum()),
         "without_gpu_placed": int(((share == 0) & (allocation.job_replicas > 0)).sum()),

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 #: What is short and what long in Pollux's workloads: below an hour of GPU time, above ten.
 SHORT, LONG = ("cifar10", "ncf"), ("yolov3", "imagenet")
 
+#: How the names of columns end that say how good decisions are.
+GAPS = ("gap", "more_starved", "served_over_best")
+
 #: What is compared: hours, whose relative changes are shown.
 QUANTITIES = ("average", "short", "long", "p99", "makespan")
 
@@ -99,8 +102,9 @@ class Pair:
             change = estimate([100.0 * (ours / theirs - 1.0) for ours, theirs in pairs])
             row[f"{quantity}_change"] = change["mean"]
             row[f"{quantity}_half_width"] = change["half_width"]
-        row["mean_gap"] = estimate(_over_seeds(found, "mean_gap"))["mean"]
-        row["baseline_mean_gap"] = estimate(_over_seeds(base, "mean_gap"))["mean"]
+        for name in ("mean_more_starved", "served_over_best", "mean_gap"):
+            row[name] = estimate(_over_seeds(found, name))["mean"]
+            row[f"baseline_{name}"] = estimate(_over_seeds(base, name))["mean"]
         row["baseline_worst_gap"] = max(one["worst_gap"] for seeds in base for one in seeds)
         return row
 
@@ -110,8 +114,8 @@ def hours(folder: Path) -> dict[str, float]:
     jobs, summary = pd.read_csv(folder / "jobs.csv"), summarise("", folder)
     return {
         "average": summary["average_jct_hours"], "p99": summary["p99_jct_hours"],
-        "makespan": summary["makespan_hours"], "mean_gap": summary["mean_gap"],
-        "worst_gap": summary["worst_gap"],
+        "makespan": summary["makespan_hours"], "worst_gap": summary["worst_gap"],
+        **{name: summary[name] for name in ("mean_more_starved", "served_over_best", "mean_gap")},
         "short": float(jobs.jct[jobs.application.isin(SHORT)].mean()) / 3600.0,
         "long": float(jobs.jct[jobs.application.isin(LONG)].mean()) / 3600.0,
     }  # fmt: skip
@@ -172,7 +176,7 @@ def shortened(rows: Rows) -> Rows:
                 )
                 for name in QUANTITIES
             },
-            **({name: row[name] for name in row if "gap" in name} if judged else {}),
+            **({name: row[name] for name in row if name.endswith(GAPS)} if judged else {}),
         }
         for row in rows
     ]

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.json_file import write_bytes_atomically
+from goodalloc.experiments.report import best_of, more_starved
 from goodalloc.experiments.statistics import Profile, performance_profile, share_within
-from goodalloc.solvers.result import Result
+from goodalloc.solvers.bounds import Bound, least_bound
+from goodalloc.solvers.result import Evidence, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,6 +90,7 @@ def plot_gaps(results: Sequence[Result], ax: "Axes | None" = None) -> "Axes":
         runs.setdefault(result.solver, []).append(result)
     known = [100 * result.gap for result in results if result.gap > SMALLEST_GAP]
     left = min([1e-3, *(gap / 5 for gap in known)])
+    best = best_of(results)
     for row, (solver, group) in enumerate(runs.items()):
         gaps = [max(100 * r.gap, left / 10) for r in group if not math.isnan(r.gap)]
         if gaps:
@@ -97,32 +100,43 @@ def plot_gaps(results: Sequence[Result], ax: "Axes | None" = None) -> "Axes":
             if len(gaps) > 1:
                 ax.errorbar(middle, row, xerr=reach, color="black", capsize=4, linewidth=1.2)
         ax.text(
-            1.02, row, _gap_in_words(group), va="center", fontsize="small",
+            1.02, row, _gap_in_words(group, best), va="center", fontsize="small",
             transform=ax.get_yaxis_transform(),
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_xlim(left, 100.0)
     ax.set_yticks(range(len(runs)), list(runs))
     ax.set_ylim(len(runs) - 0.4, -0.6)
-    ax.set_xlabel("optimality gap (%)")
+    ax.set_xlabel("optimality gap of the fitness (%)")
     ax.grid(axis="x", color="#DDDDDD", linewidth=0.6)
     ax.set_axisbelow(True)
     _open(ax)
     return ax
 
 
-def _gap_in_words(runs: Sequence[Result]) -> str:
-    """The median gap of a solver's runs, and how many have none."""
+def _gap_in_words(runs: Sequence[Result], best: Result | None) -> str:
+    """The median gap of a solver's runs, how many have none, and how many jobs more starve."""
     gaps = [result.gap for result in runs if not math.isnan(result.gap)]
     if not gaps:
         return "no allocation" if all(r.allocation is None for r in runs) else "no bound"
     failed = f", {len(runs) - len(gaps)} failed" if len(gaps) < len(runs) else ""
     if max(gaps) <= SMALLEST_GAP:
-        return f"0 (proven optimal){failed}"
+        given = any(result.evidence is Evidence.GIVEN for result in runs)
+        return f"0 ({'by a bound given' if given else 'proven optimal'}){failed}"
     median, worst = (
         f"{100 * gap if gap > SMALLEST_GAP else 0:.2g} %" for gap in (np.median(gaps), max(gaps))
     )
-    return f"{median}{'' if worst == median else f', worst {worst}'}{failed}"
+    spread = "" if worst == median else f", worst {worst}"
+    return f"{median}{spread}{_starved_in_words(runs, best)}{failed}"
+
+
+def _starved_in_words(runs: Sequence[Result], best: Result | None) -> str:
+    """By how many jobs more starve than in the best answer; nothing where as many do."""
+    more = [int(number) for run in runs if (number := more_starved(run, best)) != ""]
+    if not any(more):
+        return ""
+    low, high = f"{min(more):+d}", f"{max(more):+d}"
+    return f"; {low if low == high else f'{low} to {high}'} starved"
 
 
 def plot_comparison(results: Sequence[Result], gaps: "Axes", time: "Axes") -> None:
@@ -137,10 +151,11 @@ def plot_comparison(results: Sequence[Result], gaps: "Axes", time: "Axes") -> No
         elif not points:
             points = [(result.solve_seconds, result.fitness)]
         histories.setdefault(result.solver, points)
-    bound = min(result.bound for result in results)
-    if math.isfinite(bound):
+    best = max((r.fitness for r in results if r.allocation is not None), default=math.nan)
+    bound = least_bound(map(Bound.of, results), best)
+    if math.isfinite(bound.value):
         end = max(result.solve_seconds for result in results)
-        plot_gap_over_time(histories, bound, time, end)
+        plot_gap_over_time(histories, bound.value, time, end)
     which = ", first seed" if len(histories) < len(results) else ""
     time.set_title(f"Gap over time{which}, compiling apart", fontsize="medium")
 
@@ -158,7 +173,7 @@ def plot_gap_over_time(
     histories
         (seconds, fitness) of the incumbents of every solver, in time order.
     bound
-        A proven upper bound on the fitness.
+        An upper bound on the fitness that is believed.
     ax
         Where to draw; a new figure if None.
     end
@@ -190,7 +205,7 @@ def plot_gap_over_time(
     ax.set_yscale("log")
     ax.set_xlim(first / 1.5, end)
     ax.set_xlabel("time (s)")
-    ax.set_ylabel("optimality gap (%)")
+    ax.set_ylabel("optimality gap of the fitness (%)")
     _finish(ax)
     ax.set_yticks(*_gap_ticks(none))
     ax.set_ylim(none / 2, 100.0)
@@ -218,7 +233,7 @@ def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: "Axes | None" = No
     _draw_profiles(ax, {name: share_within(values) for name, values in shown.items()}, 100.0)
     ax.set_xticks(*_gap_ticks(none))
     ax.set_xlim(none / 2, 100.0)
-    ax.set_xlabel("optimality gap (%)")
+    ax.set_xlabel("optimality gap of the fitness (%)")
     ax.set_ylabel("share of runs within the gap")
     return ax
 

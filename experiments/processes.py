@@ -81,15 +81,18 @@ class Processes:
         Seconds after which an order counts as hung, above 0.
     environment
         Variables beside those of this process.
+    keeps
+        Handles that the processes keep open too: a lock is held until the last of them has ended.
     """
 
     def __init__(
         self, program: str, names: Sequence[str], title: str, patience: float,
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None, keeps: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.patience = patience
         self._program, self._names, self._title = program, list(names), title
         self._variables = {} if environment is None else dict(environment)
+        self._keeps = tuple(keeps)
         self._processes: list[subprocess.Popen[str]] = []
         self._listeners: list[threading.Thread] = []
         self._heard: queue.Queue[tuple[int, str]] = queue.Queue()
@@ -108,8 +111,9 @@ class Processes:
         variables = {"OMP_NUM_THREADS": "1"} | self._variables
         for index in range(len(self._names)):
             process = fresh_interpreter(
-                self._program, variables, stderr=subprocess.STDOUT, text=True
-            )
+                self._program, variables, stderr=subprocess.STDOUT, text=True,
+                pass_fds=self._keeps,
+            )  # fmt: skip
             self._processes.append(process)
             listener = threading.Thread(target=self._listen, args=(index, process), daemon=True)
             listener.start()

@@ -59,8 +59,6 @@ class Role(NamedTuple):
         Steps that were made before.
     checkpoint
         File of the state to begin with; the initial weights if empty.
-    parent
-        Number of the process that started this one.
     """
 
     kind: str
@@ -76,7 +74,6 @@ class Role(NamedTuple):
     patience: float
     step: int
     checkpoint: str
-    parent: int
 
 
 def part_of(total: int, parts: int, index: int) -> slice:
@@ -96,15 +93,9 @@ def main() -> int:
 
 
 def _obey(
-    parent: int, make_step: Callable[[], list[float]], save: Callable[[str], None]
+    make_step: Callable[[], list[float]], save: Callable[[str], None]
 ) -> None:  # fmt: skip
-    """Make steps, of which the seconds are told, and save to files, until told to stop.
-
-    Raises
-    ------
-    ConnectionError
-        If nobody is there any more to say so, or to be told.
-    """
+    """Make steps, of which the seconds are told, and save to files, until told to stop."""
     while (order := hear())["order"] != "stop":
         if order["order"] == "save":
             save(order["file"])
@@ -112,8 +103,6 @@ def _obey(
             continue
         seconds, begin = [], time.process_time()
         for _ in range(order["steps"]):
-            if os.getppid() != parent:
-                raise ConnectionError("the process that started this one is gone")
             seconds.append(make_step())
         say(event="trained", seconds=seconds, processor=time.process_time() - begin)
 
@@ -151,7 +140,7 @@ def _serve(role: Role) -> None:
         return [end - begin]
 
     say(event="loaded", processor=time.process_time())
-    _obey(role.parent, make_step, lambda file: _write(file, state))
+    _obey(make_step, lambda file: _write(file, state))
 
 
 def _work(role: Role) -> None:
@@ -190,7 +179,7 @@ def _work(role: Role) -> None:
         return [end - begin for begin, end in itertools.pairwise(clock)]
 
     say(event="loaded", processor=time.process_time())
-    _obey(role.parent, make_step, lambda _: None)
+    _obey(make_step, lambda _: None)
 
 
 def _connect(port: int, role: Role) -> socket.socket:

@@ -10,7 +10,6 @@ None is left behind: when one dies or says nothing for too long, the others are 
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from typing import TYPE_CHECKING
@@ -25,6 +24,8 @@ from goodalloc.experiments.ps_training_job import StartSeconds, StepSeconds
 from goodalloc.models.validation import require_count, require_number
 
 if TYPE_CHECKING:
+    import os
+
     from goodalloc.experiments.ps_training_job import TrainingJob
 
 PROGRAM = "goodalloc.experiments.ps_process"
@@ -126,7 +127,7 @@ class PsTraining(Processes):
             Role(
                 *place, self.servers, self.workers, self.job.network, self.job.seed,
                 self.job.batch_size, self.job.learning_rate, self.job.momentum, token,
-                self.patience, self.steps, file, os.getpid(),
+                self.patience, self.steps, file,
             )._asdict()
             for place in self._places
         ]  # fmt: skip

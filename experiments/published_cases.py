@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.experiments.plots import figure_of, new_axes
-from goodalloc.experiments.replay_report import rounded, summarise
+from goodalloc.experiments.replay_report import GAP_PARTS, rounded, summarise
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
 
@@ -148,7 +148,9 @@ def _row(
         "case": case.label, "policy": policy, "quantity": quantity, "published": published,
         "ours": rounded(ours, 4), "deviation_percent": rounded(100.0 * (ours / published - 1.0), 3),
         "least": rounded(float(values.min()), 4), "greatest": rounded(float(values.max()), 4),
-        "replays": len(found), "mean_gap": float(np.mean([row["mean_gap"] for row in found])),
+        "replays": len(found),
+        **{name: rounded(float(np.mean([row[name] for row in found])), 4) for name in GAP_PARTS},
+        "mean_gap": float(np.mean([row["mean_gap"] for row in found])),
         "worst_gap": float(np.max([row["worst_gap"] for row in found])),
     }  # fmt: skip
 

@@ -6,7 +6,7 @@ The folder holds (schema in data/FORMAT.md)
 - ``samples.csv``: one row an active job and round;
 - ``jobs.csv``: one row a job, when all are complete;
 - ``timing.csv``: wall times, the only file that differs between equal replays;
-- ``checkpoint.pickle``: the state, replaced every so many rounds and removed at the end.
+- ``checkpoint.json``: the state, replaced every so many rounds and removed at the end.
 
 A killed replay goes on from its checkpoint: what was written after it is cut off and written again.
 """
@@ -17,27 +17,31 @@ import csv
 import io
 import json
 import os
-import pickle
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.json_file import dump, write_atomically, write_bytes_atomically
+from goodalloc.data.append_lines import append_lines
+from goodalloc.data.json_file import check_keys, dump, write_atomically
+from goodalloc.experiments.checkpoint import OtherVersion, read_checkpoint, write_checkpoint
 from goodalloc.experiments.folder_lock import locked
+from goodalloc.experiments.memory import Memory
 from goodalloc.experiments.simulated_job import total
-from goodalloc.experiments.version import code_digest
+from goodalloc.models.validation import require_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from goodalloc.data.application import Application
+    from goodalloc.data.json_file import Document
     from goodalloc.experiments.judge import Judge
     from goodalloc.experiments.simulator import RoundRecord, Simulator
 
 ROUND_COLUMNS = (
     "time", "active_jobs", "running_jobs", "nodes", "allocated_gpus", "restarts", "efficiency",
     "training_gpus", "throughput", "goodput", "fitness", "bound", "gap",
+    "bound_source", "evidence", "starved", "served_fitness", "best_starved", "best_served_fitness",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
     "time", "job", "application", "epoch", "progress", "gpus", "nodes", "batch_size", "efficiency",
@@ -49,13 +53,20 @@ JOB_COLUMNS = (
 )  # fmt: skip
 TIMING_COLUMNS = ("time", "decision_seconds", "round_seconds")
 
+#: The last columns of a round that nobody judged.
+UNJUDGED = ("",) * 9
+
 #: Files that grow row by row.
 GROWING = {"rounds.csv": ROUND_COLUMNS, "samples.csv": SAMPLE_COLUMNS, "timing.csv": TIMING_COLUMNS}
 
 #: Seconds between checkpoints, however few rounds that is.
 LONGEST_UNSAVED = 20.0
 
-CHECKPOINT = "checkpoint.pickle"
+CHECKPOINT = "checkpoint.json"
+
+#: What earlier versions wrote; it is not read, as reading one may run anything.
+OLD_CHECKPOINT = "checkpoint.pickle"
+
 DESCRIPTION = "replay.json"
 
 
@@ -83,6 +94,7 @@ class Replay:
     judge: Judge | None = None
     every: int = 100
     _buffers: dict[str, io.StringIO] = field(default_factory=dict, init=False, repr=False)
+    _memory: Memory = field(init=False, repr=False)
 
     def run(self, report: Callable[[Simulator], None] = lambda _: None) -> None:
         """Replay to the end, from the last checkpoint if there is one.
@@ -99,6 +111,7 @@ class Replay:
         check_description(self.folder / DESCRIPTION, self.description)
         if (self.folder / "jobs.csv").exists():
             return
+        self._memory = Memory(self.simulator.policy)
         self._resume()
         rounds, saved, checked = 0, time.monotonic(), False
         while not self.simulator.finished:
@@ -106,7 +119,7 @@ class Replay:
             record = self.simulator.step()
             if record is not None:
                 if not checked:
-                    self._require_memory()
+                    self._remembered()
                     checked = True
                 self._record(record, time.perf_counter() - begin)
             rounds += 1
@@ -118,21 +131,21 @@ class Replay:
         write_atomically(self.folder / "jobs.csv", _csv(JOB_COLUMNS, self._job_rows()))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
-    def _require_memory(self) -> None:
-        """Refuse at once a policy that no checkpoint could keep."""
+    def _remembered(self) -> Document:
+        """What the policy remembers; refuses at once one that no checkpoint could keep."""
         try:
-            _Pickler(io.BytesIO(), self.simulator.applications).dump(self.simulator.policy)
-        except Exception as error:  # of whatever it remembers
-            text = str(error).rstrip(".")
+            return self._memory.pack()
+        except ValueError as error:
             raise ValueError(
                 f"Policy of type {type(self.simulator.policy).__name__} cannot be kept in a "
-                f"checkpoint ({text}); expected fields that can be pickled, not the round itself."
+                f"checkpoint (field {error}); expected names, numbers, arrays, containers of these "
+                "and objects of its own module."
             ) from error
 
     def _record(self, record: RoundRecord, seconds: float) -> None:
         jobs = self.simulator.active
         running = [job for job in jobs if job.placement]
-        verdict = self.judge(record.round_, record.decision) if self.judge else ("", "", "")
+        verdict = self.judge(record.round_, record.decision) if self.judge else UNJUDGED
         gpus = sum(job.replicas for job in running if not job.host)
         seconds_each = self.simulator.setting.interval
         trained, useful, examples, efficient = total(job.interval for job in self.simulator.jobs)
@@ -163,40 +176,39 @@ class Replay:
 
     def _flush(self) -> None:
         for name, buffer in self._buffers.items():
-            with (self.folder / name).open("a", encoding="utf-8", newline="") as stream:
-                stream.write(buffer.getvalue())
-                stream.flush()
-                os.fsync(stream.fileno())
+            append_lines(self.folder / name, buffer.getvalue())
             buffer.seek(0)
             buffer.truncate()
 
     def _checkpoint(self) -> None:
         """Write the rows, then the state together with how long the files are."""
         self._flush()
-        sizes = {name: (self.folder / name).stat().st_size for name in GROWING}
-        content = io.BytesIO()
-        pickle.dump(code_digest(), content)
-        _Pickler(content, self.simulator.applications).dump((sizes, self.simulator.state()))
-        write_bytes_atomically(self.folder / CHECKPOINT, content.getvalue())
+        write_checkpoint(self.folder / CHECKPOINT, {
+            "sizes": {name: (self.folder / name).stat().st_size for name in GROWING},
+            "simulator": self.simulator.pack(), "policy": self._remembered(),
+        })  # fmt: skip
 
     def _resume(self) -> None:
         self._buffers = {name: io.StringIO() for name in GROWING}
         path = self.folder / CHECKPOINT
+        if (self.folder / OLD_CHECKPOINT).exists():
+            raise ValueError(
+                f"Folder '{self.folder}' holds '{OLD_CHECKPOINT}', which an earlier version of "
+                "goodalloc wrote and this one does not read; remove the folder or take another."
+            )
         if not path.exists():
             for name, columns in GROWING.items():
                 write_atomically(self.folder / name, _csv(columns, ()))
             return
         try:
-            with path.open("rb") as stream:
-                if pickle.load(stream) != code_digest():
-                    raise _OtherCode
-                sizes, state = _Unpickler(stream, self.simulator.applications).load()
-            self.simulator.restore(state)
-        except _OtherCode:
+            sizes = self._unpack(read_checkpoint(path))
+        except OtherVersion:
             raise ValueError(begun_otherwise(self.folder)) from None
-        except Exception as error:  # a damaged pickle may raise anything
+        except Exception as error:  # of Python's own types, by what makes no sense
+            said = str(error) if isinstance(error, ValueError) else type(error).__name__
+            reason = said.removeprefix(f"File '{path}' ").rstrip(".")
             raise ValueError(
-                f"File '{path}' cannot be read as a checkpoint ({type(error).__name__}); "
+                f"File '{path}' cannot be read as a checkpoint ({reason}); "
                 "expected the file as it was written; remove the folder or take another."
             ) from error
         for name, size in sizes.items():
@@ -206,6 +218,16 @@ class Replay:
                     "expected the file as it was written; remove the folder or take another."
                 )
             os.truncate(self.folder / name, size)
+
+    def _unpack(self, state: Document) -> dict[str, int]:
+        """Go on from a state; gives the sizes of the files then."""
+        check_keys("Checkpoint", state, ("sizes", "simulator", "policy"))
+        sizes = check_keys("Checkpoint: sizes", state["sizes"], GROWING)
+        for name, size in sizes.items():
+            require_count(f"Checkpoint: size of {name}", size, 0, sys.maxsize)
+        self.simulator.unpack(state["simulator"])
+        self._memory.unpack(state["policy"])
+        return sizes
 
 
 def check_description(path: Path, description: Mapping[str, Any]) -> None:
@@ -242,35 +264,9 @@ def _values(text: str) -> dict[str, Any]:
     """What a description says; nothing where it cannot be read."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-class _OtherCode(Exception):
-    """A checkpoint of code that has changed since: its objects may lack what is new."""
-
-
-class _Pickler(pickle.Pickler):
-    """Keeps the truth about the applications out of the checkpoint."""
-
-    def __init__(self, stream: io.BytesIO, applications: Mapping[str, Application]) -> None:
-        super().__init__(stream, protocol=pickle.HIGHEST_PROTOCOL)
-        self._names = {id(application): name for name, application in applications.items()}
-
-    def persistent_id(self, obj: object) -> str | None:
-        return self._names.get(id(obj))
-
-
-class _Unpickler(pickle.Unpickler):
-    """Puts the applications back."""
-
-    def __init__(self, stream: Any, applications: Mapping[str, Application]) -> None:
-        super().__init__(stream)
-        self._applications = applications
-
-    def persistent_load(self, pid: str) -> Application:
-        return self._applications[pid]
 
 
 def _cells(row: tuple[object, ...]) -> list[object]:

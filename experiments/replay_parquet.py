@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TABLES = {**GROWING, "jobs.csv": JOB_COLUMNS}
 
-TEXTS = {"job", "application"}
+TEXTS = {"job", "application", "bound_source", "evidence"}
 COUNTS = {
     "active_jobs", "running_jobs", "nodes", "allocated_gpus", "restarts", "epoch", "gpus",
     "batch_size",

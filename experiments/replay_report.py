@@ -33,8 +33,8 @@ RECORDS = ("jobs", "rounds", "timing")
 def summarise(policy: str, folder: Path) -> dict[str, Any]:
     """One row of the table: job completion times, makespan and gaps of a finished replay.
 
-    Gaps are relative, of Pollux's own objective; the 99th percentile is interpolated linearly, as
-    published.
+    Gaps are relative, of Pollux's own objective, beside what they are made of (`parts_of_gaps`);
+    the 99th percentile is interpolated linearly, as published.
     """
     jobs, rounds, timing = (_records(folder / f"{name}.csv") for name in RECORDS)
     row = {
@@ -45,6 +45,7 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
         "makespan_hours": float(jobs.completion.max()) / HOUR,
         "restarts_per_job": float(jobs.restarts.mean()),
         "efficiency": mean_efficiency(rounds),
+        **parts_of_gaps(rounds),
         "mean_gap": float(rounds.gap.mean()),
         "worst_gap": float(rounds.gap.max()),
         "decision_ms": 1000.0 * float(timing.decision_seconds.mean()),
@@ -53,6 +54,28 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
     }
     return {
         key: rounded(value, 4) if isinstance(value, float) else value for key, value in row.items()
+    }
+
+
+#: What stands beside the gaps of a replay.
+GAP_PARTS = ("mean_starved", "mean_more_starved", "served_over_best")
+
+
+def parts_of_gaps(rounds: pd.DataFrame) -> dict[str, float]:
+    """What the gaps of rows of ``rounds.csv`` are made of (`goodalloc.models.starvation`).
+
+    The mean number of starved jobs, how many of them the best answers known serve, and what the
+    served are worth over the served of those answers (geometric mean); NaN where nothing is judged.
+    """
+    starved, served, best_starved, best_served = (
+        rounds[name].astype(float)
+        for name in ("starved", "served_fitness", "best_starved", "best_served_fitness")
+    )
+    ratios = np.log((served / best_served).dropna().to_numpy())
+    return {
+        "mean_starved": float(starved.mean()),
+        "mean_more_starved": float((starved - best_starved).mean()),
+        "served_over_best": float(np.exp(ratios.mean())) if ratios.size else math.nan,
     }
 
 
@@ -97,7 +120,7 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
     draw_over_time(gpus, folders, "allocated_gpus", "allocated GPUs")
     draw_over_time(efficiency, folders, "efficiency", "statistical efficiency (%)", 100.0)
     for gap in others:
-        draw_over_time(gap, folders, "gap", "gap of the decision (%)", 100.0)
+        draw_over_time(gap, folders, "gap", "gap of the decision's fitness (%)", 100.0)
         gap.set_yscale("symlog", linthresh=0.01)
         gap.set_ylim(bottom=-0.003)  # so that no gap at all is seen
         gap.yaxis.set_major_formatter("{x:g}")

@@ -121,7 +121,7 @@ class ReplayTask:
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, for `Replay`."""
         return {
-            "format": "goodalloc-replay", "version": 2, "library": library_version(),
+            "format": "goodalloc-replay", "version": 3, "library": library_version(),
             "policy": self.policy, "policy_source": source_digest(self.policy),
             "traces": traces_digest(self.traces), "seed": self.seed,
             "seconds": self.seconds, "gaps": self.gaps, "power": str(self.power),

@@ -1,13 +1,13 @@
 """The replicas of a job as processes of this machine: started together, ended together.
 
 Each leads a process group of its own, so that what it started ends with it. Which processes they
-are is kept in a file: who finds it later can wait for them, or end them.
+are is kept in a file: who finds it later can wait for them, or end them. A file may say anything:
+no process gets a signal that was not started as a replica of the job, on this machine.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -15,8 +15,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from goodalloc.data.json_file import dump, write_atomically
-from goodalloc.experiments.cluster_folder import REPLICAS
+from goodalloc.data.json_file import dump, parse, read_text, write_atomically
+from goodalloc.experiments.cluster_folder import CLUSTER_VARIABLE, JOB_VARIABLE, REPLICAS
 from goodalloc.experiments.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Seconds that a replica has to end when it is asked to, and between two looks.
 GRACE, GLANCE = 3.0, 0.02
+
+#: Seconds in which a process that just begins, or is about to be gone, says nothing of itself.
+SILENCE = 0.5
 
 #: Bytes at the end of a log in which its last words are looked for.
 TAIL = 4096
@@ -121,6 +124,8 @@ class ReplicaGroup:
 
     def _signal(self, number: int) -> None:
         for process in self._processes:
+            if process.poll() is not None and ProcessIdentity.of(process.pid).start:
+                continue  # its number was given again
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, number)
 
@@ -130,10 +135,45 @@ class ReplicaGroup:
 
 
 def replicas_left(folder: Path) -> list[ProcessIdentity]:
-    """Replicas of a former launcher that still run; none where that cannot be told."""
+    """Processes recorded as replicas that still run here; none where that cannot be told.
+
+    Parameters
+    ----------
+    folder
+        Of the job.
+    """
     try:
-        found = json.loads((folder / REPLICAS).read_text(encoding="utf-8"))
-        known = [ProcessIdentity.parse(text) for text in found]
-    except (OSError, ValueError, TypeError, AttributeError):
+        known = [ProcessIdentity.parse(text) for text in parse(read_text(folder / REPLICAS))]
+    except (ValueError, TypeError):
         return []
     return [one for one in known if one.alive]
+
+
+def kill_replicas(folder: Path) -> None:
+    """End the replicas of a former launcher at once, each with all that it started.
+
+    Parameters
+    ----------
+    folder
+        Of the job.
+
+    Raises
+    ------
+    ValueError
+        If a process that is recorded was not started as a replica of the job, or the system does
+        not say so: it is left alone.
+    """
+    cluster = folder.parent.parent.resolve()
+    variables = {JOB_VARIABLE: folder.name, CLUSTER_VARIABLE: str(cluster)}
+    deadline = time.monotonic() + SILENCE
+    for one in replicas_left(folder):
+        while not one.started_with(variables) and one.alive and time.monotonic() < deadline:
+            time.sleep(GLANCE)
+        if one.started_with(variables):
+            one.kill()
+        elif one.alive:
+            raise ValueError(
+                f"File '{folder / REPLICAS}' names process {one.number}, which is not known to be "
+                f"a replica of job '{folder.name}'; expected that process ended, or the file "
+                "removed."
+            )

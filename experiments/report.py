@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from goodalloc.data.json_file import pack_number
 from goodalloc.experiments.statistics import shifted_geometric_mean
-from goodalloc.models.instance import Instance
-from goodalloc.models.objective import utilities
-from goodalloc.solvers.result import Result
+from goodalloc.solvers.result import Evidence, Result
 
 Row = Mapping[str, object]
 
 #: Shifts of the geometric means: differences far below these do not matter to anyone.
 GAP_SHIFT = 1e-4
 SECONDS_SHIFT = 1.0
+
+#: What a solver that does not ship says; it certifies nothing.
+CLAIMED = "claimed bound, unverified"
 
 #: Solvers stop at relative gaps about this small, which is rounding and no more.
 SMALLEST_GAP = 1e-10
@@ -83,40 +84,95 @@ def percent(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
-def result_summary(instance: Instance, result: Result) -> dict[str, object]:
-    """A result as one row for people: what it is worth, and how many jobs it serves."""
-    row: dict[str, object] = {
+def bound_text(bound: float, source: str, evidence: Evidence) -> str:
+    """A bound with whose it is and how it is known to hold."""
+    if evidence is Evidence.NONE:
+        return "none"
+    words = dict.fromkeys((source, str(evidence)))
+    return f"{bound:.12g} ({'; '.join(words)})"
+
+
+def best_of(results: Iterable[Result]) -> Result | None:
+    """The result with the best allocation; None if there is no allocation."""
+    served = [result for result in results if result.allocation is not None]
+    return max(served, key=lambda result: result.fitness, default=None)
+
+
+def comparison_rows(results: Sequence[Result]) -> list[dict[str, object]]:
+    """Results of one instance as rows for people: what they are worth, and how many jobs starve.
+
+    ``more starved`` counts from the best answer among them.
+    """
+    best = best_of(results)
+    return [_comparison_row(result, best) for result in results]
+
+
+def _comparison_row(result: Result, best: Result | None) -> dict[str, object]:
+    used = "" if result.allocation is None else int(result.allocation.replicas.sum())
+    return {
         "solver": result.solver,
         "seed": result.seed,
         "status": str(result.status),
+        "starved": "" if result.starved is None else result.starved,
+        "more starved": more_starved(result, best),
+        "served fitness": result.served_fitness,
         "fitness": result.fitness,
         "bound": result.bound,
         "gap": result.gap,
+        "bound source": result.bound_source,
+        "evidence": str(result.evidence),
+        CLAIMED: "" if result.claimed_bound == math.inf else result.claimed_bound,
         "seconds": result.solve_seconds,
         "compile seconds": result.compile_seconds,
-        "served jobs": "",
-        "used GPUs": "",
-        "mean utility served": math.nan,
+        "used GPUs": used,
     }
-    if result.allocation is not None:
-        served = result.allocation.job_replicas > 0
-        row["served jobs"] = int(served.sum())
-        row["used GPUs"] = int(result.allocation.replicas.sum())
-        if served.any():
-            worth = utilities(instance, result.allocation)
-            row["mean utility served"] = float(worth[served].mean())
-    return row
 
 
-#: Columns of `result_summary` in the order of printed tables.
+def more_starved(result: Result, best: Result | None) -> int | str:
+    """How many jobs more starve than in the best answer; blank where that is not known."""
+    if result.starved is None or best is None or best.starved is None:
+        return ""
+    return result.starved - best.starved
+
+
+def comparison_text(rows: Sequence[Row], results: Sequence[Result], columns: Sequence[str]) -> str:
+    """The table of some results, the bound that judges them, and what is to be said of them.
+
+    Parameters
+    ----------
+    rows
+        As `comparison_rows` makes them.
+    results
+        Of one instance, by their common bound.
+    columns
+        Of the table; a claimed bound is shown beside them if there is one.
+    """
+    claims = any(row[CLAIMED] != "" for row in rows)
+    text = text_table(rows, [*columns, *([CLAIMED] if claims else [])])
+    bounds = dict.fromkeys(
+        bound_text(result.bound, result.bound_source, result.evidence) for result in results
+    )
+    text += "".join(f"\nbound {bound}" for bound in bounds if bound != "none")
+    return text + "".join(
+        f"\n{result.solver} (seed {result.seed}): {result.message}"
+        for result in results
+        if result.message and (result.allocation is None or "bound" in result.message)
+    )
+
+
+#: Columns of `comparison_rows` in the order of printed tables.
 SUMMARY_COLUMNS = (
-    "solver", "seed", "status", "fitness", "bound", "gap", "seconds", "compile seconds",
-    "served jobs", "used GPUs",
+    "solver", "seed", "status", "starved", "more starved", "served fitness", "fitness", "gap",
+    "seconds", "compile seconds", "used GPUs",
 )  # fmt: skip
 
 
 def solver_averages(rows: Iterable[Row]) -> list[dict[str, object]]:
-    """One row a solver: runs, failures, proven optima, shifted geometric means of gap and time."""
+    """One row a solver: runs, failures, proven optima, shifted geometric means of gap and time.
+
+    Beside the gaps, by how many more jobs starve than in the best answers, on average, and what the
+    served are worth over those of the best answers (geometric mean).
+    """
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(str(row["solver"]), []).append(row)
@@ -128,6 +184,8 @@ def solver_averages(rows: Iterable[Row]) -> list[dict[str, object]]:
             "runs": len(runs),
             "failed": len(runs) - len(done),
             "optimal": sum(run["status"] == "optimal" for run in done),
+            "mean more starved": _average(done, "more_starved"),
+            "served over best": _geometric(done, "served_over_best"),
             "geometric mean gap": _mean(done, "gap", GAP_SHIFT),
             "largest gap": max((_number(run, "gap") for run in done), default=math.nan),
             "geometric mean seconds": _mean(done, "solve_seconds", SECONDS_SHIFT),
@@ -148,6 +206,16 @@ def _number(row: Row, column: str) -> float:
 def _mean(rows: Sequence[Row], column: str, shift: float) -> float:
     values = [value for row in rows if math.isfinite(value := _number(row, column))]
     return shifted_geometric_mean(values, shift) if values else math.nan
+
+
+def _average(rows: Sequence[Row], column: str) -> float:
+    values = [value for row in rows if math.isfinite(value := _number(row, column))]
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _geometric(rows: Sequence[Row], column: str) -> float:
+    values = [value for row in rows if 0 < (value := _number(row, column)) < math.inf]
+    return math.exp(math.fsum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 def for_machines(rows: Iterable[Row]) -> list[dict[str, object]]:

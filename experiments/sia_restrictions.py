@@ -10,6 +10,7 @@ or come up in replays of its policy there (`experiments/sia_replay.py`).
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from goodalloc.experiments.reproduction import Reproduction, digest
 from goodalloc.experiments.sia_replay import sia_setting, sia_workload
 from goodalloc.experiments.version import library_version
 from goodalloc.models.objective import mode_utilities
+from goodalloc.solvers.bounds import Bound, believed_bound
 from goodalloc.solvers.sia_policy import sia
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
@@ -92,10 +94,13 @@ def round_row(instance: Instance, state: str, seed: int) -> dict[str, Any]:
     mode_utilities(instance)  # kept with the instance, so that no solver's time includes it
     placed = solve(instance, "highs", stop=Stop(seconds=SECONDS, gap=GAP))
     roads = {name: solve(instance, "sia", **options) for name, options in ROADS.items()}
+    best = max((r.fitness for r in (placed, *roads.values()) if r.allocation), default=math.nan)
+    bound = believed_bound(instance, [Bound.of(placed)], best)
     return {
         "jobs": instance.num_jobs, "gpus": instance.cluster.num_gpus, "state": state, "seed": seed,
         **{name: rounded(result.fitness, 8) for name, result in roads.items()},
-        "placed": rounded(placed.fitness, 8), "bound": rounded(placed.bound, 8),
+        "placed": rounded(placed.fitness, 8), "bound": rounded(bound.value, 8),
+        "bound_source": bound.source, "evidence": str(bound.evidence),
         "status": str(placed.status), "placed_seconds": rounded(placed.solve_seconds, 4),
     }  # fmt: skip
 

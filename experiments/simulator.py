@@ -10,19 +10,21 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
+from goodalloc.data.json_file import check_keys, pack_number
 from goodalloc.data.workload import check_workload
 from goodalloc.experiments.agents import choose_batch_sizes, fit_models
 from goodalloc.experiments.experience import ExperiencePool
 from goodalloc.experiments.job_modes import Equipment, draw_pipeline
+from goodalloc.experiments.job_progress import pack_job, unpack_job
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.shared_gpus import share_gpus
 from goodalloc.experiments.simulated_job import NOTHING, JobOracle, SimulatedJob
 from goodalloc.models.shared_speed import FAIR
-from goodalloc.models.validation import require_choice
+from goodalloc.models.validation import require_choice, require_count, require_number
 from goodalloc.solvers.check_decision import check_decision
 from goodalloc.solvers.decided_modes import decided_modes
 from goodalloc.solvers.policy import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.data.application import Application
+    from goodalloc.data.json_file import Document
     from goodalloc.data.workload import Submission
     from goodalloc.models.allocation import Placement
     from goodalloc.models.cluster import Cluster
@@ -72,15 +75,10 @@ PATIENCE = 100
 #: Seconds without any progress after which it is given up while nodes are missing: a week.
 LONGEST_OUTAGE = 7 * 24 * 3600
 
-#: What a checkpoint keeps of a simulator.
-_STATE = (
-    "time", "jobs", "policy", "cluster", "_wanted_nodes", "_pool", "_progress", "_last_progress",
-)  # fmt: skip
-
 
 @dataclass
 class Simulator:
-    """A replay under way; `state` is what a checkpoint keeps of it.
+    """A replay under way.
 
     Parameters
     ----------
@@ -154,16 +152,37 @@ class Simulator:
         self.jobs.append(job)
         self._oracles[submission.name] = JobOracle(job, self._sharing or FAIR)
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint has to keep."""
-        return {name: getattr(self, name) for name in _STATE}
+    def pack(self) -> Document:
+        """What a checkpoint keeps beside what the policy remembers, in terms of JSON."""
+        return {
+            "time": self.time, "last_progress": self._last_progress,
+            "progress": pack_number(self._progress),
+            "nodes": self.cluster.num_nodes, "wanted_nodes": int(self._wanted_nodes),
+            "experience": self._pool.pack(),
+            "jobs": {job.submission.name: pack_job(job) for job in self.jobs},
+        }  # fmt: skip
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint of the same replay."""
-        for name in _STATE:
-            setattr(self, name, state[name])
-        sharing = self._sharing or FAIR
-        self._oracles = {job.submission.name: JobOracle(job, sharing) for job in self.jobs}
+    def unpack(self, document: object) -> None:
+        """Go on from a checkpoint of the same replay.
+
+        Raises
+        ------
+        ValueError
+            If the document makes no sense.
+        """
+        keys = ("nodes", "wanted_nodes", "time", "last_progress", "progress", "experience", "jobs")
+        found = check_keys("Simulator", document, keys)
+        for name in keys[:4]:
+            require_count(f"Simulator: {name}", found[name], int(name.endswith("nodes")))
+        require_number("Simulator: progress", found["progress"])
+        self.time, self._last_progress = found["time"], found["last_progress"]
+        self._wanted_nodes, self._progress = found["wanted_nodes"], float(found["progress"])
+        self.cluster = self.setting.cluster.resized(found["nodes"])
+        self._pool.unpack(found["experience"])
+        names = [job.submission.name for job in self.jobs]
+        jobs = check_keys("Simulator: jobs", found["jobs"], names)
+        for job in self.jobs:
+            unpack_job(job, jobs[job.submission.name], self.cluster)
 
     @property
     def finished(self) -> bool:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.reproduction import Plan, Rows
     from goodalloc.models.allocation import Allocation
     from goodalloc.models.instance import Instance
+    from goodalloc.solvers.result import Answer
 
 #: Of the drawn rounds.
 SEEDS = range(10)
@@ -54,7 +55,7 @@ MIXTURES: Mapping[str, Mapping[str, Any]] = {
 }
 
 #: Heuristics by the name of their column.
-HEURISTICS: Mapping[str, Callable[[Instance], Allocation]] = {
+HEURISTICS: Mapping[str, Callable[[Instance], Answer]] = {
     "tune": solve_synergy_tune,
     "tune_in_queue_order": lambda instance: solve_synergy_tune(instance, order="queue"),
     "greedy": solve_synergy_greedy,
@@ -92,7 +93,7 @@ def round_row(mixture: str, servers: int, seed: int) -> dict[str, Any]:
     seconds = {"opt_seconds": ended - begin, "placing_seconds": time.perf_counter() - ended}
     begin = time.perf_counter()
     for name, heuristic in HEURISTICS.items():
-        totals[name] = _placed(instance, heuristic(instance))
+        totals[name] = _placed(instance, heuristic(instance).allocation)
     seconds["heuristics_seconds"] = time.perf_counter() - begin
     return {
         "jobs_drawn": mixture, "servers": servers, "seed": seed, "jobs": instance.num_jobs,
@@ -107,8 +108,9 @@ def _total(instance: Instance, mean: float) -> float:
     return float((mean - FLOOR) * instance.num_jobs)
 
 
-def _placed(instance: Instance, allocation: Allocation) -> float:
+def _placed(instance: Instance, allocation: Allocation | None) -> float:
     """The sum of the throughput of an allocation, which must be feasible."""
+    assert allocation is not None
     broken = violations(instance, allocation)
     if broken:
         raise ValueError(f"{instance.name}: {broken[0]}")

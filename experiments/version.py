@@ -6,9 +6,16 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import goodalloc.data
 import goodalloc.experiments
+import goodalloc.formulations
 import goodalloc.models
 import goodalloc.solvers
+
+PACKAGES = (
+    goodalloc.models, goodalloc.data, goodalloc.formulations, goodalloc.solvers,
+    goodalloc.experiments,
+)  # fmt: skip
 
 
 def library_version() -> str:
@@ -24,12 +31,9 @@ def library_version() -> str:
 
 @cache
 def code_digest() -> str:
-    """Twelve characters that tell versions of the library's code apart, released or not.
-
-    They are those of what a simulation consists of: models, solvers and experiments.
-    """
+    """Twelve characters that tell versions of the library's code apart, released or not."""
     found = hashlib.sha256()
-    for folder in (goodalloc.models, goodalloc.solvers, goodalloc.experiments):
+    for folder in PACKAGES:
         for path in sorted(Path(folder.__path__[0]).glob("*.py")):
             found.update(path.name.encode() + path.read_bytes())
     return found.hexdigest()[:12]

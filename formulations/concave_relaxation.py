@@ -32,12 +32,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.knapsack import ROUNDING, best_utilities, knapsack_bound
-from goodalloc.formulations.power_cost import fitness_from_cost, power_cost
+from goodalloc.formulations.power_cost import fitness_from_cost, largest_ratio, power_cost
+from goodalloc.formulations.program import require_finite
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance, require_whole_gpus
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+#: Largest scaled term (u / r)^p; worse utilities are counted as no worse than this.
+LARGEST_TERM = 1e200
 
 #: CVXPY; most of its names are defined where type checkers do not see them.
 cp: Any = cvxpy
@@ -176,6 +180,7 @@ def _solve(
     amount, reached = cp.Variable(jobs), cp.Variable(jobs)
     offset = (envelope.utility - envelope.slope * envelope.left) / scale
     slope = envelope.slope / scale
+    require_finite("Concave relaxation: a scaled utility", [offset, slope])
     capacity = cp.sum(amount) <= gpus
     constraints = [
         capacity,
@@ -234,6 +239,8 @@ def dual(envelope: Envelope, gpus: int, power: float, price: float, scale: float
     best = np.full(low.size, np.inf)
     for utility in points:
         amount = envelope.left + (utility - low) / slope
+        if power < 0:  # what costs less than it does leaves a bound
+            utility = np.maximum(utility, scale / largest_ratio(power, LARGEST_TERM))
         cost = power_cost(utility, power, scale)
         best = np.minimum(best, cost + price * amount)
     least = np.minimum.reduceat(best, starts)

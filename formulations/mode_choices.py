@@ -5,6 +5,8 @@ several; placed anew, in any of its modes. What a choice takes is a vector: GPUs
 resource of the cluster in the order of their names.
 """
 
+import math
+import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +22,11 @@ from goodalloc.models.objective import mode_utilities
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+#: Kinds of job whose choices' places are remembered.
+MOST_SHAPES = 64
+#: Choices of a job that are compared at once.
+AT_ONCE = 200
 
 
 def node_capacity(instance: Instance) -> Floats:
@@ -61,10 +68,12 @@ def most_replicas(
 def within_share(instance: Instance) -> Flags:
     """Whether a mode takes no more than a GPU's share of any node it may run on, shape (modes,)."""
     shares = instance.cluster.node_shares
+    codes, first, code = np.unique(instance.mode_type, return_index=True, return_inverse=True)
     least = np.array([
-        np.min(shares, axis=0, where=fits[:, None], initial=np.inf) for fits in instance.mode_nodes
+        np.min(shares, axis=0, where=instance.mode_nodes[row][:, None], initial=np.inf)
+        for row in first
     ])  # fmt: skip
-    least = least.reshape(instance.mode_resources.shape)
+    least = least.reshape(codes.size, shares.shape[1])[code]
     within: Flags = np.all(instance.mode_resources <= least * (1 + RESOURCE_TOLERANCE), axis=1)
     return within
 
@@ -91,13 +100,25 @@ def least_nodes(instance: Instance, choices: Choices) -> Indices:
     return least
 
 
-def enumerate_mode_choices(instance: Instance, *, prune: bool = True) -> Choices:
+def enumerate_mode_choices(
+    instance: Instance, *, prune: bool = True, deadline: float = math.inf
+) -> Choices:
     """All choices that the rules allow; dominated ones dropped if `prune`.
 
     A choice goes if another of the same job is worth no less and fits wherever it fits: on GPUs of
     the same type or of any, and either both on several nodes with no more replicas and no more of
     anything for each, or the other on one node with no more of anything than this one takes of one
     of its nodes. So does a choice that is worth no more than idling.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    prune
+        Whether dominated choices are dropped, …
+    deadline
+        … and by when, on the clock of `time.perf_counter`: jobs that are not looked through by then
+        keep theirs.
     """
     allowed = _allowed(instance)
     table, current = mode_utilities(instance), instance.current
@@ -118,7 +139,7 @@ def enumerate_mode_choices(instance: Instance, *, prune: bool = True) -> Choices
     mode, kinds, replicas, utility = (part[order] for part in (mode, kinds, replicas, utility))
     values = np.asarray(utility, dtype=np.float64)
     choices = Choices(instance.mode_job[mode], kinds, replicas, values, mode)
-    return choices.where(~_dominated(instance, choices)) if prune else choices
+    return choices.where(~_dominated(instance, choices, deadline)) if prune else choices
 
 
 def _allowed(instance: Instance) -> Flags:
@@ -145,24 +166,51 @@ def _allowed(instance: Instance) -> Flags:
     return found
 
 
-def _dominated(instance: Instance, choices: Choices) -> Flags:
+def _dominated(instance: Instance, choices: Choices, deadline: float) -> Flags:
     """Which choices another one of the job beats wherever they fit; see `enumerate_mode_choices`.
 
-    Of two that beat each other the first stays.
+    Of two that beat each other the first stays. Where jobs have choices that take the same, what
+    fits where is worked out once for all of them.
     """
     placed = (choices.kind == Kind.ONE_NODE) | (choices.kind == Kind.SEVERAL_NODES)
     out: Flags = np.asarray(placed & (choices.utility <= instance.rules.idle))
-    fits = Fits(instance, choices)
+    fits, known = Fits(instance, choices), dict[bytes, Flags]()
+    taken = np.column_stack([instance.mode_type, instance.mode_demand])
+    taken = np.unique(taken, axis=0, return_inverse=True)[1].reshape(-1)[choices.mode]
+    shape = np.column_stack([taken, choices.kind, choices.replicas])
     bounds = np.searchsorted(choices.job, np.arange(instance.num_jobs + 1))
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        rows = first + np.flatnonzero(placed[first:last] & ~out[first:last])
-        value = choices.utility[rows]
-        beats = fits.wherever(rows, rows).T & (value[None] >= value[:, None])
-        first_of_equals = np.arange(rows.size)[None] < np.arange(rows.size)[:, None]
-        beats &= ~beats.T | first_of_equals
-        np.fill_diagonal(beats, val=False)
-        out[rows[beats.any(axis=1)]] = True
+        if time.perf_counter() >= deadline:
+            break
+        rows = first + np.flatnonzero(placed[first:last])
+        key = shape[rows].tobytes()
+        if key not in known:
+            if len(known) >= MOST_SHAPES:
+                known.clear()
+            known[key] = fits.wherever(rows, rows).T
+        out[np.delete(rows, _unbeaten(known[key], choices.utility[rows]))] = True
     return out
+
+
+def _unbeaten(fits: Flags, value: Floats) -> Indices:
+    """Which choices no other one beats; the best are compared first, a few at a time.
+
+    Parameters
+    ----------
+    fits
+        Whether another (second axis) fits wherever one (first axis) does.
+    value
+        What each is worth.
+    """
+    best_first = np.argsort(-value, kind="stable")
+    left = best_first[:0]
+    for start in range(0, value.size, AT_ONCE):
+        left = np.sort(np.concatenate([left, best_first[start : start + AT_ONCE]]))
+        worth = value[left]
+        beats = fits[np.ix_(left, left)] & (worth[None] >= worth[:, None])
+        beats &= ~beats.T | np.tri(left.size, k=-1, dtype=bool)
+        left = left[~beats.any(axis=1)]
+    return left
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,15 @@ replicas of *j* placed anew on *v* in mode *m* (none on nodes without that mode'
 
     \sum_j (\sum_m d_{jmr} a_{jmv} + d_{jr} h_{jv} x_{j,keep}) \le R_{vr} \quad \forall v, r     (9)
 
-Where replicas share GPUs or need none, (6) gives way to (6a)-(6d) of `node_gpus.py`.
+Where replicas share GPUs or need none, (6) gives way to (6a)-(6d) of `node_gpus.py`; where only the
+worst or the best job counts, (1) gives way to (1) or (2) of `extreme_cost.py`.
 
 (8) is interference avoidance, at most one distributed job a node; without that rule (7) and (8) are
-left out. Limits on the GPUs and nodes of a job are in its choices; a pinned job has one choice, to
-keep. The program is *exact*: its solutions are the feasible allocations, a job placed anew exactly
-where it was being worth no more than keeping. Written for reading and as a second road to the
-optimum, it shares nothing with `choices.py` and the pattern program.
+left out. (9) is in units that make whole numbers of the amounts, where there are any: what fits is
+then what the checker lets fit, whatever a solver's tolerance. Limits on the GPUs and nodes of a job
+are in its choices; a pinned job has one choice, to keep. The program is *exact*: its solutions are
+the feasible allocations, a job placed anew exactly where it was being worth no more than keeping.
+For reading, and as a second road to the optimum: it knows nothing of `choices.py` and patterns.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,8 +54,11 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
+from goodalloc.formulations.node_extremes import Whose, add_extreme_cost
 from goodalloc.formulations.node_gpus import add_shared_gpus
 from goodalloc.formulations.power_cost import AtMost, power_cost
+from goodalloc.formulations.program import require_finite
+from goodalloc.formulations.resource_grid import whole_amounts
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
@@ -104,6 +109,7 @@ def build_node_milp(
     cost: Callable[[Floats], Floats] | None = None,
     forbidden: Callable[[Floats], NDArray[np.bool_]] | None = None,
     limits: Iterable[AtMost] = (),
+    whose: Whose = "all",
 ) -> pyo.ConcreteModel:
     """Build the program (1)-(9).
 
@@ -117,6 +123,8 @@ def build_node_milp(
         Which utilities in an array may not be chosen; by default none.
     limits
         Additional rows: at most `jobs` jobs with a utility strictly below `below`.
+    whose
+        Which jobs' cost is minimised: that of ``"all"``, of the ``"worst"`` or of the ``"best"``.
 
     Raises
     ------
@@ -128,9 +136,11 @@ def build_node_milp(
     model.take = pyo.Var(model.choices, domain=pyo.Binary)
     model.replicas = pyo.Var(model.modes, model.nodes, domain=pyo.NonNegativeIntegers)
     model.touches = pyo.Var(model.jobs, model.nodes, domain=pyo.Binary)
-    model.total_cost = pyo.Objective(  # (1)
-        expr=pyo.quicksum(model.cost[c] * model.take[c] for c in model.choices)
-    )
+    if whose == "all":
+        cost_of_all = pyo.quicksum(model.cost[c] * model.take[c] for c in model.choices)
+        model.total_cost = pyo.Objective(expr=cost_of_all)  # (1)
+    else:
+        add_extreme_cost(model, whose)
     _add_shape(model)
     if instance.shares_gpus:
         add_shared_gpus(model, instance, lambda job: _taken(model, job, KEEP))
@@ -157,6 +167,7 @@ def _add_data(
     utility = node_choices(instance)
     values = np.array(list(utility.values()))
     costs = power_cost(values, instance.rules.power) if cost is None else cost(values)
+    require_finite("Program: a cost", costs)
     barred = np.zeros(values.shape, dtype=bool) if forbidden is None else forbidden(values)
     kept = [c for c, out in zip(utility, barred.tolist(), strict=True) if not out]
     costs_by_choice = dict(zip(utility, costs.tolist(), strict=True))
@@ -244,7 +255,8 @@ def _add_capacity(model: Any) -> None:
 
 def _add_resources(model: Any, instance: Instance) -> None:
     """What a node has beside GPUs."""
-    demand, capacity = instance.mode_resources, instance.cluster.node_resources
+    has = instance.cluster.node_resources
+    demand, capacity = whole_amounts(instance.mode_resources, has)
     running = instance.first_mode + instance.current.mode
     model.resources = pyo.ConstraintList()
     for r in range(capacity.shape[1]):

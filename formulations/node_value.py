@@ -55,8 +55,8 @@ class NodeValue:
         *f* after every bundle of pieces, for reading off what it holds.
     bundle
         Piece and number of every stage, shape (stages, 2).
-    size
-        Demand of every piece in units, shape (pieces, resources).
+    size, worth
+        Demand in units and worth of every piece: shapes (pieces, resources), (pieces,).
     extra, extra_worth
         Demand and worth of the distributed pieces of (3), shapes (pieces, resources), (pieces,).
     """
@@ -65,14 +65,24 @@ class NodeValue:
     stages: tuple[Floats, ...]
     bundle: Indices
     size: Indices
+    worth: Floats
     extra: Indices
     extra_worth: Floats
 
-    def shared(self, capacity: Indices) -> Floats:
-        """*g* at some capacities, shape (capacities, resources); minus infinity off the grid."""
-        inside = ((capacity >= 0) & (capacity < np.array(self.alone.shape))).all(axis=1)
+    def at(self, capacity: Indices) -> Floats:
+        """*f* at some capacities, shape (capacities, resources); minus infinity off the grid."""
+        inside = self._inside(capacity)
         found = np.full(len(capacity), -np.inf)
         found[inside] = self.alone[tuple(capacity[inside].T)]
+        return found
+
+    def _inside(self, capacity: Indices) -> NDArray[np.bool_]:
+        inside = (capacity >= 0) & (capacity < np.array(self.alone.shape))
+        return np.asarray(inside.all(axis=1))
+
+    def shared(self, capacity: Indices) -> Floats:
+        """*g* at some capacities, shape (capacities, resources); minus infinity off the grid."""
+        inside, found = self._inside(capacity), self.at(capacity)
         for index in np.flatnonzero(self.extra_worth > NOTHING).tolist():
             left = capacity - self.extra[index]
             fits = inside & (left >= 0).all(axis=1)
@@ -125,8 +135,9 @@ def node_value(
     table = np.zeros(shape)
     nothing = np.zeros((0, len(shape)), dtype=np.int64)
     empty = NodeValue(
-        table, (table,), np.zeros((0, 2), dtype=np.int64), nothing, nothing, np.zeros(0)
-    )
+        table, (table,), np.zeros((0, 2), dtype=np.int64), nothing, np.zeros(0), nothing,
+        np.zeros(0),
+    )  # fmt: skip
     if most is None:
         most = np.full(len(size), max(shape))
     return beside(empty, size, worth, most, extra, extra_worth)
@@ -159,7 +170,7 @@ def beside(
         worths = np.concatenate([worths, extra_worth])
     return NodeValue(
         best, tuple(stages), np.array(bundles, dtype=np.int64).reshape(-1, 2),
-        np.concatenate([value.size, size]), extras, worths,
+        np.concatenate([value.size, size]), np.concatenate([value.worth, worth]), extras, worths,
     )  # fmt: skip
 
 

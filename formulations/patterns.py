@@ -50,7 +50,13 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
 from goodalloc.formulations.program import Program, ProgramBuilder
-from goodalloc.formulations.residents import FreeNodes, Offers, add_residents, free_nodes
+from goodalloc.formulations.residents import (
+    FreeNodes,
+    Offers,
+    StayRows,
+    add_residents,
+    free_nodes,
+)
 from goodalloc.models.instance import Instance
 
 Floats = NDArray[np.float64]
@@ -64,7 +70,8 @@ class PatternProgram:
 
     The first columns are the choices. The columns ``b`` and ``o`` are listed with their node, size
     and d; ``dist[f, q]`` are the columns ``E``, ``cut[s, q]`` the columns ``X`` and
-    ``piece[owner, q]`` the columns ``Q`` (owner: K, or the job when exact).
+    ``piece[owner, q]`` the columns ``Q`` (owner: K, or the job when exact). ``slot_rows[s]`` and
+    ``piece_rows[q]`` are the rows (P6) and (P7), the same where interference is not avoided.
     """
 
     program: Program
@@ -78,6 +85,9 @@ class PatternProgram:
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
     piece: dict[tuple[int, int], int] = field(default_factory=dict)
     exact: bool = False
+    slot_rows: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    piece_rows: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    stay_rows: StayRows | None = None
 
 
 def build_patterns(
@@ -109,7 +119,7 @@ def build_patterns(
     jobs = builder.add_rows("one_choice", instance.num_jobs, lower=1.0, upper=1.0)  # (P2)
     builder.add_entries(jobs[choices.job], x, 1.0)
     free = free_nodes(instance, choices)
-    offers = add_residents(builder, instance, free)
+    offers, stay_rows = add_residents(builder, instance, free)
     slots = _Slots.start(builder, free, offers, choices, x)
     several = choices.of(Kind.SEVERAL_NODES)
     if several.size:
@@ -120,6 +130,7 @@ def build_patterns(
         builder.add_entries(row, x[weighed], weights[weighed])
     return PatternProgram(
         builder.build(), choices, free, *offers, slots.dist, slots.cut, slots.piece, exact,
+        slots.slot_rows, slots.piece_rows, stay_rows,
     )  # fmt: skip
 
 
@@ -130,6 +141,7 @@ class _Slots:
     most: int
     node_rows: Indices
     slot_rows: Indices
+    piece_rows: Indices
     dist: dict[tuple[int, int], int] = field(default_factory=dict)
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
     piece: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -148,7 +160,7 @@ class _Slots:
         t, _, size, distributable = offers
         builder.add_entries(node_rows[size[distributable]], t[distributable], -1.0)
         builder.add_entries(slot_rows[size], t, 1.0)
-        slots = cls(most, node_rows, slot_rows)
+        slots = cls(most, node_rows, slot_rows, slot_rows)
         cuts = [(s, a) for s in range(2, most + 1) for a in range(1, s // 2 + 1)]
         columns = builder.add_columns(
             "cut", len(cuts), upper=float(free.gpus.sum()), label=lambda i: "{}_{}".format(*cuts[i])
@@ -170,6 +182,7 @@ def _add_pieces(
     piece_rows = slots.slot_rows
     if instance.rules.interference_avoidance:
         piece_rows = builder.add_rows("piece", most + 1, lower=0.0)  # (P7)
+        slots.piece_rows = piece_rows
         _add_distributed(builder, slots, piece_rows, num_nodes)
     key = choices.job[several] if exact else choices.replicas[several]
     owners, owner_of = np.unique(key, return_inverse=True)

@@ -77,6 +77,8 @@ def require_finite_power(power: float) -> None:
 def power_cost(utility: ArrayLike, power: float, reference: float = 1.0) -> Floats:
     """Cost to minimise of a utility, equation (1); decreasing in the utility.
 
+    Infinite where it is beyond float64, as a utility far from the reference is at a great power.
+
     Parameters
     ----------
     utility
@@ -95,7 +97,8 @@ def power_cost(utility: ArrayLike, power: float, reference: float = 1.0) -> Floa
     logarithm = np.log(np.asarray(utility, dtype=float) / reference)
     if power == 0:
         return np.asarray(-logarithm)
-    return np.asarray(-np.expm1(power * logarithm) / power)
+    with np.errstate(over="ignore"):
+        return np.asarray(-np.expm1(power * logarithm) / power)
 
 
 def fitness_from_cost(
@@ -126,7 +129,7 @@ def cost_gap(gap: float, num_jobs: int, power: float) -> float:
 
     By equation (2) a total of ``num_jobs * -c(1 / (1 - gap))`` below zero has a fitness better by
     the factor ``1 / (1 - gap)``: about ``num_jobs * gap`` when the gap is small. A gap of one and
-    more, which anything meets, counts as 0.99.
+    more, which anything meets, counts as 0.99, and no term exceeds the largest that is trusted.
 
     Parameters
     ----------
@@ -142,7 +145,10 @@ def cost_gap(gap: float, num_jobs: int, power: float) -> float:
     ValueError
         If the power is NaN or infinite.
     """
-    return num_jobs * -float(power_cost(1.0 / (1.0 - min(gap, 0.99)), power))
+    better = 1.0 / (1.0 - min(gap, 0.99))
+    if power > 0:
+        better = min(better, largest_ratio(power))
+    return num_jobs * -float(power_cost(better, power))
 
 
 def least_useful(mean: float, num_jobs: int, power: float) -> float:
@@ -167,11 +173,17 @@ def greatest_possible(bound: float, num_jobs: int, power: float) -> float:
     return math.exp(exponent) * (1.0 + 1e-9) if exponent < 700.0 else math.inf
 
 
+def largest_ratio(power: float, term: float = LARGEST_TERM) -> float:
+    """The ratio of two utilities, at least 1, whose power ``|p|`` is this term; infinite near 0."""
+    exponent = math.log(term) / abs(power) if power else math.inf
+    return math.exp(exponent) if exponent < 700.0 else math.inf
+
+
 def safe_reference(mean: float, least: float, greatest: float, power: float) -> float:
     """The reference nearest to `mean` for which no term from `least` to `greatest` is too large."""
     if power == 0:
         return mean
-    room = math.exp(math.log(LARGEST_TERM) / abs(power)) if abs(power) > 0.03 else math.inf
+    room = largest_ratio(power)
     return min(mean, least * room) if power < 0 else max(mean, greatest / room)
 
 

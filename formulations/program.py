@@ -13,6 +13,37 @@ Indices = NDArray[np.int64]
 Label = Callable[[int], str]
 
 
+class NotFiniteError(ValueError):
+    """A program has numbers on which no solver can be trusted to end: a fault of whoever built it.
+
+    `goodalloc.solvers.solve.solve` makes a message of it.
+    """
+
+
+def require_finite(item: str, values: ArrayLike, *, unbounded: bool = False) -> None:
+    """Refuse what no solver may see: HiGHS's simplex method does not return from NaN.
+
+    Parameters
+    ----------
+    item
+        What each of them is.
+    values
+        The numbers.
+    unbounded
+        Infinities are allowed, as of bounds.
+
+    Raises
+    ------
+    NotFiniteError
+        If a number is NaN or infinite.
+    """
+    numbers = np.asarray(values, dtype=float)
+    right = ~np.isnan(numbers) if unbounded else np.isfinite(numbers)
+    if not right.all():
+        expected = "a number" if unbounded else "a finite number"
+        raise NotFiniteError(f"{item} is {numbers[~right].flat[0]:g}; expected {expected}.")
+
+
 class Family(NamedTuple):
     """Columns or rows of one kind: ``cut_4_1`` is the family *cut* and a label.
 
@@ -45,6 +76,11 @@ class Program:
         Constant term of the objective.
     column_names, row_names
         The families of the columns and of the rows, in order.
+
+    Raises
+    ------
+    NotFiniteError
+        If a cost, an entry or the offset is NaN or infinite, or a bound is NaN.
     """
 
     cost: Floats
@@ -59,6 +95,13 @@ class Program:
     offset: float = 0.0
     column_names: tuple[Family, ...] = ()
     row_names: tuple[Family, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_finite("Program: a cost", self.cost)
+        require_finite("Program: an entry of the matrix", self.value)
+        require_finite("Program: the offset", self.offset)
+        for bounds in (self.lower, self.upper, self.row_lower, self.row_upper):
+            require_finite("Program: a bound", bounds, unbounded=True)
 
     @property
     def num_columns(self) -> int:
@@ -104,6 +147,15 @@ class Program:
         wide = np.zeros(self.num_columns)
         wide[chosen] = values
         return wide
+
+    def rows_of(self, name: str) -> Indices:
+        """Indices of the rows of a family; none where there is no such family."""
+        first = 0
+        for family in self.row_names:
+            if family.name == name:
+                return np.arange(first, first + family.size)
+            first += family.size
+        return np.arange(0)
 
     def reduced_costs(self, duals: Floats) -> Floats:
         """``cost - A' duals``, shape (columns,)."""
@@ -159,14 +211,26 @@ class ProgramBuilder:
     num_columns: int = 0
     num_rows: int = 0
 
+    @classmethod
+    def extending(cls, program: Program) -> "ProgramBuilder":
+        """A builder that holds a program already; its offset is for `build` to repeat."""
+        column = np.repeat(np.arange(program.num_columns), np.diff(program.starts))
+        return cls(
+            [(program.cost, program.lower, program.upper, program.integer)],
+            [(program.row_lower, program.row_upper)],
+            [(program.index, column, program.value)],
+            list(program.column_names), list(program.row_names),
+            program.num_columns, program.num_rows,
+        )  # fmt: skip
+
     def add_columns(
-        self, name: str, count: int, *, cost: ArrayLike = 0.0, upper: ArrayLike = np.inf,
-        integer: bool = True, label: Label = str,
+        self, name: str, count: int, *, cost: ArrayLike = 0.0, lower: ArrayLike = 0.0,
+        upper: ArrayLike = np.inf, integer: bool = True, label: Label = str,
     ) -> Indices:  # fmt: skip
-        """Add columns with lower bound 0; returns their indices."""
+        """Add columns; returns their indices."""
         self._columns.append((
             np.broadcast_to(np.asarray(cost, dtype=float), count),
-            np.zeros(count),
+            np.broadcast_to(np.asarray(lower, dtype=float), count),
             np.broadcast_to(np.asarray(upper, dtype=float), count),
             np.full(count, integer),
         ))  # fmt: skip

@@ -5,6 +5,7 @@ Nodes on which a job may keep its placement cannot be counted with others; equat
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,30 @@ from goodalloc.formulations.program import ProgramBuilder
 from goodalloc.models.instance import Instance
 
 Indices = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 #: The columns ``b`` and ``o``, and the node, free GPUs and d of each.
 Offers = tuple[Indices, Indices, Indices, NDArray[np.bool_]]
+
+
+class StayRows(NamedTuple):
+    """Which rows price a stay: one entry of each array an entry of the matrix.
+
+    Attributes
+    ----------
+    stay, row, coefficient
+        The stay (of `FreeNodes`), the row, and the coefficient of its choice to keep there.
+    """
+
+    stay: Indices
+    row: Indices
+    coefficient: Floats
+
+    def prices(self, duals: Floats, num_stays: int) -> Floats:
+        """What the rows' prices charge for every stay, shape (stays,)."""
+        charged = -duals[self.row] * self.coefficient
+        return np.asarray(np.bincount(self.stay, charged, num_stays), dtype=float)
+
 
 #: Most jobs that may stay on a node for which every set of them has a column of its own.
 MOST_STAYS = 5
@@ -34,14 +56,15 @@ class FreeNodes:
         Whether a pinned distributed job keeps other distributed jobs away, shape (nodes,).
     resident
         Whether some job may keep its placement there, shape (nodes,).
-    stay_choice, stay_job, stay_node, stay_gpus, stay_spread
-        One entry for every (keep choice, node): which choice, whose, which node, its GPUs there,
-        and whether the job is distributed.
+    stay_entry, stay_choice, stay_job, stay_node, stay_gpus, stay_spread
+        One entry for every (keep choice, node): which entry of the current placements, which
+        choice, whose, which node, its GPUs there, and whether the job is distributed.
     """
 
     gpus: Indices
     blocked: NDArray[np.bool_]
     resident: NDArray[np.bool_]
+    stay_entry: Indices
     stay_choice: Indices
     stay_job: Indices
     stay_node: Indices
@@ -68,12 +91,14 @@ def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
     resident = np.zeros(gpus.size, dtype=bool)
     resident[current.node[stays]] = True
     return FreeNodes(
-        gpus, blocked, resident, choice_of_job[current.job[stays]], current.job[stays],
-        current.node[stays], current.replicas[stays], spread[stays],
+        gpus, blocked, resident, np.flatnonzero(stays), choice_of_job[current.job[stays]],
+        current.job[stays], current.node[stays], current.replicas[stays], spread[stays],
     )  # fmt: skip
 
 
-def add_residents(builder: ProgramBuilder, instance: Instance, free: FreeNodes) -> Offers:
+def add_residents(
+    builder: ProgramBuilder, instance: Instance, free: FreeNodes
+) -> tuple[Offers, StayRows]:
     """Columns ``b`` and ``o`` of nodes where jobs may stay, and the rows that say who stays."""
     stays_of = np.bincount(free.stay_node, minlength=free.gpus.size)
     parts = [_add_crowded(builder, instance, free, stays_of > MOST_STAYS)]
@@ -81,13 +106,15 @@ def add_residents(builder: ProgramBuilder, instance: Instance, free: FreeNodes) 
         nodes = np.flatnonzero(stays_of == count)
         if nodes.size:
             parts.append(_add_states(builder, instance, free, nodes, count))
-    t, node, size, distributable = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return t, node, size, distributable
+    offers, rows = zip(*parts, strict=True)
+    t, node, size, distributable = (np.concatenate(part) for part in zip(*offers, strict=True))
+    stay, row, coefficient = (np.concatenate(part) for part in zip(*rows, strict=True))
+    return (t, node, size, distributable), StayRows(stay, row, coefficient)
 
 
 def _add_states(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes, nodes: Indices, count: int
-) -> Offers:
+) -> tuple[Offers, StayRows]:
     """One column for every node and set of jobs that stay there: (P3) and (P4).
 
     A column says who stays, so what it offers is known: the convex hull of the node's states.
@@ -119,12 +146,13 @@ def _add_states(
     builder.add_entries(stay, free.stay_choice[stays].ravel(), -1.0)
     column, which = np.nonzero(member[state])
     builder.add_entries(stay[row[column] * count + which], t[column], 1.0)
-    return t, nodes[row], size[row, state], distributable[row, state]
+    offers = t, nodes[row], size[row, state], distributable[row, state]
+    return offers, StayRows(stays.ravel(), stay, np.full(stay.size, -1.0))
 
 
 def _add_crowded(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes, crowded: NDArray[np.bool_]
-) -> Offers:
+) -> tuple[Offers, StayRows]:
     """Columns ``o`` and rows (P9)-(P12) of nodes with too many stays to list their sets."""
     nodes = np.flatnonzero(crowded)
     here = np.flatnonzero(crowded[free.stay_node])
@@ -153,12 +181,14 @@ def _add_crowded(
     row_of[nodes] = builder.add_rows("capacity", nodes.size, upper=sizes, label=name_node)  # (P9)
     builder.add_entries(row_of[node], t, size)
     builder.add_entries(row_of[at], choice, gpus)
+    priced = [(here, row_of[at], gpus.astype(np.float64))]
     row_of[nodes] = builder.add_rows("one_offer", nodes.size, upper=1.0, label=name_node)  # (P10)
     builder.add_entries(row_of[node], t, 1.0)
     stay_rows = builder.add_rows(
         "stay", at.size, upper=1.0, label=lambda i: free.label(here[i])
     )  # (P11)
     builder.add_entries(stay_rows, choice, 1.0)
+    priced.append((here, stay_rows, np.ones(here.size)))
     by_node = np.argsort(node, kind="stable")
     first = np.searchsorted(node[by_node], at, side="left")
     count = np.searchsorted(node[by_node], at, side="right") - first
@@ -173,6 +203,9 @@ def _add_crowded(
     )  # (P12)
     touching = free.stay_spread[here] & has_spread[at]
     builder.add_entries(row_of[at[touching]], choice[touching], 1.0)
+    touched = here[touching]
+    priced.append((touched, row_of[at[touching]], np.ones(touched.size)))
     spreadable = distributable & has_spread[node]
     builder.add_entries(row_of[node[spreadable]], t[spreadable], 1.0)
-    return t, node, size, distributable
+    rows = StayRows(*(np.concatenate(part) for part in zip(*priced, strict=True)))
+    return (t, node, size, distributable), rows

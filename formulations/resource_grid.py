@@ -20,6 +20,8 @@ MOST_WHOLE = 1e6
 #: Units of the largest node where they are coarse, and most cells of a table in all.
 COARSE_UNITS = 48
 MOST_CELLS = 40_000
+#: Units of the largest node in which resources without a common unit have prices.
+FINE_UNITS = 2.0**20
 #: Amounts this close, relative to the larger, to a whole number of units are whole.
 WHOLE = 1e-9
 
@@ -60,8 +62,8 @@ class ResourceGrid:
 def resource_grid(instance: Instance) -> ResourceGrid:
     """The grid of an instance: the largest common unit of what replicas take, if it is not tiny."""
     demand, most = instance.mode_demand, node_capacity(instance).max(axis=0)
-    unit, exact = np.ones(most.size), True
-    for index in range(1, most.size):
+    unit, exact, first = np.ones(most.size), True, 0 if instance.shares_gpus else 1
+    for index in range(first, most.size):
         common = common_unit(demand[:, index])
         if common == 0.0:  # nobody takes any
             unit[index] = max(most[index], 1.0) * 2
@@ -69,8 +71,8 @@ def resource_grid(instance: Instance) -> ResourceGrid:
             unit[index] = common
         else:
             unit[index], exact = most[index] / COARSE_UNITS, False
-    while math.prod(_units(most, unit)) > MOST_CELLS and (_units(most, unit)[1:] > 4).any():
-        index = 1 + int(np.argmax(_units(most, unit)[1:]))
+    while math.prod(_units(most, unit)) > MOST_CELLS and (_units(most, unit)[first:] > 4).any():
+        index = first + int(np.argmax(_units(most, unit)[first:]))
         unit[index], exact = unit[index] * 2, False
     return ResourceGrid(unit, exact, tuple(_units(most, unit).tolist()))
 
@@ -95,15 +97,42 @@ def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
     -------
     The demands, and what the checker lets every node hold.
     """
-    most = capacity.max(axis=0)
-    unit = np.array([common_unit(demand[:, resource]) for resource in range(most.size)])
-    whole = (unit > 0) & (most <= MOST_WHOLE * unit)
-    size = np.where(whole, unit, np.maximum(most, 1e-300))
+    size, whole = whole_units(demand, capacity)
     demand, capacity = demand / size, capacity / size * (1.0 + RESOURCE_TOLERANCE)
     return (
         np.where(whole, np.rint(demand), demand),
         np.where(whole, np.floor(capacity + WHOLE), capacity),
     )
+
+
+def whole_units(demand: Floats, capacity: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """The units of `whole_amounts`, and which of them make whole numbers: shapes (resources,)."""
+    most = capacity.max(axis=0)
+    unit = np.array([common_unit(demand[:, resource]) for resource in range(most.size)])
+    whole = (unit > 0) & (most <= MOST_WHOLE * unit)
+    return np.where(whole, unit, np.maximum(most, 1e-300)), whole
+
+
+def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Floats]:
+    """Units in which resources have prices: all demands and capacities are whole numbers of them.
+
+    They are those of `whole_amounts` where these are whole, else a fine part of the largest node;
+    what fits then fits in units, too.
+
+    Parameters
+    ----------
+    demand, capacity
+        Shapes (demands, resources) and (nodes, resources).
+
+    Returns
+    -------
+    The units, shape (resources,), and the demands and capacities in them.
+    """
+    size, whole = whole_units(demand, capacity)
+    unit = np.where(whole, size, size / FINE_UNITS)
+    room = np.floor(capacity * (1.0 + RESOURCE_TOLERANCE) / unit + WHOLE)
+    taken = np.where(whole, np.rint(demand / unit), np.floor(demand / unit * (1.0 - 1e-12)))
+    return unit, taken, room
 
 
 def common_unit(amounts: Floats) -> float:

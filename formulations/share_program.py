@@ -19,12 +19,7 @@ import cvxpy
 import numpy as np
 from scipy.sparse import coo_array, diags_array
 
-from goodalloc.formulations.share_certificate import (
-    ROUNDING,
-    SharePrices,
-    certify,
-    no_prices,
-)
+from goodalloc.formulations.share_certificate import SharePrices, certify, no_prices
 from goodalloc.models.share_goal import Gain, Goal, Level, Total, Worst
 from goodalloc.models.time_sharing import largest_rates
 from goodalloc.models.validation import require_choice
@@ -40,6 +35,9 @@ if TYPE_CHECKING:
 #: CVXPY; most of its names are defined where type checkers do not see them.
 cp: Any = cvxpy
 
+#: Part of its largest rate that a job has at least where the slope of its delay is taken.
+LEAST_RATE = 1e-12
+
 
 class ShareSolution(NamedTuple):
     """What a solver found.
@@ -50,8 +48,10 @@ class ShareSolution(NamedTuple):
         X, shape (lines, types), as the solver left them; None if it found none.
     bound
         Certified: no shares do better.
+    proof
+        Prices that prove it.
     prices
-        That prove it.
+        Of the solver; None if it gave none.
     tight
         The parts of the price of the goal that jobs have, which add up to 1, shape (jobs,); of a
         level or the worst only those that cannot have more.
@@ -63,6 +63,7 @@ class ShareSolution(NamedTuple):
 
     shares: Floats | None
     bound: float
+    proof: SharePrices
     prices: SharePrices | None
     tight: Floats
     status: str
@@ -145,9 +146,11 @@ def solve_shares(
     try:
         built, solved = _solve(problem, solver, options)
     except cp.SolverError as error:
-        worst = certify(sharing, goal, no_prices(sharing), promised).bound
-        spent = time.perf_counter() - begin
-        return ShareSolution(None, worst, None, np.zeros(jobs), str(error), spent, 0.0)
+        sure = certify(sharing, goal, no_prices(sharing))
+        spent, nobody = time.perf_counter() - begin, np.zeros(jobs)
+        return ShareSolution(
+            None, sure.bound, sure.prices, None, nobody, str(error), spent, 0.0
+        )  # fmt: skip
     promises = _prices(kept, some, jobs)
     promises[some] /= scaled.promised[some]
     prices = SharePrices(
@@ -158,13 +161,13 @@ def solve_shares(
     if taken.value is not None:
         best = (columns * taken.value).reshape(lines, types)
         if isinstance(goal, Total):  # the slope of b / tau, closer than the solver's word
-            rate = np.maximum(matrix @ taken.value, scaled.largest * ROUNDING)
+            rate = np.maximum(matrix @ taken.value, scaled.largest * LEAST_RATE)
             prices = prices._replace(rates=scaled.second / rate**2)
     tight, natural = prices.rates * scaled.second, _natural(prices, scaled)
-    bound = certify(sharing, goal, natural, promised).bound
+    found = certify(sharing, goal, natural, promised)
     return ShareSolution(
-        best, bound, natural, tight / (tight.sum() or 1.0), str(problem.status), built - begin,
-        solved - built,
+        best, found.bound, found.prices, natural, tight / (tight.sum() or 1.0),
+        str(problem.status), built - begin, solved - built,
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Kind, may_keep
-from goodalloc.formulations.power_cost import power_cost
+from goodalloc.formulations.power_cost import largest_ratio, power_cost
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
@@ -150,7 +150,7 @@ def is_relaxation(instance: Instance, *, whole_nodes: bool) -> bool:
     return not whole_nodes and (one_type or typed)
 
 
-def published_cost(utility: Floats, power: float, decimals: int) -> Floats:
+def published_cost(utility: Floats, power: float, decimals: int, reference: float = 1.0) -> Floats:
     """The cost (2): powers clipped at 3000 and rounded, divided by ``|p|``; logarithms at p = 0.
 
     All sums of such costs are multiples of ``10^-decimals / |p|``, but for a constant.
@@ -163,6 +163,8 @@ def published_cost(utility: Floats, power: float, decimals: int) -> Floats:
         The power *p*, finite.
     decimals
         Digits after the point; the artifact has 2.
+    reference
+        The unit of the utilities; the artifact has 1.
 
     Raises
     ------
@@ -170,9 +172,9 @@ def published_cost(utility: Floats, power: float, decimals: int) -> Floats:
         If the power is infinite.
     """
     if power < 0:
-        least = math.exp(math.log(LARGEST_COEFFICIENT) / power)
+        least = reference / largest_ratio(power, LARGEST_COEFFICIENT)
         utility = np.maximum(utility, least)
-    cost = power_cost(utility, power)
+    cost = power_cost(utility, power, reference)
     if power == 0:
         return np.round(cost, decimals)
     return (1.0 - np.round(1.0 - power * cost, decimals)) / power

@@ -31,6 +31,7 @@ from goodalloc.formulations.mode_choices import (
 from goodalloc.formulations.node_items import ANY_TYPE
 from goodalloc.formulations.node_value import NodeValue, beside
 from goodalloc.formulations.resource_grid import ResourceGrid
+from goodalloc.formulations.splits import least_splits
 from goodalloc.models.instance import Instance
 
 Floats = NDArray[np.float64]
@@ -42,10 +43,22 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Cut:
-    """``coefficient @ x <= upper`` over all choices."""
+    """``coefficient @ x <= upper`` over all choices.
+
+    Parameters
+    ----------
+    coefficient, upper
+        The row.
+    values, stay, size
+        What it was made of: the value functions by type of GPU, the worth of the entries of the
+        current placements, and what both were divided by. None of a cut that is no value cut.
+    """
 
     coefficient: Floats
     upper: float
+    values: Mapping[int, NodeValue] | None = None
+    stay: Floats | None = None
+    size: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +76,7 @@ class CutMaker:
     grid: ResourceGrid
 
     def cut(self, values: Mapping[int, NodeValue], stay: Floats) -> Cut:
-        """The cut (1).
+        """The cut (1), with a largest coefficient of 1.
 
         Parameters
         ----------
@@ -76,7 +89,11 @@ class CutMaker:
         current, keep_of = self.instance.current, keep_choices(self.instance, self.choices)
         may = np.flatnonzero(keep_of[current.job] >= 0)
         np.add.at(coefficient, keep_of[current.job[may]], stay[may])
-        return _normal(coefficient, self._worth_of_nodes(values, stay, may))
+        upper = self._worth_of_nodes(values, stay, may)
+        size = max(float(np.abs(coefficient).max()), 1e-300)
+        granted = upper / size * (1 + ROUNDING) + ROUNDING  # what rounding may have hidden
+        kept = np.where(np.isin(np.arange(stay.size), may), stay, 0.0)
+        return Cut(coefficient / size, granted, values, kept, size)
 
     def _worth_of_nodes(self, values: Mapping[int, NodeValue], stay: Floats, may: Indices) -> float:
         """The right-hand side of (1)."""
@@ -109,11 +126,7 @@ class CutMaker:
         units = grid.at_most(choice_demand(instance, choices.where(one)))
         for kind in np.unique(code[one]).tolist():
             rows = np.flatnonzero(code[one] == kind)
-            served = [
-                _at(value.alone, units[rows])
-                for c, value in values.items()
-                if kind in (ANY_TYPE, c)
-            ]
+            served = [value.at(units[rows]) for c, value in values.items() if kind in (ANY_TYPE, c)]
             coefficient[one[rows]] = _least(np.stack(served))
         several = choices.of(Kind.SEVERAL_NODES)
         code, kind, replicas = instance.mode_type, choices.mode[several], choices.replicas[several]
@@ -142,21 +155,10 @@ class CutMaker:
         -------
         Shape (modes, 1 + the largest *K*).
         """
-        piece, width = self._pieces(values, modes, most), int(most.max(initial=0))
         nodes = self.instance.mode_nodes[modes].sum(axis=1)
-        span = min(self.instance.rules.max_nodes_per_job, int(nodes.max(initial=0)), width)
-        total = np.full((modes.size, width + 1), np.inf)
-        least = total.copy()
-        total[:, 0] = 0.0
-        for number in range(1, span + 1):
-            following = np.full(total.shape, np.inf)
-            for size in range(1, 1 + piece.shape[1]):
-                with_piece = total[:, : width + 1 - size] + piece[:, size - 1, None]
-                np.minimum(following[:, size:], with_piece, out=following[:, size:])
-            total = following
-            if number > 1:
-                enough = (number <= nodes)[:, None]
-                least = np.minimum(least, np.where(enough, total, np.inf))
+        span = np.minimum(self.instance.rules.max_nodes_per_job, nodes)
+        width = int(most.max(initial=0))
+        least = least_splits(self._pieces(values, modes, most), span, width)
         return np.where(np.isfinite(least), least, 0.0)
 
     def _pieces(self, values: Mapping[int, NodeValue], modes: Indices, most: Indices) -> Floats:
@@ -177,21 +179,7 @@ class CutMaker:
         return np.where(size <= largest[:, None], _least(served), np.inf)
 
 
-def _at(table: Floats, units: Indices) -> Floats:
-    """A table at these cells; minus infinity off it."""
-    inside = (units < np.array(table.shape)).all(axis=1)
-    found = np.full(len(units), -np.inf)
-    found[inside] = table[tuple(units[inside].T)]
-    return found
-
-
 def _least(served: Floats) -> Floats:
     """The least over the types of GPU that can hold it, the first axis; 0 where none can."""
     found = np.where(np.isfinite(served), served, np.inf).min(axis=0)
     return np.where(np.isfinite(found), found, 0.0)
-
-
-def _normal(coefficient: Floats, upper: float) -> Cut:
-    """The cut with a largest coefficient of 1 and what rounding may have hidden granted."""
-    size = max(float(np.abs(coefficient).max()), 1e-300)
-    return Cut(coefficient / size, upper / size * (1 + ROUNDING) + ROUNDING)

@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from goodalloc.models.validation import require_count
+
 #: Most replicas in one entry: far beyond any node, and far from overflowing.
 MOST_REPLICAS = 1_000_000
 
@@ -56,9 +58,16 @@ class Allocation:
             If an entry is negative, not whole, or outside the matrix.
         """
         rows, columns, values = (np.asarray(a).reshape(-1) for a in (job, node, replicas))
-        if values.size and not np.all(np.equal(np.mod(values, 1), 0)):
-            bad = values[~np.equal(np.mod(values, 1), 0)][0]
-            raise ValueError(f"Allocation: an entry is {bad}; expected whole replicas.")
+        if values.dtype.kind not in "biuf":  # also whole numbers of more than 64 bits
+            for value in values.tolist():
+                require_count("Allocation: an entry", value, 0, MOST_REPLICAS)
+            values = values.astype(np.int64)
+        with np.errstate(invalid="ignore"):
+            whole = np.equal(np.mod(values, 1), 0)
+        if not whole.all():
+            raise ValueError(
+                f"Allocation: an entry is {values[~whole][0]}; expected whole replicas."
+            )
         if values.size and values.max() > MOST_REPLICAS:
             raise ValueError(
                 f"Allocation: an entry is {values.max():g}; expected at most {MOST_REPLICAS}."
@@ -125,10 +134,7 @@ class Allocation:
         """From one placement, (node, GPUs) pairs, for every job."""
         triples = [(j, n, g) for j, pairs in enumerate(placements) for n, g in pairs]
         job, node, replicas = zip(*triples, strict=True) if triples else ((), (), ())
-        return cls.from_entries(
-            np.array(job, dtype=np.int64), np.array(node, dtype=np.int64),
-            np.array(replicas, dtype=np.int64), len(placements), num_nodes, modes,
-        )  # fmt: skip
+        return cls.from_entries(job, node, replicas, len(placements), num_nodes, modes)
 
     @classmethod
     def empty(cls, num_jobs: int, num_nodes: int) -> "Allocation":

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from goodalloc.models.validation import literal
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -27,7 +29,7 @@ def as_numbers(name: str, field: str, value: Array) -> Array:
     except ValueError:  # lists of unequal lengths
         numbers = np.asarray(None)
     if numbers.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: {field} is {value!r}; expected a finite number.")
+        raise ValueError(f"{name}: {field} is {literal(value)}; expected a finite number.")
     return numbers
 
 

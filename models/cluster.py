@@ -6,7 +6,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.mode import RESOURCE_TOLERANCE, Mode, Resources, require_resources
+from goodalloc.models.mode import (
+    RESOURCE_TOLERANCE,
+    Mode,
+    Resources,
+    require_resources,
+    require_type,
+)
 from goodalloc.models.validation import require_count, require_name
 
 #: Most GPUs on one node; programs grow with the square of it.
@@ -44,13 +50,11 @@ class NodeGroup:
 
     def __post_init__(self) -> None:
         require_name("Node group", self.name)
-        require_count(f"Node group '{self.name}': nodes", self.nodes, minimum=1, maximum=1_000_000)
-        require_count(f"Node group '{self.name}': gpus", self.gpus, minimum=0, maximum=MOST_GPUS)
-        if not isinstance(self.gpu_type, str):
-            raise ValueError(
-                f"Node group '{self.name}': gpu_type is {self.gpu_type!r}; expected a string."
-            )
-        require_resources(f"Node group '{self.name}'", self.resources)
+        item = f"Node group '{self.name}'"
+        require_count(f"{item}: nodes", self.nodes, minimum=1, maximum=1_000_000)
+        require_count(f"{item}: gpus", self.gpus, minimum=0, maximum=MOST_GPUS)
+        require_type(item, self.gpu_type)
+        require_resources(item, self.resources)
 
     def most_replicas(self, mode: Mode) -> int:
         """How many replicas in a mode a node of the group has GPUs for, or else room for.
@@ -179,6 +183,12 @@ class Cluster:
             kind: max(group.gpus for group in self.groups if group.gpu_type == kind)
             for kind in self.gpu_types
         }
+
+    @cached_property
+    def node_group(self) -> NDArray[np.int64]:
+        """Which group every node is of, shape (nodes,)."""
+        sizes = [group.nodes for group in self.groups]
+        return np.repeat(np.arange(len(sizes)), sizes)
 
     @cached_property
     def node_names(self) -> tuple[str, ...]:

@@ -218,6 +218,8 @@ class Instance:
     def mode_resources(self) -> NDArray[np.float64]:
         """What a replica takes beside its GPU in every mode, shape (modes, resources)."""
         names = self.cluster.resource_names
+        if self.plain:
+            return np.zeros((self.num_jobs, len(names)))
         amounts = [dict(mode.resources) for mode in self.modes]
         table = np.array([[taken.get(name, 0.0) for name in names] for taken in amounts])
         return table.reshape(len(amounts), len(names))
@@ -232,12 +234,16 @@ class Instance:
     @cached_property
     def mode_type(self) -> NDArray[np.int64]:
         """Which type of GPU every mode runs on, an index of `Cluster.gpu_types`; -1 for any."""
+        if self.plain:
+            return np.full(self.num_jobs, -1)
         index = {name: code for code, name in enumerate(self.cluster.gpu_types)} | {"": -1}
         return np.array([index[mode.gpu_type] for mode in self.modes], dtype=np.int64)
 
     @cached_property
     def mode_nodes(self) -> NDArray[np.bool_]:
         """Which nodes have the GPUs of every mode, shape (modes, nodes)."""
+        if self.plain:
+            return np.ones((self.num_jobs, self.cluster.num_nodes), dtype=bool)
         types = np.array(self.cluster.node_types)
         fits = {name: (types == name) | (name == "") for name in {m.gpu_type for m in self.modes}}
         return np.array([fits[mode.gpu_type] for mode in self.modes])
@@ -245,6 +251,8 @@ class Instance:
     @cached_property
     def mode_share(self) -> NDArray[np.float64]:
         """The part of a GPU that a replica takes in every mode, shape (modes,)."""
+        if self.plain:
+            return np.ones(self.num_jobs)
         return np.array([mode.gpu_share for mode in self.modes])
 
     @cached_property
@@ -322,8 +330,27 @@ def require_whole_gpus(instance: Instance) -> None:
             if mode.gpu_share != 1:
                 raise ValueError(
                     f"Job '{job.name}': mode '{mode.name}' takes {mode.gpu_share:g} of a GPU and "
-                    "this solver knows whole GPUs only; expected one of pyomo, brute_force, pods."
+                    "this solver knows whole GPUs only; expected one that knows parts, which are "
+                    "pyomo, brute_force, best_fit, fgd and, for pods, pods."
                 )
+
+
+def require_plain(instance: Instance) -> None:
+    """Refuse jobs that have modes, on behalf of a solver that counts GPUs only.
+
+    Raises
+    ------
+    ValueError
+        If a job has modes; where one takes a part of a GPU, as `require_whole_gpus`.
+    """
+    require_whole_gpus(instance)
+    for job in instance.jobs:
+        if job.modes:
+            raise ValueError(
+                f"Job '{job.name}' has modes, as '{job.modes[0].name}', which this solver does "
+                "not know; expected one that does, which are highs, pyomo, brute_force, knapsack, "
+                "genetic, greedy, best_fit, fgd and sia."
+            )
 
 
 def node_demand(instance: Instance, allocation: Allocation) -> NDArray[np.float64]:

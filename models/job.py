@@ -7,6 +7,7 @@ from goodalloc.models.mode import JobModel as JobModel
 from goodalloc.models.mode import Mode, require_model
 from goodalloc.models.mode import SpeedupTable as SpeedupTable
 from goodalloc.models.validation import (
+    literal,
     require_count,
     require_flag,
     require_name,
@@ -94,7 +95,9 @@ class Job:
                 f"expected at most max_replicas, {self.max_replicas}."
             )
         if not isinstance(self.application, str):
-            raise ValueError(f"{item}: application is {self.application!r}; expected a string.")
+            raise ValueError(
+                f"{item}: application is {literal(self.application)}; expected a string."
+            )
         self._check_placement(item)
         self._check_modes(item)
         require_model(item, self.model)
@@ -105,7 +108,7 @@ class Job:
             not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs
         ):
             raise ValueError(
-                f"{item}: placement is {pairs!r}; expected a tuple of (node, GPUs) pairs."
+                f"{item}: placement is {literal(pairs)}; expected a tuple of (node, GPUs) pairs."
             )
         last = -1
         for node, gpus in pairs:
@@ -122,7 +125,7 @@ class Job:
         if not isinstance(self.modes, tuple) or any(
             not isinstance(mode, Mode) for mode in self.modes
         ):
-            raise ValueError(f"{item}: modes is {self.modes!r}; expected a tuple of modes.")
+            raise ValueError(f"{item}: modes is {literal(self.modes)}; expected a tuple of modes.")
         names = [mode.name for mode in self.modes]
         for name in names:
             if names.count(name) > 1:

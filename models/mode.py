@@ -10,7 +10,7 @@ import numpy as np
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel, plainly_in_order, validate
 from goodalloc.models.throughput import ThroughputParameters
-from goodalloc.models.validation import require_name, require_number
+from goodalloc.models.validation import literal, require_name, require_number
 
 #: Amounts of named resources other than GPUs, as ``(("cpu", 3.0), ("memory", 62.5))``.
 Resources = tuple[tuple[str, float], ...]
@@ -39,7 +39,7 @@ def require_resources(item: str, amounts: object) -> None:
         not isinstance(pair, tuple) or len(pair) != 2 for pair in amounts
     ):
         raise ValueError(
-            f"{item}: resources is {amounts!r}; expected a tuple of (name, amount) pairs."
+            f"{item}: resources is {literal(amounts)}; expected a tuple of (name, amount) pairs."
         )
     last = ""
     for name, amount in amounts:
@@ -62,6 +62,14 @@ def require_share(item: str, share: float) -> None:
     require_number(f"{item}: gpu_share", share, minimum=0.0)
     if share > 1 or 0 < share < SMALLEST_SHARE:
         raise ValueError(f"{item}: gpu_share is {share}; expected 0, or {SMALLEST_SHARE:g} to 1.")
+
+
+def require_type(item: str, gpu_type: object) -> None:
+    """Refuse what is no type of GPU; an empty one is any."""
+    if not isinstance(gpu_type, str):
+        raise ValueError(f"{item}: gpu_type is {literal(gpu_type)}; expected a string.")
+    if gpu_type:
+        require_name(f"{item}: gpu_type", gpu_type)
 
 
 class SpeedupTable(NamedTuple):
@@ -114,8 +122,7 @@ class Mode:
     def __post_init__(self) -> None:
         require_name("Mode", self.name)
         item = f"Mode '{self.name}'"
-        if not isinstance(self.gpu_type, str):
-            raise ValueError(f"{item}: gpu_type is {self.gpu_type!r}; expected a string.")
+        require_type(item, self.gpu_type)
         require_resources(item, self.resources)
         require_share(item, self.gpu_share)
         if self.gpu_share == 0 and not self.resources:

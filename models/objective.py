@@ -16,7 +16,7 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.batch_size import best_batch_size
 from goodalloc.models.fitness import power_mean, restart_factor
 from goodalloc.models.goodput import GoodputModel
-from goodalloc.models.instance import Instance
+from goodalloc.models.instance import Instance, require_plain
 from goodalloc.models.job import SpeedupTable
 from goodalloc.models.shapes import allowed_shapes
 from goodalloc.models.speedup import Backend, goodput_table, stack_models
@@ -57,7 +57,7 @@ def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
     batch size on either side; the last two axes as in `UtilityTable.moved`. The fair share of a job
     is priced in the mode in which it is worth most, so that its modes can be compared. A job that
     never ran has speedup *K / K_f*. Where a job cannot run on its fair share at all, the best it
-    can do on fewer GPUs takes the place of the base.
+    can do on fewer GPUs takes the place of the base, or 1 where that is nothing.
 
     Parameters
     ----------
@@ -210,12 +210,7 @@ def utility_table(instance: Instance, backend: Backend | None = None) -> Utility
     ValueError
         If jobs have modes: what asks for this table knows no resource but GPUs.
     """
-    if not instance.plain:
-        job = next(job for job in instance.jobs if job.modes)
-        raise ValueError(
-            f"Job '{job.name}' has {len(job.modes)} modes and this solver knows GPUs only; "
-            "expected one that knows modes, such as highs, pyomo, greedy or genetic."
-        )
+    require_plain(instance)
     return mode_utilities(instance, backend)
 
 

@@ -6,16 +6,30 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
 
+#: Characters of a value that a message shows.
+MOST_SHOWN = 60
+
 
 def literal(value: object) -> str:
-    """A value as a message shows it: true, false and null as files have them."""
-    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+    """A value as a message shows it: cut short; true, false and null as files have them."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # more digits, or deeper, than Python writes
+        return f"a huge {type(value).__name__}"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+#: Characters of the longest name: as many as a file's may have.
+LONGEST_NAME = 255
 
 
 def require_name(item: str, value: object) -> None:
-    """Refuse anything but a non-empty string of printable characters."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        expected = "a non-empty string of printable characters"
+    """Refuse anything but a non-empty string of printable characters that a message can show."""
+    good = isinstance(value, str) and value.strip() and value.isprintable()
+    if not good or len(str(value)) > LONGEST_NAME:
+        expected = f"a non-empty string of at most {LONGEST_NAME} printable characters"
         raise ValueError(f"{item}: name is {literal(value)}; expected {expected}.")
 
 
@@ -57,7 +71,7 @@ def require_number(
     try:
         number = float(value)
     except OverflowError:
-        number = math.inf
+        number = math.nan
     bad = math.isnan(number) or (finite and math.isinf(number))
     if bad or number < minimum or (strict and number == minimum):
         raise ValueError(f"{item} is {literal(value)}; expected {expected}.")

@@ -4,6 +4,7 @@ import importlib
 import inspect
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 from goodalloc.models.allocation import Allocation
@@ -25,8 +26,8 @@ class Solver(Protocol):
     ) -> Answer: ...
 
 
-#: Name of every solver that ships, and where it lives.
-SOLVERS = {
+#: Name of every solver that ships, and where it lives; read-only, for their bounds are believed.
+SOLVERS = MappingProxyType({
     "highs": "goodalloc.solvers.highs:solve_highs",
     "pyomo": "goodalloc.solvers.pyomo_solver:solve_pyomo",
     "brute_force": "goodalloc.solvers.brute_force:solve_brute_force",
@@ -43,7 +44,7 @@ SOLVERS = {
     "synergy_tune": "goodalloc.solvers.synergy:solve_synergy_tune",
     "synergy_proportional": "goodalloc.solvers.synergy:solve_synergy_proportional",
     "synergy_greedy": "goodalloc.solvers.synergy:solve_synergy_greedy",
-}
+})  # fmt: skip
 
 #: Entry-point group under which other packages may register solvers.
 ENTRY_POINT_GROUP = "goodalloc.solvers"
@@ -63,7 +64,7 @@ def find_solver(name: str) -> Callable[..., Any]:
     ValueError
         If there is none, or the path does not lead to a callable.
     """
-    path = SOLVERS.get(name)
+    path = SOLVERS.get(name, name if name in SOLVERS.values() else None)
     if path is None:
         for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
             return cast("Callable[..., Any]", point.load())
@@ -75,6 +76,22 @@ def find_solver(name: str) -> Callable[..., Any]:
             )
         path = name
     return load_callable(path, f"Solver '{name}'")
+
+
+def ships(solver: str | Callable[..., Any]) -> bool:
+    """Whether a solver is one of `SOLVERS`, whose bounds are believed; others only claim theirs.
+
+    Parameters
+    ----------
+    solver
+        A name or dotted path, which counts by what it says alone, so that nothing is imported; or a
+        function, which counts by being the one that ships, whatever it is called.
+    """
+    if isinstance(solver, str):
+        return solver in SOLVERS or solver in SOLVERS.values()
+    module, name = (getattr(solver, key, None) for key in ("__module__", "__qualname__"))
+    path = f"{module}:{name}"
+    return path in SOLVERS.values() and load_callable(path, f"Solver '{path}'") is solver
 
 
 def load_callable(path: str, item: str) -> Callable[..., Any]:

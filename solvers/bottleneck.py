@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from goodalloc.formulations.certificate import Measure
 from goodalloc.formulations.power_cost import AtMost, least_useful
 from goodalloc.models.fitness import power_mean
 from goodalloc.solvers.oracle import MOST_CALLS, Floats, Request, Search, scaled, within
@@ -72,7 +73,10 @@ def _highest_level(search: Search, allowed: int, rows: tuple[AtMost, ...]) -> tu
     high = proven = _index(levels, np.sort(search.best)[allowed])
     middle = high if allowed == search.num_jobs - 1 else (low + high + 1) // 2
     while low < high and search.calls < MOST_CALLS:
-        found, reached, cost = search.ask(_count(float(levels[middle]), rows))
+        request = _count(float(levels[middle]), rows)
+        power = -math.inf if allowed == 0 else math.inf
+        measure = Measure(power, float(levels[middle - 1]))
+        found, reached, cost = search.ask(replace(request, measure=measure))
         target = AtMost(allowed, float(levels[middle]))
         if found is not None and within(reached, (*rows, target)):
             search.adopt(found, reached)

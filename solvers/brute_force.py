@@ -18,8 +18,9 @@ from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
 from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
+from goodalloc.solvers.alarm import TimeIsUp, alarm
 from goodalloc.solvers.highs_program import Watch
-from goodalloc.solvers.result import Answer
+from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.ties import canonical
 
@@ -74,6 +75,19 @@ def count_matrices(instance: Instance) -> int:
     return math.prod(matrices) * math.prod(max(len(job.modes), 1) for job in instance.jobs)
 
 
+def log_matrices(instance: Instance) -> float:
+    """Decimal logarithm of `count_matrices`, which itself may be too large to work out."""
+    jobs = instance.num_jobs
+    modes = sum(math.log10(max(len(job.modes), 1)) for job in instance.jobs)
+    if instance.shares_gpus:
+        alone = np.maximum.reduceat(instance.most_in_group, instance.first_mode, axis=0)
+        nodes = np.array([group.nodes for group in instance.cluster.groups])
+        return float((np.log10(alone + 1) @ nodes).sum()) + modes
+    gpus, nodes = np.unique(instance.cluster.node_gpus, return_counts=True)
+    ways = [math.log10(math.comb(count + jobs, jobs)) for count in gpus.tolist()]
+    return float(nodes @ ways) + modes
+
+
 def enumerate_allocations(instance: Instance) -> Enumeration:
     """Every feasible allocation of a tiny instance.
 
@@ -82,11 +96,11 @@ def enumerate_allocations(instance: Instance) -> Enumeration:
     ValueError
         If there are too many.
     """
-    number = count_matrices(instance)
-    if number > MOST_MATRICES:
+    magnitude = log_matrices(instance)
+    if magnitude > math.log10(MOST_MATRICES) + 1e-9:
         raise ValueError(
-            f"Instance '{instance.name}' has {number:.3g} allocation matrices; brute force expects "
-            f"at most {MOST_MATRICES:.3g}, as 4 jobs on 3 nodes of 4 GPUs have."
+            f"Instance '{instance.name}' has about 10^{magnitude:.1f} allocation matrices; "
+            f"brute force expects at most {MOST_MATRICES:.3g}, as 5 jobs on 3 nodes of 4 GPUs have."
         )
     gpus = instance.cluster.node_gpus
     has = instance.cluster.node_resources * (1 + RESOURCE_TOLERANCE)
@@ -244,13 +258,17 @@ def optimal_allocations(instance: Instance, tolerance: float = 1e-12) -> list[Al
     return [found.allocation(int(index)) for index in best]
 
 
-def solve_brute_force(instance: Instance, *, break_ties: bool = True) -> Answer:
+def solve_brute_force(
+    instance: Instance, *, stop: Stop | None = None, break_ties: bool = True
+) -> Answer:
     """Decide a tiny round by trying every allocation.
 
     Parameters
     ----------
     instance
         The round.
+    stop
+        Limits on the time; by then all allocations were tried or nothing is known.
     break_ties
         Of the best allocations return the one that the stated rule prefers (see `ties`), as every
         exact road does; otherwise the first that was met.
@@ -260,6 +278,21 @@ def solve_brute_force(instance: Instance, *, break_ties: bool = True) -> Answer:
     ValueError
         If the instance is too large to enumerate.
     """
+    watch = Watch(stop or Stop())
+    try:
+        with alarm(watch.left):
+            allocation, fitness, tried = _best_of_all(instance)
+    except TimeIsUp:
+        return Answer(None, limit=Limit.TIME, message="not all allocations could be tried in time")
+    except KeyboardInterrupt:
+        return Answer(None, limit=Limit.INTERRUPTED)
+    if break_ties:
+        allocation = canonical(instance, allocation, watch)
+    return Answer(allocation, fitness, "enumeration", proven=True, iterations=tried)
+
+
+def _best_of_all(instance: Instance) -> tuple[Allocation, float, int]:
+    """The first of the best allocations, its fitness, and how many there are."""
     found = enumerate_allocations(instance)
     power = instance.rules.power
     fitness = np.asarray(power_mean(found.utility, power))
@@ -275,13 +308,4 @@ def solve_brute_force(instance: Instance, *, break_ties: bool = True) -> Answer:
         as_good = (ranked[:, :count] >= ranked[best, :count] * (1 - 1e-12)).all(axis=1)
         others = np.asarray(power_mean(ranked[:, count:], power))
         best = int(np.argmax(np.where(as_good, others, -np.inf)))
-    allocation = found.allocation(best)
-    if break_ties:
-        allocation = canonical(instance, allocation, Watch(Stop()))
-    return Answer(
-        allocation,
-        float(fitness[best]),
-        "enumeration",
-        proven=True,
-        iterations=len(fitness),
-    )
+    return found.allocation(best), float(fitness[best]), len(fitness)

@@ -1,7 +1,7 @@
 """The concave relaxation as a solver: its certified bound, and its GPUs rounded and placed."""
 
 from goodalloc.formulations.concave_relaxation import solve_concave_relaxation
-from goodalloc.models.instance import Instance
+from goodalloc.models.instance import Instance, require_plain
 from goodalloc.solvers.result import Answer
 from goodalloc.solvers.rounding import round_and_place
 from goodalloc.solvers.sharing import whole_replicas
@@ -23,7 +23,13 @@ def solve_convex(
         Its time limit is handed to the cone solver, where that takes one (CLARABEL and SCS do).
     cone_solver
         A conic solver that CVXPY finds.
+
+    Raises
+    ------
+    ValueError
+        If jobs have modes.
     """
+    require_plain(instance)
     if instance.rules.power > 1:
         return Answer(
             None, message=f"the power mean is not concave at p = {instance.rules.power:g}"

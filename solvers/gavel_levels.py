@@ -40,7 +40,7 @@ class Levels:
     Parameters
     ----------
     entity
-        Names the entity that a job belongs to; a function of a module, as checkpoints keep it.
+        Names the entity that a job belongs to.
     weights
         Of entities by name; 1 where none is given.
     within

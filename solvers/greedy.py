@@ -1,6 +1,7 @@
 """Greedy marginal gain: GPUs go, few at a time, where they add most to the objective."""
 
 import heapq
+import math
 import time
 
 import numpy as np
@@ -43,7 +44,7 @@ def solve_greedy(
     begin, stop = time.perf_counter(), stop or Stop()
     deadline = None if stop.seconds is None else begin + stop.seconds
     if not instance.plain:
-        found, steps = mode_greedy(instance, deadline)
+        found, steps = mode_greedy(instance, math.inf if deadline is None else deadline)
         late = deadline is not None and time.perf_counter() >= deadline
         return Answer(found, limit=Limit.TIME if late else None, iterations=steps)
     best, best_fitness, steps = None, -np.inf, 0

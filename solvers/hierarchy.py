@@ -116,7 +116,8 @@ def _finite(search: Search, power: float) -> float:
         least = float(search.levels[0])
         if search.incumbent is not None:
             least = max(least, least_useful(mean, search.num_jobs, power))
-        greatest = min(float(search.levels[-1]), greatest_possible(bound, search.num_jobs, power))
+        greatest = search.level_below(greatest_possible(bound, search.num_jobs, power))
+        bound = min(bound, greatest)
         reference = safe_reference(mean, least, greatest, power)
         if reference == previous:
             break

@@ -10,6 +10,7 @@ from contextlib import suppress
 from goodalloc.formulations.choices import enumerate_choices
 from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.formulations.mode_choices import enumerate_mode_choices
+from goodalloc.formulations.price_bound import PriceBound
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance, require_whole_gpus
@@ -19,6 +20,7 @@ from goodalloc.solvers.hierarchy import maximise_power_mean
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.mode_oracle import ModeOracle
 from goodalloc.solvers.pattern_oracle import PatternOracle
+from goodalloc.solvers.proofs import as_good, strongest
 from goodalloc.solvers.result import Answer, Incumbent, Limit
 from goodalloc.solvers.rounding import round_and_place
 from goodalloc.solvers.sharing import knapsack_replicas
@@ -71,11 +73,17 @@ def solve_highs(
     source = "pattern program" if instance.plain else "aggregate with cuts"
     limit = watch.limit
     value = fitness(instance, allocation) if allocation is not None else 0.0
+    priced = PriceBound(instance, choices, oracle.grid)
+    certificate = strongest(oracle.proofs, priced, value, stop.gap)
+    if certificate is not None and as_good(certificate.bound, bound, value, stop.gap):
+        bound = certificate.bound
+    else:
+        certificate = None
     if limit is not None or not proves(bound, value, stop.gap):
         allocation = _fall_back(instance, allocation, _seconds_left(watch, limit))
         knapsack = knapsack_bound(instance)
         if knapsack < bound:
-            bound, source = knapsack, "knapsack"
+            bound, source, certificate = knapsack, "knapsack", None
     value = fitness(instance, allocation) if allocation is not None else 0.0
     proven = allocation is not None and proves(bound, value, stop.gap)
     if proven and not leximin:  # whose other ranks no bound covers
@@ -87,7 +95,7 @@ def solve_highs(
     history = () if allocation is None else (Incumbent(watch.seconds, oracle.nodes, value, bound),)
     return Answer(
         allocation, bound, source, proven, limit, history, oracle.nodes,
-        oracle.build_seconds,
+        oracle.build_seconds, certificate=certificate,
     )  # fmt: skip
 
 

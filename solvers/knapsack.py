@@ -1,25 +1,50 @@
 """The knapsack as a solver: its proven bound, and its choices placed greedily."""
 
+import time
+
 from goodalloc.formulations.knapsack import knapsack_bound
-from goodalloc.models.instance import Instance
+from goodalloc.models.allocation import Allocation
+from goodalloc.models.instance import Instance, require_whole_gpus
+from goodalloc.solvers.highs_program import Watch
+from goodalloc.solvers.mode_greedy import priced_greedy
 from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.rounding import round_and_place
 from goodalloc.solvers.sharing import knapsack_replicas
+from goodalloc.solvers.stop import Stop
 
 
-def solve_knapsack(instance: Instance, *, exact: bool = False) -> Answer:
+def solve_knapsack(instance: Instance, *, stop: Stop | None = None, exact: bool = False) -> Answer:
     """Bound a round by the multiple-choice knapsack, and place what it chooses.
+
+    Where jobs have modes the bound counts GPUs only, and what is placed is chosen by prices of all
+    that they take.
 
     Parameters
     ----------
     instance
-        The round; any power.
+        The round, of whole GPUs; any power.
+    stop
+        Limits on the time, after which what prices chose is extended no more.
     exact
         Take the bound of the integer knapsack, by dynamic programming: tighter and slower.
+
+    Raises
+    ------
+    ValueError
+        If replicas take parts of a GPU.
     """
-    allocation = round_and_place(instance, knapsack_replicas(instance))
+    watch = Watch(stop or Stop())
+    require_whole_gpus(instance)
+    allocation = _placed(instance, watch)
     try:
         bound = knapsack_bound(instance, exact=exact)
     except KeyboardInterrupt:
         return Answer(allocation, limit=Limit.INTERRUPTED)
-    return Answer(allocation, bound, "knapsack")
+    return Answer(allocation, bound, "knapsack", limit=None if instance.plain else watch.limit)
+
+
+def _placed(instance: Instance, watch: Watch) -> Allocation:
+    """What the knapsack, or prices, choose, on nodes."""
+    if instance.plain:
+        return round_and_place(instance, knapsack_replicas(instance))
+    return priced_greedy(instance, time.perf_counter() + watch.left)[0]

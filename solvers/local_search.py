@@ -6,7 +6,7 @@ import numpy as np
 
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.feasibility import violations
-from goodalloc.models.instance import Instance
+from goodalloc.models.instance import Instance, require_plain
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.greedy import solve_greedy
 from goodalloc.solvers.occupancy import Floats, Occupancy
@@ -40,8 +40,14 @@ def solve_local_search(
     start
         The allocation to polish; without it, that of the greedy algorithm. Rows that break a rule
         are left out.
+
+    Raises
+    ------
+    ValueError
+        If jobs have modes.
     """
     del seed
+    require_plain(instance)
     begin, stop = time.perf_counter(), stop or Stop()
     reached: Limit | None = None
     if start is None:

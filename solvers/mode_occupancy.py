@@ -71,6 +71,16 @@ class ModeOccupancy:
             most = np.maximum(most_replicas(self.free, self.demand[mode], tolerance=0.0), 0)
         return np.asarray(most * self.instance.mode_nodes[mode])
 
+    def rooms(self, modes: slice) -> Indices:
+        """`room` of all modes of a range at once, shape (modes, nodes)."""
+        demand = self.demand[modes]
+        most = np.repeat(self.free_gpus[None].astype(float), len(demand), axis=0)
+        for resource in range(1, demand.shape[1]):
+            takes = np.flatnonzero(demand[:, resource] > 0)
+            left = self.free[:, resource] / demand[takes, resource, None]
+            most[takes] = np.minimum(most[takes], np.floor(left))
+        return np.asarray(np.maximum(most, 0.0).astype(np.int64) * self.instance.mode_nodes[modes])
+
     def fits(self, mode: int, placement: Placement) -> bool:
         """Whether a job that is nowhere may be placed so in a mode."""
         demand, nodes = self.demand[mode], self.instance.mode_nodes[mode]

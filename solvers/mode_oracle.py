@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.aggregate import build_aggregate
 from goodalloc.formulations.choices import Kind
+from goodalloc.formulations.dual_prices import aggregate_prices
 from goodalloc.formulations.program import Program
-from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
 from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.allocation import Allocation
 from goodalloc.solvers.conflict import ConflictFinder
@@ -59,16 +59,12 @@ class ModeOracle(ProgramOracle):
     _cuts: list[Cut] = field(default_factory=list, init=False)
 
     @cached_property
-    def _grid(self) -> ResourceGrid:
-        return resource_grid(self.instance)
-
-    @cached_property
     def _packer(self) -> ModePacker:
-        return ModePacker(self.instance, self._grid, self.watch)
+        return ModePacker(self.instance, self.grid, self.watch)
 
     @cached_property
     def _finder(self) -> CutFinder:
-        return CutFinder(self.instance, self.choices, self._grid, self.watch)
+        return CutFinder(self.instance, self.choices, self.grid, self.watch)
 
     @cached_property
     def _conflicts(self) -> ConflictFinder:
@@ -232,4 +228,9 @@ class ModeOracle(ProgramOracle):
             exact=spare == 0.0, alike=True,
         )  # fmt: skip
         self.nodes += decision.nodes
+        if decision.duals is not None and spare == 0.0:
+            prices = aggregate_prices(
+                self.instance, task.choices, program, self._cuts, self.grid, decision.duals
+            )
+            self.record(task, prices)
         return decision

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.certificate import Measure
 from goodalloc.formulations.power_cost import AtMost, power_cost
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.fitness import power_mean
@@ -41,6 +42,8 @@ class Request:
         An allocation that satisfies all this, if one is known.
     gap
         Absolute gap in cost at which to stop.
+    measure
+        What the cost measures, where a bound on it is one on the fitness.
     """
 
     cost: Callable[[Floats], Floats]
@@ -48,6 +51,7 @@ class Request:
     limits: tuple[AtMost, ...] = ()
     start: Allocation | None = None
     gap: float = 0.0
+    measure: Measure | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,11 @@ class Search:
         """Number of jobs."""
         return self.instance.num_jobs
 
+    def level_below(self, value: float) -> float:
+        """The greatest utility of any choice that does not exceed a value."""
+        at = int(np.searchsorted(self.levels, value, side="right")) - 1
+        return float(self.levels[max(at, 0)])
+
     def ask(self, request: Request) -> tuple[Allocation | None, Floats, float]:
         """One call: allocation, its utilities, bound on the cost."""
         self.calls += 1
@@ -145,7 +154,7 @@ def scaled(power: float, reference: float, least: float, greatest: float, gap: f
     def forbidden(utility: Floats) -> Flags:
         return (utility < least) | (utility > greatest)
 
-    return Request(cost, forbidden, gap=gap)
+    return Request(cost, forbidden, gap=gap, measure=Measure(power, reference))
 
 
 def within(reached: Floats, rows: tuple[AtMost, ...]) -> bool:

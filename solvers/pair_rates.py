@@ -35,7 +35,9 @@ class PairRates:
         Steps per second of both jobs on every type, of the pairs that are there.
     """
 
-    known: dict[tuple[str, str], tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    known: dict[tuple[str, str], tuple[tuple[float, float], ...]] = field(
+        default_factory=dict, init=False
+    )
 
     def among(self, round_: Round, gpus: Mapping[str, int], replicas: Mapping[str, int]) -> Floats:
         """Rates of all pairs, in the order of `combinations`; 0 where two cannot share.

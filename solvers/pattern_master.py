@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.node_items import ANY_TYPE, Items, NodeClasses
 from goodalloc.formulations.node_value import NOTHING, NodeValue, beside, node_value
+from goodalloc.formulations.program import require_finite
 from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time
 
 Floats = NDArray[np.float64]
@@ -94,6 +95,7 @@ class PatternMaster:
     def __post_init__(self) -> None:
         groups = [np.flatnonzero(self.items.stay_class == i) for i in range(len(self.classes.code))]
         self._stays = groups
+        require_finite("Packing program: a weight", self.weight)
 
     def solve(self, demand: Floats, nodes: Indices, *, bounded: bool) -> Packed:
         """Solve (1).

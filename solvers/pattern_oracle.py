@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Kind
+from goodalloc.formulations.dual_prices import pattern_prices
 from goodalloc.formulations.packing import pack
 from goodalloc.formulations.patterns import build_patterns
 from goodalloc.models.allocation import Allocation
@@ -51,6 +52,9 @@ class PatternOracle(ProgramOracle):
             known=task.known * task.scale,
         )  # fmt: skip
         self.nodes += decision.nodes
+        if decision.duals is not None:
+            prices = pattern_prices(self.instance, patterns, self.grid, decision.duals)
+            self.record(task, prices)
         if decision.values is None:
             return None, decision.bound / task.scale
         allocation = pack(self.instance, patterns, decision.values)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from goodalloc.models.goodput import GoodputModel
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
+from goodalloc.solvers.result import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -231,13 +232,16 @@ class Decision(NamedTuple):
     instance
         The round as the policy put it to a solver, None for policies that do not.
     bound
-        A proven bound on the objective of that instance, if known.
+        A bound on the objective of that instance, if known. Of a policy that does not ship it is a
+        claim, which nobody believes.
     modes
         Names of the modes of the jobs that run, where jobs have modes; one that is not named here
         gets the most cores that a GPU's share of its nodes has.
     beside
         Guests, each with its host: a guest runs on GPUs that its host has, one guest on a GPU, and
         is nobody's host. How fast both are the policy's `sharing` says.
+    bound_source, evidence
+        What proved the bound, and how it is known to hold.
     """
 
     placements: Mapping[str, Placement]
@@ -246,10 +250,12 @@ class Decision(NamedTuple):
     bound: float | None = None
     modes: Mapping[str, str] = MappingProxyType({})
     beside: Mapping[str, str] = MappingProxyType({})
+    bound_source: str = ""
+    evidence: Evidence = Evidence.NONE
 
 
 class Policy(Protocol):
-    """Decides round after round; may remember earlier ones, and must survive pickling.
+    """Decides round after round; what it remembers must be such that a checkpoint can keep it.
 
     Attributes
     ----------

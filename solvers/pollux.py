@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from goodalloc.models.feasibility import violations
 from goodalloc.models.rules import OSDI21, Rules
+from goodalloc.solvers.bounds import NO_BOUND, Bound
 from goodalloc.solvers.decided_modes import with_shares
 from goodalloc.solvers.genetic_options import GeneticOptions
 from goodalloc.solvers.policy import BatchSizes, Decision
@@ -40,11 +42,9 @@ class Pollux:
     options
         Further options of the solver.
     weight
-        Gives the weight of a job in the objective, None for 1; a function of a module, so that it
-        can be pickled.
+        Gives the weight of a job in the objective, None for 1.
     restart_delay
-        Gives the seconds that a restart of a job is believed to cost, None for what the rules say;
-        likewise.
+        Gives the seconds that a restart of a job is believed to cost, None for what the rules say.
     proportional
         Whether every replica has the cores that a GPU's share of its node has, as those decide who
         know GPUs only.
@@ -75,7 +75,7 @@ class Pollux:
         )  # fmt: skip
         if result.allocation is None:
             return stay(round_)
-        return decision_of(instance, result.allocation, result.bound)
+        return decision_of(instance, result.allocation, Bound.of(result))
 
 
 @dataclass
@@ -130,8 +130,8 @@ def shortest_remaining_time(job: ActiveJob) -> float:
     return 3600.0 / (oracle.remaining_steps() * oracle.seconds_per_step(1, 1))
 
 
-def decision_of(instance: Instance, allocation: Allocation, bound: float | None = None) -> Decision:
-    """An allocation as a decision, with a proven bound on the objective if there is one."""
+def decision_of(instance: Instance, allocation: Allocation, bound: Bound = NO_BOUND) -> Decision:
+    """An allocation as a decision, with a bound on the objective if there is one."""
     placements = dict(
         zip((job.name for job in instance.jobs), allocation.placements(), strict=True)
     )
@@ -140,7 +140,10 @@ def decision_of(instance: Instance, allocation: Allocation, bound: float | None 
         for job, mode in zip(instance.jobs, allocation.mode.tolist(), strict=True)
         if job.modes and placements[job.name]
     }
-    return Decision(placements, instance=instance, bound=bound, modes=modes)
+    return Decision(
+        placements, instance=instance, bound=bound.value if math.isfinite(bound.value) else None,
+        modes=modes, bound_source=bound.source, evidence=bound.evidence,
+    )  # fmt: skip
 
 
 def stay(round_: Round) -> Decision:

@@ -105,6 +105,6 @@ def solve_in_parts(
         math.nan if broken else goal.value(sharing, shares),
         bound, goal.larger_is_better, next(iter((*broken, *failed)), ""),
         sum(one.build_seconds for one in found), sum(one.solve_seconds for one in found),
-        len(found),
+        len(found), found[0].prices if parts == 1 else None,
     )  # fmt: skip
     return Parts(result, tuple(one.solve_seconds for one in found))

@@ -46,8 +46,8 @@ class Decision:
         The best solution and what is proved.
     nodes, core
         Simplex iterations and nodes, and the columns of the last core.
-    reduced
-        Reduced costs of all columns in the relaxation, or None without it.
+    reduced, duals
+        Reduced costs of all columns and prices of all rows in the relaxation, or None without it.
     """
 
     values: Floats | None
@@ -56,6 +56,7 @@ class Decision:
     nodes: int = 0
     core: int = 0
     reduced: Floats | None = None
+    duals: Floats | None = None
 
 
 def decide(
@@ -96,16 +97,17 @@ def decide(
     if relaxation.values is None or relaxation.duals is None:
         bound = math.inf if relaxation.finished else -math.inf
         return Decision(None, math.inf, bound)
-    bound, nodes = relaxation.objective, relaxation.nodes
+    bound, nodes, duals = relaxation.objective, relaxation.nodes, relaxation.duals
     if known - bound <= gap:
-        return Decision(None, known, bound, nodes)
-    reduced = program.reduced_costs(relaxation.duals)
+        return Decision(None, known, bound, nodes, duals=duals)
+    reduced = program.reduced_costs(duals)
     fractional = np.abs(relaxation.values - np.rint(relaxation.values)) > INTEGRAL
     if not fractional[program.integer].any():
-        return Decision(np.rint(relaxation.values), bound, bound, nodes, reduced=reduced)
+        values = np.rint(relaxation.values)
+        return Decision(values, bound, bound, nodes, reduced=reduced, duals=duals)
     delta = FIRST_CORE * gap
     best = _keep_ones(program, reduced <= delta, relaxation.values, watch, gap)
-    best = replace(best, bound=bound, nodes=nodes + best.nodes, reduced=reduced)
+    best = replace(best, bound=bound, nodes=nodes + best.nodes, reduced=reduced, duals=duals)
     nodes = best.nodes
     if best.objective - bound <= gap:
         return best

@@ -1,15 +1,19 @@
 """What the oracles share that answer requests by a mixed-integer program over a list of choices."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.certificate import Leaf
 from goodalloc.formulations.choices import Choices
 from goodalloc.formulations.node_program import build_node_program, decode_nodes
 from goodalloc.formulations.patterns import Limit
 from goodalloc.formulations.power_cost import power_cost
+from goodalloc.formulations.prices import Prices
+from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
@@ -87,6 +91,8 @@ class ProgramOracle:
         The clock of the whole solve.
     build_seconds, nodes
         Counted over all requests.
+    proofs
+        What the relaxations of requests prove that measure the fitness, in order.
     """
 
     instance: Instance
@@ -94,6 +100,17 @@ class ProgramOracle:
     watch: Watch
     build_seconds: float = 0.0
     nodes: int = 0
+    proofs: list[Leaf] = field(default_factory=list)
+
+    @cached_property
+    def grid(self) -> ResourceGrid:
+        """Units of what can be tabulated of the round."""
+        return resource_grid(self.instance)
+
+    def record(self, task: Task, prices: Prices) -> None:
+        """Keep the prices, in the units of a task's program, of its relaxation."""
+        if task.request.measure is not None and not task.limits:
+            self.proofs.append(Leaf(task.request.measure, prices.times(1.0 / task.scale)))
 
     def __call__(self, request: Request) -> Reply:
         """Minimise the request's cost; exact unless time runs out or Ctrl-C is pressed."""

@@ -2,7 +2,8 @@
 
 import logging
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
+from goodalloc.formulations.extreme_cost import program_cost
+from goodalloc.formulations.node_extremes import whose_cost
 from goodalloc.formulations.node_milp import build_node_milp, decode, node_choices
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
+from goodalloc.solvers.alarm import TimeIsUp, alarm
 from goodalloc.solvers.hierarchy import maximise_power_mean
 from goodalloc.solvers.highs_program import TRUSTED, Watch
 from goodalloc.solvers.oracle import Reply, Request
@@ -27,6 +31,13 @@ GAP_IN_PROGRAM = 1e-5
 #: … unless that makes the largest cost larger than this.
 LARGEST_COST = 1e7
 
+#: Seconds that a variable or row takes at least, to be built and handed over to a solver, …
+SECONDS_EACH = 4e-5
+#: … and how many times as long as building the program handing it over takes at most.
+HANDING_OVER = 4.0
+#: Seconds after the limit at which building or handing over is given up.
+LATE = 1.0
+
 #: What each solver calls the relative and the absolute gap.
 GAP_OPTIONS = {
     "highs": ("mip_rel_gap", "mip_abs_gap"),
@@ -38,6 +49,18 @@ GAP_OPTIONS = {
 }
 
 
+@contextmanager
+def _silent_pyomo() -> Iterator[None]:
+    """Keep Pyomo from logging what is reported as data."""
+    logger = logging.getLogger("pyomo")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def find_pyomo_solver(name: str) -> Any:
     """A solver by the name that Pyomo has for it.
 
@@ -46,14 +69,9 @@ def find_pyomo_solver(name: str) -> Any:
     ValueError
         If Pyomo knows no such solver, or it is not installed or not licensed here.
     """
-    logger = logging.getLogger("pyomo")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)  # an unknown name is reported below, in one sentence
-    try:
+    with _silent_pyomo():  # an unknown name is reported below, in one sentence
         solver = pyo.SolverFactory(name)
         usable = bool(solver.available(exception_flag=False))
-    finally:
-        logger.setLevel(level)
     if not usable:
         raise ValueError(
             f"Solver '{name}' is not available to Pyomo; expected the name of an installed one, "
@@ -87,10 +105,18 @@ class NodeOracle:
     def __call__(self, request: Request) -> Reply:
         """Minimise the request's cost; exact unless time runs out or Ctrl-C is pressed."""
         try:
-            return self._answer(request)
+            with _silent_pyomo(), alarm(self.watch.left + LATE):
+                return self._answer(request)
         except KeyboardInterrupt:
             self.watch.interrupted = True
-            return Reply(None)
+        except TimeIsUp:
+            self._give_up()
+        return Reply(None)
+
+    def _give_up(self) -> None:
+        """Say that the program was too large for the time."""
+        self.limit = Limit.TIME
+        self.trouble = f"the program could not be built and handed over to {self.name} in time"
 
     def _answer(self, request: Request) -> Reply:
         begin = self.watch.seconds
@@ -104,16 +130,17 @@ class NodeOracle:
             forbidden=request.forbidden,
             limits=request.limits,
         )
-        self.build_seconds += self.watch.seconds - begin
-        return self._solve(model, gap * scale, scale)
-
-    def _solve(self, model: Any, gap: float, scale: float) -> Reply:
-        """Run the solver on a scaled model; whatever it says is data."""
-        options: dict[str, Any] = {}
-        if self.watch.limit is not None:
+        building = self.watch.seconds - begin
+        self.build_seconds += building
+        left = self.watch.left - HANDING_OVER * building
+        if left <= 0:
+            self._give_up()
             return Reply(None)
-        if math.isfinite(self.watch.left):
-            options["timelimit"] = self.watch.left
+        return self._solve(model, gap * scale, scale, left)
+
+    def _solve(self, model: Any, gap: float, scale: float, seconds: float) -> Reply:
+        """Run the solver on a scaled model; whatever it says is data."""
+        options: dict[str, Any] = {} if math.isinf(seconds) else {"timelimit": seconds}
         for option, value in zip(GAP_OPTIONS.get(self.name, ()), (0.0, gap), strict=False):
             self.solver.options[option] = value
         if "highs" in self.name:
@@ -153,7 +180,8 @@ def solve_pyomo(
     instance
         The round; a few dozen jobs and nodes are what this road is for.
     stop, start, leximin, break_ties
-        As for `goodalloc.solvers.highs.solve_highs`.
+        As for `goodalloc.solvers.highs.solve_highs`; a round too large for the time is refused at
+        once, with a message that says so.
     solver_name
         A solver that Pyomo finds: ``"highs"`` is always there, ``"gurobi"``, ``"scip"``, ``"cbc"``
         where installed.
@@ -166,8 +194,11 @@ def solve_pyomo(
     stop = stop or Stop()
     watch = Watch(stop)
     oracle = NodeOracle(instance, find_pyomo_solver(solver_name), solver_name, watch)
-    choices = node_choices(instance)
     usable = start if start is not None and not violations(instance, start) else None
+    refusal = _refusal(instance, stop.seconds)
+    if refusal:
+        return Answer(usable, limit=Limit.TIME, message=refusal)
+    choices = node_choices(instance)
     outcome = maximise_power_mean(
         oracle,
         instance,
@@ -195,17 +226,34 @@ def solve_pyomo(
     )
 
 
+def _refusal(instance: Instance, seconds: float | None) -> str:
+    """Why the program is not begun, empty if there may be time."""
+    jobs, modes, nodes = instance.num_jobs, len(instance.modes), instance.cluster.num_nodes
+    needed = SECONDS_EACH * nodes * (modes + 5 * jobs)
+    if seconds is None or needed <= seconds + LATE:
+        return ""
+    return (
+        f"{jobs} jobs in {modes} modes on {nodes} nodes are too many for the node-indexed program "
+        f"in {seconds:g} s: it takes {needed:.0f} s at least to build and to hand over"
+    )
+
+
 def export_pyomo(instance: Instance, path: Path) -> None:
     """Write the node-indexed program as ``.mps`` or ``.lp``, with names that say what is what.
+
+    What its objective is worth: `goodalloc.formulations.extreme_cost.program_fitness`, reference 1.
 
     Raises
     ------
     ValueError
-        If the file name ends in neither, the power is infinite, or the file cannot be written.
+        If the file name ends in neither, or the file cannot be written.
     """
     if path.suffix not in {".mps", ".lp"}:
         raise ValueError(f"File '{path}': expected a name that ends in .mps or .lp.")
-    model = build_node_milp(instance)
+    power = instance.rules.power
+    model = build_node_milp(
+        instance, cost=lambda utility: program_cost(utility, power, 1.0), whose=whose_cost(power)
+    )
     try:
         model.write(str(path), io_options={"symbolic_solver_labels": True})
     except OSError as error:

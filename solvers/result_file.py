@@ -30,7 +30,8 @@ from goodalloc.data.json_file import (
 )
 from goodalloc.models.instance import Instance
 from goodalloc.models.validation import require_choice, require_count
-from goodalloc.solvers.result import Incumbent, Limit, Result, Status
+from goodalloc.solvers.base import ships
+from goodalloc.solvers.result import Evidence, Incumbent, Limit, Result, Status, refutes
 
 _NUMBERS = (
     "fitness", "bound", "build_seconds", "compile_seconds", "solve_seconds", "check_seconds",
@@ -38,6 +39,10 @@ _NUMBERS = (
 )  # fmt: skip
 _TEXTS = ("solver", "bound_source", "message")
 _COUNTS = ("seed", "iterations")
+#: Keys that files of earlier versions, which believed every solver, do not have.
+_BELIEF = ("evidence", "claimed_bound")
+#: Nor these.
+_PARTS = ("starved", "served_fitness")
 _KEYS = (
     "format", "version", "instance", "status", "limit", "gap", *_TEXTS, *_NUMBERS, *_COUNTS,
     "history", "placements",
@@ -45,9 +50,9 @@ _KEYS = (
 
 #: Columns of a result in a table.
 COLUMNS = (
-    "instance", "solver", "seed", "status", "limit", "fitness", "bound", "gap", "bound_source",
-    "solve_seconds", "build_seconds", "compile_seconds", "check_seconds", "bound_seconds",
-    "iterations", "message",
+    "instance", "solver", "seed", "status", "limit", "starved", "served_fitness", "fitness",
+    "bound", "gap", "bound_source", "evidence", "claimed_bound", "solve_seconds", "build_seconds",
+    "compile_seconds", "check_seconds", "bound_seconds", "iterations", "message",
 )  # fmt: skip
 
 
@@ -101,7 +106,10 @@ def result_to_dict(result: Result, instance: Instance) -> Document:
         "limit": None if result.limit is None else str(result.limit),
         "gap": pack_number(result.gap),
         **{name: pack_number(getattr(result, name)) for name in _NUMBERS},
-        **{name: str(getattr(result, name)) for name in ("bound_source", "message")},
+        **{name: str(getattr(result, name)) for name in ("bound_source", "evidence", "message")},
+        "claimed_bound": pack_number(result.claimed_bound),
+        "starved": result.starved,
+        "served_fitness": pack_number(result.served_fitness),
         **{name: int(getattr(result, name)) for name in _COUNTS},
         "history": history,
         "placements": placements,
@@ -118,7 +126,7 @@ def result_from_dict(document: object, instance: Instance) -> Result:
         If anything makes no sense; one sentence that names the item.
     """
     checked = check_format(document, (RESULT_FORMAT,), VERSION)
-    check_keys("Result", checked, _KEYS, ("modes",))
+    check_keys("Result", checked, _KEYS, ("modes", *_BELIEF, *_PARTS))
     check_instance_name(checked, instance)
     require_choice("Result: status", checked["status"], tuple(map(str, Status)))
     limit = checked["limit"]
@@ -127,21 +135,44 @@ def result_from_dict(document: object, instance: Instance) -> Result:
     for name in _COUNTS:
         require_count(f"Result: {name}", checked[name], minimum=0)
     for name in _TEXTS:
-        if name != "message":
-            check_text(f"Result: {name}", checked[name])
+        if name == "solver":
+            check_text("Result: solver", checked[name])
         elif not isinstance(checked[name], str):
-            raise ValueError(f"Result: message is {shown(checked[name])}; expected a string.")
+            raise ValueError(f"Result: {name} is {shown(checked[name])}; expected a string.")
     placements = checked["placements"]
     allocation = None
     if placements is not None:
         allocation = placements_from_dict(placements, instance, checked.get("modes", {}))
     known: dict[str, Any] = {name: checked[name] for name in (*_TEXTS, *_COUNTS)}
     known |= {name: unpack_number(f"Result: {name}", checked[name]) for name in _NUMBERS}
+    known["status"] = Status(checked["status"])
+    known |= _belief(checked, known)
+    if checked.get("starved") is not None:
+        require_count("Result: starved", checked["starved"], 0, instance.num_jobs)
+        known["starved"] = checked["starved"]
+    served = unpack_number("Result: served_fitness", checked.get("served_fitness"))
     return Result(
-        instance=instance.name, allocation=allocation, status=Status(checked["status"]),
+        instance=instance.name, allocation=allocation, served_fitness=served,
         limit=None if limit is None else Limit(limit),
         history=tuple(map(_incumbent, check_list("Result: history", checked["history"]))), **known,
     )  # fmt: skip
+
+
+def _belief(checked: Document, known: dict[str, Any]) -> dict[str, Any]:
+    """What is believed and what is only claimed; see `_BELIEF`."""
+    bound, fitness = known["bound"], known["fitness"]
+    if "evidence" not in checked and not ships(checked["solver"]):
+        status = Status.FEASIBLE if known["status"] is Status.OPTIMAL else known["status"]
+        return {"bound": math.inf, "bound_source": "", "claimed_bound": bound, "status": status}
+    vouched = str(Evidence.SOLVER if math.isfinite(bound) else Evidence.NONE)
+    evidence = checked.get("evidence", vouched)
+    require_choice("Result: evidence", evidence, tuple(map(str, Evidence)))
+    if refutes(fitness, bound):
+        raise ValueError(f"Result: bound is {bound:g}; expected at least the fitness, {fitness:g}.")
+    if evidence == Evidence.NONE and (math.isfinite(bound) or known["status"] is Status.OPTIMAL):
+        raise ValueError("Result: evidence is 'none'; expected what the bound or status rests on.")
+    claimed = unpack_number("Result: claimed_bound", checked.get("claimed_bound", "inf"))
+    return {"evidence": Evidence(evidence), "claimed_bound": claimed}
 
 
 def _incumbent(row: object) -> Incumbent:
@@ -157,13 +188,13 @@ def _incumbent(row: object) -> Incumbent:
 def result_row(result: Result) -> dict[str, object]:
     """A result as one row of a table, without its allocation and its history; see `COLUMNS`.
 
-    What is unknown is empty.
+    What is unknown is empty, and so is a bound that nobody claims.
     """
     row: dict[str, object] = {}
     for name in COLUMNS:
         value = getattr(result, name)
         unknown = value is None or (isinstance(value, float) and math.isnan(value))
-        row[name] = "" if unknown else value
+        row[name] = "" if unknown or (name == "claimed_bound" and value == math.inf) else value
     return row
 
 

@@ -59,8 +59,8 @@ class ShareRounds:
         Whether time counts since a job came, (2).
     """
 
-    received: dict[tuple[Line, str], float] = field(default_factory=dict)
-    elapsed: float = 0.0
+    received: dict[tuple[Line, str], float] = field(default_factory=dict, init=False)
+    elapsed: float = field(default=0.0, init=False)
     spare: bool = False
     lifelong: bool = False
 

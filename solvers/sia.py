@@ -9,9 +9,9 @@ from goodalloc.formulations.choices import Kind
 from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.formulations.mode_choices import within_share
 from goodalloc.formulations.power_cost import (
-    LARGEST_TERM,
     cost_gap,
     fitness_from_cost,
+    largest_ratio,
     power_cost,
     safe_reference,
 )
@@ -133,7 +133,7 @@ def _decide(
 def decide_published(
     instance: Instance, found: Configurations, watch: Watch, decimals: int = 2
 ) -> tuple[Decision, float, float]:
-    """Minimise the rounded cost.
+    """Minimise the rounded cost, in units in which no positive power is too large for a solver.
 
     Returns
     -------
@@ -141,7 +141,8 @@ def decide_published(
         The decision, the gap below which it is optimal, and infinity: no bound on the fitness.
     """
     power = _finite(instance.rules.power)
-    cost = published_cost(found.utility, power, decimals)
+    reference = safe_reference(1.0, 0.0, float(found.utility.max()), max(power, 0.0))
+    cost = published_cost(found.utility, power, decimals, reference)
     gap = OF_STEP * 10.0**-decimals / (abs(power) or 1.0)
     return _decide(instance, found, cost, gap, watch), gap, math.inf
 
@@ -164,8 +165,7 @@ def decide_unrounded(
     if power > 0:
         reference = safe_reference(reference, 0.0, float(utility.max()), power)
     elif power < 0:
-        least = reference * math.exp(math.log(LARGEST_TERM) / power)
-        utility = np.maximum(utility, least)
+        utility = np.maximum(utility, reference / largest_ratio(power))
     cost = power_cost(utility, power, reference)
     gap = OF_GAP * cost_gap(max(watch.stop.gap, 1e-12), instance.num_jobs, power)
     decision = _decide(instance, found, cost, gap, watch)

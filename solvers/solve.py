@@ -2,17 +2,35 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from goodalloc.formulations.knapsack import knapsack_bound
+from goodalloc.formulations.program import NotFiniteError
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
-from goodalloc.solvers.base import call_solver, find_solver
-from goodalloc.solvers.result import Answer, Result, Status
+from goodalloc.models.starvation import starvation_of
+from goodalloc.models.validation import require_number
+from goodalloc.solvers.base import SOLVERS, call_solver, find_solver, ships
+from goodalloc.solvers.bounds import (
+    Bound,
+    as_number,
+    doubt,
+    knapsack,
+    least_bound,
+    refutation,
+    told,
+)
+from goodalloc.solvers.certificate_search import MOST_LEAVES, bounds_of, search_certificate
+from goodalloc.solvers.highs_program import Watch
+from goodalloc.solvers.proofs import as_good
+from goodalloc.solvers.result import Answer, Evidence, Result, Status, refutes
 from goodalloc.solvers.stop import Stop, proves
+
+#: Seconds for branch and bound by prices, where the caller sets no limit.
+CERTIFICATE_SECONDS = 60.0
 
 
 def solve(
@@ -23,6 +41,7 @@ def solve(
     seed: int = 0,
     start: Allocation | None = None,
     bound: float | None = None,
+    certificate: bool = False,
     **options: Any,
 ) -> Result:
     """Decide one scheduling round.
@@ -41,31 +60,53 @@ def solve(
     start
         An allocation to start from.
     bound
-        A proven upper bound on the fitness, where one is known already; otherwise a solver that
-        proves none is given that of the multiple-choice knapsack.
+        An upper bound on the fitness, where one is known already; believed, as given, where a
+        solver that ships proves none, unless the allocation refutes it. Without one it is that of
+        the multiple-choice knapsack.
+    certificate
+        Whether to prove the bound by prices, whatever it takes (see `certified`).
     options
         Passed to the solver, which must take them.
 
     Returns
     -------
     Result
-        Its allocation has passed `violations` and its fitness was recomputed.
+        Its allocation has passed `violations` and its fitness was recomputed. A bound that a
+        solver of one's own claims certifies nothing.
 
     Raises
     ------
     ValueError
-        If there is no such solver or an option it does not take is given.
+        If there is no such solver, an option it does not take is given, or the bound is no number
+        of at least 0.
     """
+    if bound is not None:
+        require_number("Bound", bound, minimum=0.0, finite=False)
     function = find_solver(solver) if isinstance(solver, str) else solver
-    name = solver if isinstance(solver, str) else getattr(solver, "__name__", "solver")
+    trusted = ships(function)
+    name = solver if isinstance(solver, str) else _name(function, trusted=trusted)
     stop = stop or Stop()
     arguments = {"stop": stop, "seed": seed, "start": start, **options}
     begin = time.perf_counter()
-    answer = call_solver(function, instance, arguments, name=name)
+    try:
+        answer = call_solver(function, instance, arguments, name=name)
+    except NotFiniteError as error:
+        answer = Answer(None, message=str(error))
     solve_seconds = time.perf_counter() - begin - answer.compile_seconds
-    return certify(
-        instance, answer, name, seed=seed, bound=bound, solve_seconds=solve_seconds, gap=stop.gap
-    )
+    result = certify(
+        instance, answer, name, trusted=trusted, seed=seed, bound=bound,
+        solve_seconds=solve_seconds, gap=stop.gap,
+    )  # fmt: skip
+    if certificate:
+        return certified(instance, result, stop)
+    return replace(result, certificate=None)  # which holds the whole round
+
+
+def _name(function: Callable[..., Any], *, trusted: bool) -> str:
+    """What a function is called; told apart from a solver that ships if it only has its name."""
+    name = str(getattr(function, "__name__", "solver"))
+    ours = {*SOLVERS, *SOLVERS.values(), *(path.partition(":")[2] for path in SOLVERS.values())}
+    return f"{name} (not the one that ships)" if name in ours and not trusted else name
 
 
 def certify(
@@ -73,51 +114,121 @@ def certify(
     answer: Answer,
     solver: str,
     *,
+    trusted: bool = False,
     seed: int = 0,
     bound: float | None = None,
     solve_seconds: float = 0.0,
     gap: float = 1e-9,
 ) -> Result:
-    """Check an answer, recompute its fitness, and give it a proven bound.
+    """Check an answer, recompute its fitness, and give it a bound that is believed.
 
     An allocation that breaks a rule is dropped and the result says so; it is never reported.
+
+    Parameters
+    ----------
+    instance, answer
+        The round, and what a solver made of it.
+    solver
+        What the solver is called.
+    trusted
+        Whether the solver ships (`goodalloc.solvers.base.ships`). The bound of any other is kept as
+        `Result.claimed_bound`, and the believed one is the given or the knapsack's.
+    seed, solve_seconds
+        For the result.
+    bound
+        As in `solve`.
+    gap
+        Relative gap at which the allocation counts as optimal.
     """
     begin = time.perf_counter()
-    allocation, value, message = answer.allocation, math.nan, answer.message
-    if allocation is None and not message and answer.limit is None:
-        message = "the solver returned no allocation"
+    allocation, refusal = _checked(instance, answer)
+    value, starved, served = math.nan, None, math.nan
     if allocation is not None:
-        broken = violations(instance, allocation)
-        if broken:
-            first, *others = broken
-            more = f" (and {len(others)} more)" if others else ""
-            message = f"infeasible allocation refused: {first}{more}"
-            allocation = None
-        else:
-            value = fitness(instance, allocation)
+        value = fitness(instance, allocation)
+        _, starved, _, served = starvation_of(instance, allocation)
     check_seconds = time.perf_counter() - begin
-    best_bound, source, bound_seconds = answer.bound, answer.bound_source or solver, 0.0
-    if best_bound < value * (1 - 1e-9):
-        message = f"claimed bound {best_bound:g} refuted: the allocation is worth {value:g}"
-        best_bound = math.inf
-    if not math.isfinite(best_bound):
-        begin = time.perf_counter()
-        if bound is None:
-            best_bound, source = knapsack_bound(instance), "knapsack"
-        else:
-            best_bound, source = bound, "given"
-        bound_seconds = time.perf_counter() - begin
+    notes = [refusal or answer.message]
+    history, claimed = answer.history, math.inf
+    if not trusted:
+        history, claimed = told(history, value), as_number(answer.bound)
+        notes.append(doubt(answer.bound, value))
+    evidence = Evidence.SOLVER if answer.certificate is None else Evidence.PRICES
+    stated = [Bound(answer.bound, answer.bound_source or solver, evidence)] * trusted
+    if bound is not None:
+        stated.append(Bound(bound, "given", Evidence.GIVEN))
+    notes += [refutation(f"bound ({one.source})", one.value, value) for one in stated]
+    begin = time.perf_counter()
+    best = _believed(instance, stated, value)
+    bound_seconds = time.perf_counter() - begin
     return Result(
         solver=solver, instance=instance.name, allocation=allocation, fitness=value,
-        bound=best_bound, bound_source=source, status=_status(allocation, value, best_bound, gap),
-        limit=answer.limit, seed=seed, build_seconds=answer.build_seconds,
-        compile_seconds=answer.compile_seconds, solve_seconds=solve_seconds,
-        check_seconds=check_seconds, bound_seconds=bound_seconds,
-        iterations=answer.iterations, history=answer.history, message=message,
+        starved=starved, served_fitness=served, bound=best.value, bound_source=best.source,
+        evidence=best.evidence, claimed_bound=claimed,
+        status=status_of(allocation, value, best.value, gap), limit=answer.limit, seed=seed,
+        build_seconds=answer.build_seconds, compile_seconds=answer.compile_seconds,
+        solve_seconds=solve_seconds, check_seconds=check_seconds, bound_seconds=bound_seconds,
+        iterations=answer.iterations, history=history,
+        message="; ".join(str(note) for note in notes if note),
+        certificate=answer.certificate if best.evidence is Evidence.PRICES else None,
     )  # fmt: skip
 
 
-def _status(allocation: Allocation | None, value: float, bound: float, gap: float) -> Status:
+def certified(instance: Instance, result: Result, stop: Stop) -> Result:
+    """The same result with a bound that prices alone prove.
+
+    Where the solver's own relaxations do not, branch and bound by prices is run; for a result that
+    nobody calls optimal its root alone, since nothing can close the gap. The bound is then the
+    certificate's, and what the solver said is told apart if it is less.
+
+    Parameters
+    ----------
+    instance, result
+        A round and a checked result; one without an allocation is returned as it is.
+    stop
+        Limits on the search for the certificate; without one on its time, `CERTIFICATE_SECONDS`.
+    """
+    if result.allocation is None or result.certificate is not None:
+        return result
+    begin = time.perf_counter()
+    leaves = MOST_LEAVES if result.status is Status.OPTIMAL else 1
+    seconds = CERTIFICATE_SECONDS if stop.seconds is None else stop.seconds
+    watch = Watch(stop.replace(seconds=seconds))
+    found = search_certificate(bounds_of(instance), result.fitness, watch, most_leaves=leaves)
+    message = result.message
+    if not as_good(found.bound, result.bound, result.fitness, stop.gap):
+        said = f"{result.bound_source} says {result.bound:.12g}, which prices do not prove"
+        message = "; ".join(filter(None, (message, said)))
+    return replace(
+        result, bound=found.bound, bound_source="prices", evidence=Evidence.PRICES,
+        certificate=found, message=message,
+        status=status_of(result.allocation, result.fitness, found.bound, stop.gap),
+        bound_seconds=result.bound_seconds + time.perf_counter() - begin,
+    )  # fmt: skip
+
+
+def _checked(instance: Instance, answer: Answer) -> tuple[Allocation | None, str]:
+    """The allocation of an answer if it breaks no rule, and what is to be said if there is none."""
+    if answer.allocation is None:
+        silent = not answer.message and answer.limit is None
+        return None, "the solver returned no allocation" if silent else ""
+    broken = violations(instance, answer.allocation)
+    if not broken:
+        return answer.allocation, ""
+    first, *others = broken
+    more = f" (and {len(others)} more)" if others else ""
+    return None, f"infeasible allocation refused: {first}{more}"
+
+
+def _believed(instance: Instance, stated: Sequence[Bound], value: float) -> Bound:
+    """The first of the bounds that is one and is not refuted; the knapsack's if there is none."""
+    for bound in stated:
+        if math.isfinite(bound.value) and not refutes(value, bound.value):
+            return bound
+    return least_bound([knapsack(instance)], value)
+
+
+def status_of(allocation: Allocation | None, value: float, bound: float, gap: float) -> Status:
+    """What a believed bound says of an allocation, and of its fitness."""
     if allocation is None:
         return Status.UNKNOWN
     return Status.OPTIMAL if proves(bound, value, gap) else Status.FEASIBLE

@@ -8,24 +8,29 @@ where the published code ends the process, and what was taken from others for it
 back. There is no randomness.
 """
 
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.synergy_modes import NO_MODE, SynergyModes, synergy_modes
-from goodalloc.models.allocation import Allocation, Placement
+from goodalloc.models.allocation import Placement
 from goodalloc.models.instance import Instance
 from goodalloc.models.validation import require_choice, require_flag
+from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.mode_occupancy import ModeOccupancy
+from goodalloc.solvers.result import Answer
+from goodalloc.solvers.stop import Stop
 
 Indices = NDArray[np.int64]
 Order = Literal["demand", "gpus", "queue"]
 
 
 def solve_synergy_tune(
-    instance: Instance, *, order: Order = "demand", keep: bool = False
-) -> Allocation:
+    instance: Instance, *, stop: Stop | None = None, order: Order = "demand", keep: bool = False
+) -> Answer:
     """Synergy-TUNE: ideal modes where they fit, proportional ones where not.
 
     A job (1) goes, in its ideal mode, to the node with the fewest free GPUs that holds all of it,
@@ -38,6 +43,8 @@ def solve_synergy_tune(
     ----------
     instance
         The round; jobs without modes take GPUs only.
+    stop
+        Limits on the time; the jobs that have not had their turn by then stand idle.
     order
         In which order jobs come: ``"demand"``, the largest first, by GPUs, then by each resource,
         as the paper does; ``"gpus"``, by GPUs alone, or ``"queue"``, that of the instance, as the
@@ -53,52 +60,61 @@ def solve_synergy_tune(
     """
     require_choice("synergy_tune: order", order, get_args(Order))
     require_flag("synergy_tune: keep", keep)
+    watch = Watch(stop or Stop())
     modes = synergy_modes(instance)
-    nodes = tune(instance, modes, modes.ideal, order, keep=keep)
+    nodes = tune(instance, modes, modes.ideal, order, keep=keep, watch=watch)
     if keep:
-        for job in in_order(instance, modes, modes.ideal, order):
+        for job in _while_there_is_time(watch, in_order(instance, modes, modes.ideal, order)):
             improve(nodes, job, int(modes.ideal[job]))
-    return nodes.allocation()
+    return Answer(nodes.allocation(), limit=watch.limit)
 
 
-def solve_synergy_proportional(instance: Instance) -> Allocation:
+def solve_synergy_proportional(instance: Instance, *, stop: Stop | None = None) -> Answer:
     """GPU-proportional allocation: every job in its proportional mode, placed as TUNE places.
 
     Parameters
     ----------
-    instance
-        The round.
+    instance, stop
+        The round, and limits as of `solve_synergy_tune`.
     """
+    watch = Watch(stop or Stop())
     modes, nodes = synergy_modes(instance), ModeOccupancy(instance)
-    for job in in_order(instance, modes, modes.proportional):
+    for job in _while_there_is_time(watch, in_order(instance, modes, modes.proportional)):
         place(nodes, modes, job, int(modes.proportional[job]))
-    return nodes.allocation()
+    return Answer(nodes.allocation(), limit=watch.limit)
 
 
-def solve_synergy_greedy(instance: Instance) -> Allocation:
+def solve_synergy_greedy(instance: Instance, *, stop: Stop | None = None) -> Answer:
     """Synergy-GREEDY: first fit of the ideal modes in the order of the jobs; what misfits is left.
 
     GPUs are taken node by node, on one or several, as in the published simulator.
 
     Parameters
     ----------
-    instance
-        The round.
+    instance, stop
+        The round, and limits as of `solve_synergy_tune`.
     """
+    watch = Watch(stop or Stop())
     modes, nodes = synergy_modes(instance), ModeOccupancy(instance)
     first = np.arange(instance.cluster.num_nodes)
-    for job in np.flatnonzero(~instance.pinned & (modes.ideal != NO_MODE)).tolist():
+    jobs = np.flatnonzero(~instance.pinned & (modes.ideal != NO_MODE)).tolist()
+    for job in _while_there_is_time(watch, jobs):
         mode, gpus = int(modes.ideal[job]), int(modes.gpus[job])
         room = nodes.room(mode)
         placement = nodes.spread(room, gpus, first) or nodes.best_fit(room, gpus, nodes.free_gpus)
         if placement:
             nodes.put(job, mode, placement)
-    return nodes.allocation()
+    return Answer(nodes.allocation(), limit=watch.limit)
+
+
+def _while_there_is_time(watch: Watch, jobs: Iterable[int]) -> Iterator[int]:
+    """The jobs one by one, as long as no limit is reached."""
+    return itertools.takewhile(lambda _: watch.limit is None, jobs)
 
 
 def tune(
     instance: Instance, modes: SynergyModes, wanted: Indices, order: Order = "demand", *,
-    keep: bool = False,
+    keep: bool = False, watch: Watch | None = None,
 ) -> ModeOccupancy:  # fmt: skip
     """TUNE with these modes in place of the ideal ones.
 
@@ -110,9 +126,12 @@ def tune(
         Row of the mode that every job would like, shape (jobs,).
     order, keep
         As of `solve_synergy_tune`.
+    watch
+        A clock; without one there is no limit.
     """
     nodes = ModeOccupancy(instance, instance.current.job_replicas > 0 if keep else None)
-    for job in in_order(instance, modes, wanted, order):
+    jobs = in_order(instance, modes, wanted, order)
+    for job in _while_there_is_time(watch or Watch(Stop()), jobs):
         if nodes.placements[job]:
             continue
         mode = int(wanted[job])

@@ -8,6 +8,7 @@ large to be solved in seconds. The answer's bound is that of the first program w
 of the knapsack where that is tighter.
 """
 
+import itertools
 import math
 from typing import NamedTuple, get_args
 
@@ -44,6 +45,10 @@ Indices = NDArray[np.int64]
 #: Largest second program, in columns, that is tried where best fit does not place all; with jobs
 #: that may be split, and to the least splitting rather than to any placement.
 MOST_COLUMNS, MOST_SPLITTING, MOST_EXACT = 500, 300, 100
+
+
+#: Seconds for TUNE where no more are left.
+FALL_BACK_SECONDS = 0.5
 
 
 class Optimum(NamedTuple):
@@ -85,11 +90,14 @@ def solve_synergy_opt(instance: Instance, *, stop: Stop | None = None) -> Answer
     if chosen.mode is None and watch.limit is None:
         chosen = integer_optimum(instance, with_idling(instance, choices), watch)
     bound, source = _bound(instance, watch)
+    placing = watch
+    if math.isfinite(watch.left):
+        placing = Watch(Stop(seconds=max(watch.left, FALL_BACK_SECONDS)))
     if chosen.mode is None or chosen.gpus is None:
-        allocation = tune(instance, modes, modes.ideal).allocation()
+        allocation = tune(instance, modes, modes.ideal, watch=placing).allocation()
     else:
         wanted = np.where(chosen.gpus > 0, chosen.mode, NO_MODE)
-        allocation = place_modes(instance, modes, wanted, watch)
+        allocation = place_modes(instance, modes, wanted, placing)
     return Answer(allocation, bound, source, limit=watch.limit)
 
 
@@ -98,7 +106,9 @@ def _bound(instance: Instance, watch: Watch) -> tuple[float, str]:
     power = instance.rules.power
     if power > 1.0:
         return math.inf, ""
-    bound = integer_optimum(instance, every_choice(instance), watch).bound
+    bound = math.inf
+    if watch.limit is None:
+        bound = integer_optimum(instance, every_choice(instance), watch).bound
     knapsack = knapsack_bound(instance) if power < 1.0 else math.inf
     if knapsack < bound:  # which knows the power, but no resources
         return knapsack, "knapsack"
@@ -175,13 +185,15 @@ def place_modes(
         nodes.put(job, int(wanted[job]), placement)
     else:
         return nodes.allocation()
-    placed = _second_program(instance, modes, wanted, jobs, watch or Watch(Stop()))
+    watch = watch or Watch(Stop())
+    placed = _second_program(instance, modes, wanted, jobs, watch)
     if placed is not None:
         return placed
-    tuned = (
-        tune(instance, modes, asked, order).allocation()
-        for asked in (wanted, modes.ideal) for order in get_args(Order)
-    )  # fmt: skip
+    tuned = []
+    for asked, order in itertools.product((wanted, modes.ideal), get_args(Order)):
+        tuned.append(tune(instance, modes, asked, order, watch=watch).allocation())
+        if watch.limit is not None:
+            break
     return max(tuned, key=lambda allocation: fitness(instance, allocation))
 
 

@@ -50,7 +50,9 @@ class SynergyTune(Tiresias):
             self._running = set()
             return Decision({})
         instance = whole.replace(jobs=chosen)
-        decision = decision_of(instance, solve_synergy_tune(instance, order="queue", keep=True))
+        tuned = solve_synergy_tune(instance, order="queue", keep=True).allocation
+        assert tuned is not None
+        decision = decision_of(instance, tuned)
         self._running = {name for name, placement in decision.placements.items() if placement}
         return decision
 

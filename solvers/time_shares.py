@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.formulations.share_certificate import certify, no_prices
+from goodalloc.formulations.share_certificate import (
+    SharePrices,
+    as_promises,
+    certify,
+    no_prices,
+)
 from goodalloc.formulations.share_program import require_solver, solve_shares
 from goodalloc.models.share_goal import Gain, Level, Worst, require_goal
 from goodalloc.models.time_sharing import (
@@ -63,6 +68,9 @@ class ShareResult:
         Time to build and translate programs, and to solve them.
     programs
         How many were solved.
+    prices
+        That prove the bound, or if it is infinite, that no shares keep the promises; None where
+        nothing is proved. `solvers/share_certificate_file.py` writes them to a file.
     """
 
     shares: Floats | None
@@ -73,6 +81,7 @@ class ShareResult:
     build_seconds: float = 0.0
     solve_seconds: float = 0.0
     programs: int = 1
+    prices: SharePrices | None = None
 
     @property
     def gap(self) -> float:
@@ -128,7 +137,7 @@ def best_shares(
     shares, value, message = _priced(sharing, goal, shares, promised, found.status)
     result = ShareResult(
         shares, value, found.bound, goal.larger_is_better, message, found.build_seconds,
-        found.solve_seconds,
+        found.solve_seconds, prices=found.proof,
     )  # fmt: skip
     if shares is not None or promised is None or not np.any(promised):
         return result
@@ -150,13 +159,15 @@ def _judged(
         solve_seconds=result.solve_seconds + kept.solve_seconds,
         programs=result.programs + kept.programs,
     )  # fmt: skip
-    if kept.bound < 1.0:
+    if kept.bound < 1.0 and kept.prices is not None:
         message = f"at most {kept.bound:.6g} of the promised rates can be kept"
-        bound = _impossible(goal.larger_is_better)
-        return replace(result, bound=bound, message=message)
+        bound, prices = _impossible(goal.larger_is_better), as_promises(kept.prices)
+        return replace(result, bound=bound, message=message, prices=prices)
     shares, value, message = _priced(sharing, goal, kept.shares, promised, "failed")
-    bound = certify(sharing, goal, no_prices(sharing), promised).bound
-    return replace(result, shares=shares, value=value, bound=bound, message=message)
+    sure = certify(sharing, goal, no_prices(sharing))
+    return replace(
+        result, shares=shares, value=value, bound=sure.bound, message=message, prices=sure.prices
+    )
 
 
 def _impossible(larger_is_better: bool) -> float:
@@ -203,10 +214,12 @@ def best_shares_with_pairs(
     """
     require_goal(sharing, goal)
     require_number("Time shares: gap", gap, minimum=0.0)
-    jobs = sharing.num_jobs
+    jobs, better = sharing.num_jobs, min if goal.larger_is_better else max
     chosen = _first_pairs(sharing)
-    worst = certify(sharing, goal, no_prices(sharing)).bound
-    found = ShareResult(None, math.nan, worst, goal.larger_is_better, programs=0)
+    sure = certify(sharing, goal, no_prices(sharing))
+    found = ShareResult(
+        None, math.nan, sure.bound, goal.larger_is_better, programs=0, prices=sure.prices
+    )
     if promised is not None and np.any(promised):  # with the pairs that keeping them takes
         promised = real_rates("Promised rates", promised, (jobs,))
         kept = best_shares_with_pairs(sharing, _promises(sharing, promised), solver=solver)
@@ -229,9 +242,10 @@ def best_shares_with_pairs(
         lines = np.zeros((sharing.num_lines, sharing.num_types))
         lines[mine] = repaired(part, solution.shares)
         certificate = certify(sharing, goal, solution.prices, promised)
-        bound = (min if goal.larger_is_better else max)(found.bound, certificate.bound)
+        if certificate.bound == better(found.bound, certificate.bound):
+            found = replace(found, bound=certificate.bound, prices=certificate.prices)
         shares, value, message = _priced(sharing, goal, lines, promised, solution.status)
-        found = replace(found, shares=shares, value=value, bound=bound, message=message)
+        found = replace(found, shares=shares, value=value, message=message)
         excess = np.where(chosen, 0.0, certificate.excess)
         if found.gap <= gap or not excess.any():
             return found
@@ -315,7 +329,7 @@ def makespan_by_bisection(
         raise ValueError(f"Bisection: ratio is {ratio}; expected a finite number above 1.")
     best = isolated_shares(sharing)
     high = goal.value(sharing, best)
-    low = first = float(np.max(goal.delay + goal.work / largest_rates(sharing)))
+    low = float(np.max(goal.delay + goal.work / largest_rates(sharing)))
     nothing = Gain(np.zeros(best.shape))
     programs, built, solved = 0, 0.0, 0.0
     while high > low * ratio:
@@ -329,5 +343,8 @@ def makespan_by_bisection(
             low = middle
         else:
             best, high = shares, middle
-    value = goal.value(sharing, best)
-    return ShareResult(best, value, first, False, "bisection", built, solved, programs)
+    sure = certify(sharing, goal, no_prices(sharing))
+    return ShareResult(
+        best, goal.value(sharing, best), sure.bound, False, "bisection", built, solved, programs,
+        sure.prices,
+    )  # fmt: skip

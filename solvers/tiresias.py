@@ -37,8 +37,13 @@ class Tiresias:
         GPU-seconds to look ahead: within a queue the jobs are then ordered by `gittins_index`
         (2D-Gittins). None keeps them first come, first served (2D-LAS), as in Pollux's evaluation.
     services
-        Total services of jobs that ended, in GPU-seconds, from which 2D-Gittins learns what to
-        expect; those that end under this policy are added.
+        Total services of jobs that ended before, in GPU-seconds, from which 2D-Gittins learns what
+        to expect.
+
+    Attributes
+    ----------
+    ended
+        Likewise, of jobs that ended under this policy, from which it learns too.
     """
 
     threshold: float = 57_600.0
@@ -46,6 +51,7 @@ class Tiresias:
     gittins_delta: float | None = None
     services: tuple[float, ...] = ()
     batch_sizes: BatchSizes = field(default="requested", init=False)
+    ended: tuple[float, ...] = field(default=(), init=False)
     _first: list[str] = field(default_factory=list, init=False)
     _second: list[str] = field(default_factory=list, init=False)
     _running: set[str] = field(default_factory=set, init=False)
@@ -91,13 +97,13 @@ class Tiresias:
         for name in sorted(ended):
             if name in self._running:
                 self._executed[name] += elapsed
-            self.services = (*self.services, float(self._executed[name] * self._replicas[name]))
+            self.ended = (*self.ended, float(self._executed[name] * self._replicas[name]))
 
     def _ordered(self) -> list[str]:
         """All jobs in the order in which they are served."""
         if self.gittins_delta is None:
             return [*self._first, *self._second]
-        samples, delta = np.sort(self.services), self.gittins_delta
+        samples, delta = np.sort((*self.services, *self.ended)), self.gittins_delta
 
         def urgency(name: str) -> float:
             attained = float(self._executed[name] * self._replicas[name])

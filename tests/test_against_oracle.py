@@ -16,6 +16,8 @@ from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_for
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
+from tests.extreme_rounds import extreme_round
+from tests.high_precision import best_mean, mean_of, shortfall, utilities_of
 from tests.random_instances import random_instance, random_mode_instance, renamed, tight_instance
 
 EXACT = ("highs", "pyomo")
@@ -26,6 +28,8 @@ HEURISTIC = (GENETIC, "greedy", "local_search", "knapsack", "convex")
 
 #: Relative difference at which two roads still agree.
 AGREE = 1e-9
+#: Relative error of a fitness or a bound in double precision.
+ROUNDING = 1e-12
 
 
 def check_exact(
@@ -111,7 +115,7 @@ def test_heuristics_that_know_modes_are_feasible_and_never_better(name: str) -> 
 def test_rounds_at_the_edge_of_the_checkers_tolerance_are_decided_by_it(first: int) -> None:
     """Not by the solver's tolerance, which is larger; those of the slow test include rare cases."""
     for seed in range(first, first + 50):
-        check_exact(seed, ("highs",), draw=lambda seed, _: tight_instance(seed))
+        check_exact(seed, EXACT_WITH_MODES, draw=lambda seed, _: tight_instance(seed))
 
 
 @pytest.mark.slow
@@ -120,6 +124,56 @@ def test_thousands_of_rounds_at_the_edge_of_the_tolerance_are_decided_by_it(firs
     """5,000 more."""
     for seed in range(first, first + 500):
         check_exact(seed, ("highs",), draw=lambda seed, _: tight_instance(seed))
+
+
+def check_extremes(seeds: range) -> None:
+    """Nothing is called optimal that is not, no bound is too low, and nearly all are proved."""
+    unproved = []
+    for seed in seeds:
+        instance = extreme_round(seed)
+        power, optimum = instance.rules.power, best_mean(instance)
+        result = solve(instance)
+        what = f"{instance.name} at p = {power:g}, floor {instance.rules.floor:g}: {result.message}"
+        assert result.allocation is not None, what
+        assert not violations(instance, result.allocation), what
+        reached = mean_of(utilities_of(instance, result.allocation), power)
+        assert abs(shortfall(result.fitness, reached)) <= ROUNDING, what
+        assert shortfall(reached, optimum) >= -ROUNDING, f"{what}: not enumerated"
+        assert shortfall(result.bound, optimum) <= ROUNDING, what
+        assert shortfall(knapsack_bound(instance), optimum) <= ROUNDING, what
+        if instance.plain and power <= 1:
+            assert shortfall(solve_concave_relaxation(instance).bound, optimum) <= ROUNDING, what
+        if result.status is Status.OPTIMAL:
+            assert shortfall(reached, optimum) <= AGREE, what
+        else:
+            unproved.append(seed)
+    assert len(unproved) <= len(seeds) / 100, f"not proved: {unproved}"
+
+
+def test_extremes_are_decided_as_in_high_precision() -> None:
+    """Floors, weights and powers of any size there is, in 80 digits: a sample."""
+    check_extremes(range(10_000, 10_050))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 6_000, 500))
+def test_thousands_of_extremes_are_decided_as_in_high_precision(first: int) -> None:
+    """6,000 more; every third with types of GPU and cores."""
+    check_extremes(range(first, first + 500))
+
+
+def test_high_precision_finds_the_optimum_of_the_enumeration_and_faults_in_others() -> None:
+    """The two enumerations agree; greedy allocations that fall short are seen to."""
+    worst = 0.0
+    for seed in range(60):
+        instance = extreme_round(seed)
+        optimum = best_mean(instance)
+        assert abs(shortfall(solve_brute_force(instance).bound, optimum)) <= ROUNDING
+        greedy = solve(instance, "greedy").allocation
+        assert greedy is not None
+        reached = mean_of(utilities_of(instance, greedy), instance.rules.power)
+        worst = max(worst, shortfall(reached, optimum))
+    assert worst > 0.1
 
 
 @pytest.mark.parametrize("name", HEURISTIC)

@@ -15,6 +15,8 @@ from goodalloc.data.aiturbo_jobs import (
 )
 from tests.job_records import made_up_records, write_records
 
+HEADING = ",".join([*(feature.name for feature in FEATURES), LABEL]) + "\n"
+
 OUTCOMES = {"running_time", "accuracy", "loss"}
 
 
@@ -96,10 +98,11 @@ def test_values_that_make_no_sense_are_refused(
     [
         ("loss,", "losses,", "column 'loss' is missing"),
         ("predictability", "label", "column 'predictability' is missing"),
-        ("\n1", "\n1,1", "Expected 16 fields"),
-        (None, "", "cannot be read as job records"),
-        (None, ",".join([*(f.name for f in FEATURES), LABEL]) + "\n", "no row is complete"),
-        (None, ",".join([*(f.name for f in FEATURES), LABEL]) + "\n1,2\n", "no row is complete"),
+        ("\n1", "\n1,1", r"line \d+ has \d+ cells; expected 16"),
+        (None, "", "is empty; expected a CSV file"),
+        (None, HEADING, "it has no rows"),
+        (None, f"{HEADING}1,2\n", "line 2 has 2 cells; expected 16"),
+        (None, HEADING + "," * 15 + "\n", "no row is complete"),
     ],
 )
 def test_files_that_are_no_records_are_refused(
@@ -118,16 +121,16 @@ def test_rows_longer_than_the_heading_are_refused(tmp_path: Path) -> None:
     path = write_records(made_up_records(5), tmp_path)
     heading, *rows = path.read_text().splitlines()
     path.write_text("\n".join([heading, *(f"{row},1" for row in rows)]))
-    with pytest.raises(ValueError, match="more values than there are columns"):
+    with pytest.raises(ValueError, match="line 2 has 17 cells; expected 16"):
         read_aiturbo_jobs(tmp_path)
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
     """Missing, a file, or a folder in place of the file."""
-    with pytest.raises(ValueError, match="cannot be read as job records"):
+    with pytest.raises(ValueError, match="does not exist"):
         read_aiturbo_jobs(tmp_path / "missing")
     (tmp_path / FILE).mkdir()
-    with pytest.raises(ValueError, match="cannot be read as job records"):
+    with pytest.raises(ValueError, match="is a directory"):
         read_aiturbo_jobs(tmp_path)
 
 

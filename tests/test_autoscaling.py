@@ -1,7 +1,6 @@
 """Autoscaling: the rule on rounds worked out by hand, its search, and replays that it drives."""
 
 import json
-import pickle
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +12,7 @@ from goodalloc.data.application import profiled_applications
 from goodalloc.data.workload import Submission, write_workload
 from goodalloc.experiments import cloud
 from goodalloc.experiments.cli import main
+from goodalloc.experiments.memory import Memory
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.replay_task import run_tasks
 from goodalloc.experiments.reproduction import Plan
@@ -26,6 +26,7 @@ from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.solvers.autoscaling import Autoscaling, most_nodes
 from goodalloc.solvers.policy import ActiveJob, Round
 from goodalloc.solvers.pollux import Pollux
+from tests.memories import recalled
 from tests.test_policies import LIMITS, Told
 from tests.test_simulator import SHORT
 
@@ -158,20 +159,21 @@ def test_the_search_takes_few_questions() -> None:
 
 
 @pytest.mark.parametrize("name", AUTOSCALING)
-def test_a_replay_stays_within_its_limits_and_survives_pickling(name: str) -> None:
-    """The cluster grows and shrinks; pickled on the way it goes on as if nothing had happened."""
+def test_a_replay_stays_within_its_limits_and_survives_a_checkpoint(name: str) -> None:
+    """The cluster grows and shrinks; kept on the way it goes on as if nothing had happened."""
     whole, copy = (
         Simulator(
             SHORT[:2], profiled_applications(), make_policy(name), Setting(Cluster.uniform(1, 4))
         )
         for _ in range(2)
     )
-    sizes = []
+    sizes, memory = [], Memory(whole.policy)
     while not whole.finished:
         whole.step()
         sizes.append(whole.cluster.num_nodes)
         if whole.time == 300:
-            copy.restore(pickle.loads(pickle.dumps(whole.state())))
+            copy.unpack(json.loads(json.dumps(whole.pack())))
+            recalled(memory, copy.policy)
     while not copy.finished:
         copy.step()
     completions = [job.completion for job in whole.jobs]

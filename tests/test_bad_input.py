@@ -112,6 +112,8 @@ CHANGES: list[tuple[Place, Any, str]] = [
     (("rules", "speed"), 1, "'speed' is unknown"),
     (("rules", "power"), "large", "power is 'large'; expected a number, inf or -inf"),
     (("rules", "power"), None, "power is null"),
+    (("rules", "power"), 10**320, "power is 1000.*; expected a number, inf or -inf"),
+    (("rules", "power"), -(10**320), "power is -1000.*; expected a number, inf or -inf"),
     (("rules", "floor"), 0, "floor is 0"),
     (("rules", "floor"), -0.5, "floor is -0.5"),
     (("rules", "restart_delay"), "30 s", "restart_delay is '30 s'"),
@@ -178,6 +180,11 @@ CHANGES: list[tuple[Place, Any, str]] = [
     (("jobs", 0, "placement"), {"node-3": 1}, "Job 'a': placement names node 'node-3'"),
     (("jobs", 0, "placement"), {"node-0": 0}, "Job 'a': GPUs on node 'node-0' is 0"),
     (("jobs", 0, "placement"), {"node-0": 1.0}, "Job 'a': GPUs on node 'node-0' is 1.0"),
+    (
+        ("jobs", 0, "placement"),
+        {"node-0": 2**63},
+        "'node-0' is 92233.*; expected .*at most 1000000",
+    ),
     (("jobs", 0, "placement"), {"node-0": 5}, "Node 'node-0'.*hold 5 GPUs"),
 ]
 
@@ -260,6 +267,47 @@ def test_a_bad_value_in_a_file_is_refused(
     refused(["solve", str(path), "--solver", "greedy"], f"bad.json': .*{words}", capsys)
 
 
+def places(value: Any, place: Place = ()) -> list[Place]:
+    """All places of a document."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value)
+    found: list[Place] = []
+    for key, entry in inside:
+        found.append((*place, key))
+        if isinstance(entry, (dict, list)):
+            found += places(entry, (*place, key))
+    return found
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 5000, "é\n" * 2500, int("9" * 4000), ["x" * 5000]],
+    ids=["word", "lines", "number", "list"],
+)  # fmt: skip
+def test_a_long_value_is_cut_short(value: Any) -> None:
+    """Wherever it stands, a name of something included; the sentence stays one for people."""
+    for place in places(EQUIPPED):
+        if place == ("jobs", 0, "application") and isinstance(value, str):
+            continue  # for people, as long as they like
+        with pytest.raises(ValueError, match=r"[.?]$") as caught:
+            instance_from_dict(changed(EQUIPPED, place, value))
+        assert is_one_sentence(str(caught.value)), place
+        assert len(str(caught.value)) < 600, place
+    names = ("", " ", "x" * 256, "a\nb")
+    for name in names:
+        with pytest.raises(ValueError, match="at most 255 printable characters"):
+            Job(name)
+    assert Job("x" * 255).name
+
+
+def test_a_long_argument_is_cut_short(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a command, and what it is called with."""
+    long = "x" * 5000
+    for arguments in ([long], ["solve", long], ["solve", good, "--seconds", long],
+                      ["solve", good, "--solver", long], ["solve", f"{good}/{long}.json"],
+                      ["solve", good, f"--{long}"], ["check", good, f"{long}.json"]):  # fmt: skip
+        assert main(arguments) == 2
+        assert len(capsys.readouterr().err) < 2100
+
+
 def test_a_solver_that_knows_gpus_only_refuses_modes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -269,8 +317,11 @@ def test_a_solver_that_knows_gpus_only_refuses_modes(
     for solver in ("highs", "pyomo"):
         assert main(["solve", str(path), "--solver", solver]) == 0
         assert "optimal" in capsys.readouterr().out
+    assert main(["solve", str(path), "--solver", "knapsack"]) == 0
+    capsys.readouterr()
     for solver in ("local_search", "convex"):
-        refused(["solve", str(path), "--solver", solver], "Job 'd' has 2 modes", capsys)
+        words = "Job 'd' has modes, as 'fast', which this solver does not know; expected one that"
+        refused(["solve", str(path), "--solver", solver], words, capsys)
 
 
 @pytest.mark.parametrize(("place", "value", "words"), EQUIPPED_CHANGES)
@@ -348,6 +399,13 @@ ALLOCATIONS: list[tuple[dict[str, Any], str]] = [
     (_allocation(placements={"z": {}}), "job 'z' is unknown"),
     (_allocation(placements={"a": {"node-9": 1}}), "Job 'a': placement names node 'node-9'"),
     (_allocation(placements={"a": {"node-0": -1}}), "Job 'a': GPUs on node 'node-0' is -1"),
+    (_allocation(placements={"a": {"node-0": 2**63}}), "'node-0' is 9223372036854775808; expected"),
+    (_allocation(placements={"a": {"node-0": 10**30}}), "'node-0' is an integer of 100 bits"),
+    (_allocation(placements={"a": {"node-0": -(2**63) - 1}}), "'node-0' is -9223372036854775809"),
+    (_allocation(placements={"a": {"node-0": 10**6 + 1}}), "'node-0' is 1000001; .*most 1000000"),
+    (_allocation(placements={"a": {"node-0": 2.0}}), "Job 'a': GPUs on node 'node-0' is 2.0"),
+    (_allocation(placements={"a": {"node-0": True}}), "Job 'a': GPUs on node 'node-0' is true"),
+    (_allocation(placements={"a": {"node-0": "2"}}), "Job 'a': GPUs on node 'node-0' is '2'"),
     (_allocation(placements={"a": 2}), "Job 'a': placement is 2"),
     (_allocation(note="x"), "'note' is unknown"),
     (_allocation(format="goodalloc-result", placements=None), "holds no allocation"),
@@ -411,7 +469,6 @@ ARGUMENTS: list[tuple[list[str], str]] = [
     (["export", "GOOD", "--to", "FOLDER/model.txt"], "ends in .mps or .lp"),
     (["export", "GOOD", "--to", "FOLDER/none/model.mps"], "no directory"),
     (["export", "GOOD", "--to", "FOLDER/m.lp", "--formulation", "x"], "--formulation"),
-    (["export", "even-maxmin", "--to", "FOLDER/m.lp"], "Power is -inf"),
     (["generate", "--jobs", "0"], "--jobs: got '0'"),
     (["generate", "--jobs", "many"], "--jobs: got 'many'"),
     (["generate", "--jobs", "5", "--load", "1"], "jobs is 5 and load is 1.0"),
@@ -522,6 +579,12 @@ CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: ONE.replace(jobs=(JOB, JOB)), "'a' is named twice"),
     (lambda: ONE.replace(jobs=(JOB.replace(placement=((5, 1),)),)), "names node 5"),
     (lambda: Allocation.from_matrix([[0.5]]), "entry is 0.5"),
+    (lambda: Allocation.from_placements([((0, 0.5),)], 1), "entry is 0.5"),  # type: ignore[list-item]
+    (lambda: Allocation.from_placements([((0, math.inf),)], 1), "entry is inf"),  # type: ignore[list-item]
+    (lambda: Allocation.from_placements([((0, 2**63),)], 1), "entry is 9.22337e"),
+    (lambda: Allocation.from_placements([((0, 2**64),)], 1), "entry is 18446744073709551616"),
+    (lambda: Allocation.from_placements([((0, -(2**70)),)], 1), "entry is -118059"),
+    (lambda: Allocation.from_placements([((2**70, 1),)], 1), "node 118059.* is unknown"),
     (lambda: Allocation.from_matrix([[-1]]), "entry is -1"),
     (lambda: Allocation.from_matrix([[math.nan]]), "not finite"),
     (lambda: Allocation.from_matrix(np.zeros(3)), r"shape \(3,\)"),

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,10 +18,12 @@ from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import (
     count_matrices,
     enumerate_allocations,
+    log_matrices,
     optimal_allocations,
     solve_brute_force,
 )
-from tests.random_instances import random_instance
+from goodalloc.solvers.stop import Stop
+from tests.random_instances import random_instance, random_mode_instance, random_share_instance
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -81,6 +85,32 @@ def test_all_optimal_allocations_are_returned() -> None:
     instance = Instance(Cluster.uniform(3, 1), (job,), rules)
     found = {a.matrix().tobytes() for a in optimal_allocations(instance)}
     assert len(found) == 3
+
+
+@pytest.mark.parametrize("draw", [random_instance, random_mode_instance, random_share_instance])
+def test_the_logarithm_of_the_number_is_right(draw: Callable[[int], Instance]) -> None:
+    """Of tiny rounds, whose matrices can be counted."""
+    for seed in range(20):
+        instance = draw(seed)
+        assert log_matrices(instance) == pytest.approx(math.log10(count_matrices(instance)))
+
+
+def test_a_round_with_more_matrices_than_numbers_can_say_is_refused_at_once() -> None:
+    """10,000 jobs on 2,500 nodes."""
+    jobs = tuple(Job(f"job{i}") for i in range(10_000))
+    instance = Instance(Cluster.uniform(2500, 4), jobs, name="huge")
+    with pytest.raises(ValueError, match=r"'huge' has about 10\^36550\.\d allocation matrices"):
+        solve_brute_force(instance)
+
+
+def test_no_more_time_is_taken_than_there_is() -> None:
+    """Two million matrices in a tenth of a second: no allocation, and the limit."""
+    jobs = tuple(Job(f"job{i}") for i in range(5))
+    instance = Instance(Cluster.uniform(3, 4), jobs, Rules(interference_avoidance=False))
+    begin = time.perf_counter()
+    answer = solve_brute_force(instance, stop=Stop(seconds=0.1))
+    assert time.perf_counter() - begin < 2.0
+    assert (answer.allocation, answer.bound, answer.limit) == (None, math.inf, "time")
 
 
 def test_large_instances_are_refused() -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from goodalloc.data.benchmark_set import benchmark_names, best_known_values, loa
 from goodalloc.data.instance_file import instance_text, read_instance
 from goodalloc.experiments.cli import main
 from goodalloc.formulations.power_cost import fitness_from_cost
+from goodalloc.models.starvation import Starvation
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.result_file import read_result
 
@@ -98,7 +100,7 @@ def test_a_solver_from_outside_is_called_by_its_path(
     """A function package.module:function is a solver; its bound comes from the knapsack."""
     text = run(capsys, "solve", SMALL, "--solver", f"{plugin}:stay")
     assert "status       feasible" in text
-    assert "proved by knapsack" in text
+    assert "(knapsack; solver)" in text
 
 
 def test_an_infeasible_answer_is_never_reported(
@@ -132,10 +134,11 @@ def test_an_interrupt_reports_the_best_so_far(
 def test_an_interrupted_comparison_reports_what_is_done(
     plugin: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The solvers that came before the interrupt are in the table."""
-    solvers = f"{plugin}:stay,{plugin}:interrupted,greedy"
-    rows = json.loads(run(capsys, "compare", SMALL, "--solvers", solvers, "--json"))
+    """The solvers that came before the interrupt are in the table; exit code 130 says the rest."""
+    command = "compare", SMALL, "--solvers", f"{plugin}:stay,{plugin}:interrupted,greedy"
+    rows = json.loads(run(capsys, *command, "--json", code=130))
     assert [row["solver"] for row in rows] == [f"{plugin}:stay"]
+    assert "interrupted before all solvers had run" in run(capsys, *command, code=130)
 
 
 def test_control_c_ends_without_a_traceback(plugin: str, tmp_path: Path) -> None:
@@ -252,6 +255,12 @@ def test_the_demonstration_leaves_a_table_and_a_picture(
     text = run(capsys, "demo", "--solvers", "highs,greedy", "--out", str(out))
     assert "160 jobs on 16 nodes, 64 GPUs" in text
     assert "optimal" in text
+    assert re.search(r"\nhighs +optimal +96 +0 +0\.2500", text)  # starved, more so, the served
+    with (out / "demo.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        served = Starvation(160, int(row["starved"]), 0.001, float(row["served fitness"]))
+        assert served.fitness(-1.0) == pytest.approx(float(row["fitness"]), rel=1e-9)
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "demo.csv").read_text().count("\n") == 5
 

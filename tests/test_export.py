@@ -1,16 +1,19 @@
 """Exporting a round as a program: what its optimum says, whatever counts in the round."""
 
 import json
+import math
 from pathlib import Path
 
+import highspy
 import pytest
 
+from goodalloc.data.benchmark_set import best_known_values
 from goodalloc.data.equipped_rounds import equip
 from goodalloc.data.generator import generate
 from goodalloc.data.instance_file import write_instance
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.cli_export import CLAIMS, build_program
-from goodalloc.formulations.power_cost import fitness_from_cost
+from goodalloc.formulations.extreme_cost import program_fitness
 from goodalloc.models.instance import Instance
 from goodalloc.models.mode import Mode
 from goodalloc.solvers.brute_force import solve_brute_force
@@ -24,10 +27,10 @@ def exported_fitness(instance: Instance, formulation: str) -> float:
     program, reference = build_program(instance, formulation)
     outcome = run_mixed_integer(program, Watch(Stop()), gap=1e-9)
     power = instance.rules.power
-    return fitness_from_cost(outcome.objective, instance.num_jobs, power, reference)
+    return program_fitness(outcome.objective, instance.num_jobs, power, reference)
 
 
-@pytest.mark.parametrize("power", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("power", [-math.inf, -1.0, 0.0, 1.0, math.inf])
 @pytest.mark.parametrize("seed", range(10))
 def test_the_node_indexed_program_is_exact_and_the_others_are_relaxations(
     seed: int, power: float
@@ -55,6 +58,39 @@ def test_a_round_with_cores_is_exported_as_the_aggregate_by_default(
     assert "capacity" in Path(out).read_text(encoding="utf-8")
     assert main(["export", file, "--to", out, "--formulation", "pattern"]) != 0
     assert "formulation 'pattern' knows only GPUs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["lp", "mps"])
+def test_the_worst_job_of_a_round_is_exported_and_what_the_objective_is_worth_is_said(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At p = -inf a program of its own; read back from the file it has the optimum."""
+    out = tmp_path / f"model.{suffix}"
+    command = ["export", "even-maxmin", "--to", str(out)]
+    assert main(command) == 0
+    assert "the fitness r exp(-z); r = " in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    reference = json.loads(capsys.readouterr().out)["reference"]
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.setOptionValue("output_flag", False)
+    solver.readModel(str(out))
+    solver.run()
+    cost = solver.getInfo().objective_function_value
+    known = best_known_values()["even-maxmin"].fitness
+    assert reference * math.exp(-cost) == pytest.approx(known, rel=1e-6)
+
+
+def test_utilities_of_any_size_are_told_apart() -> None:
+    """Weights from 1e-9 to 1e9: the least utility is exact to many digits all the same."""
+    for exponent in (-9, 0, 9):
+        drawn = random_instance(11, -math.inf)
+        jobs = tuple(
+            job.replace(weight=job.weight * 10.0**exponent if job.weight < 1 else 10.0**exponent)
+            for job in drawn.jobs
+        )
+        instance = drawn.replace(jobs=jobs, rules=drawn.rules.replace(floor=10.0 ** (exponent - 3)))
+        optimum = solve_brute_force(instance, break_ties=False).bound
+        assert exported_fitness(instance, "node") == pytest.approx(optimum, rel=1e-6)
 
 
 def test_parts_of_gpus_are_refused() -> None:

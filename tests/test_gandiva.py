@@ -1,6 +1,5 @@
 """Gandiva's policy: slices, pairs on trial and migration, on rounds worked out by hand."""
 
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +7,7 @@ import pytest
 
 from goodalloc.data.application import profiled_applications
 from goodalloc.data.workload import Submission
+from goodalloc.experiments.memory import Memory
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
@@ -16,6 +16,7 @@ from goodalloc.models.cluster import Cluster
 from goodalloc.models.throughput import step_time
 from goodalloc.solvers.gandiva import Gandiva, most_gpus
 from goodalloc.solvers.policy import ActiveJob, BatchSizes, Decision, Round
+from tests.memories import recalled
 from tests.test_policies import MODEL, active, round_of
 
 WHOLE: Placement = ((0, 4),)
@@ -82,6 +83,7 @@ def test_the_heuristic_pairs_the_least_busy_and_the_matching_those_that_gain_mos
 def test_a_pair_without_gain_is_undone_and_never_tried_again() -> None:
     """It did less than the host alone; another pair is tried instead."""
     policy = Gandiva()
+    memory = Memory(policy)
     trial = (
         used("a", 4, 0.6, placement=WHOLE, share=0.45),
         used("b", 4, 0.6, placement=WHOLE, host="a", share=0.45), used("c", 4, 0.6),
@@ -89,7 +91,7 @@ def test_a_pair_without_gain_is_undone_and_never_tried_again() -> None:
     after = policy.decide(round_of(*trial, nodes=1, time=60))
     assert dict(after.beside) == {"c": "a"}
     alone = (used("a", 4, 0.6), used("b", 4, 0.6))
-    for again in (policy, pickle.loads(pickle.dumps(policy))):
+    for again in (recalled(memory, Gandiva()), policy):
         assert not again.decide(round_of(*alone, nodes=1, time=120)).beside
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import goodalloc.models
+from goodalloc.data.append_lines import append_lines
 from goodalloc.data.equipped_rounds import equip
 from goodalloc.data.generator import generate
 from goodalloc.data.instance_file import write_instance
@@ -30,8 +32,8 @@ from goodalloc.experiments.gap import (
     run_gap,
     typed_rows,
     unpack_history,
-    with_least_bounds,
 )
+from goodalloc.experiments.gap_bounds import with_least_bounds
 from goodalloc.experiments.report import solver_averages
 from goodalloc.experiments.statistics import (
     performance_profile,
@@ -57,6 +59,14 @@ def die(instance):
 def hang(instance):
     time.sleep(600)
 
+def half(instance):
+    matrix = instance.current.matrix()
+    matrix[::2] = 0
+    return matrix
+
+def nobody(instance):
+    return instance.current.matrix() * 0
+
 def slow(instance):
     time.sleep(0.3)
     return instance.current
@@ -70,6 +80,14 @@ from goodalloc.experiments.folder_lock import locked
 with locked(Path({folder!r})):
     print("locked", flush=True)
     time.sleep(60)
+"""
+
+INTERRUPTIBLE = """
+import signal, sys
+from goodalloc.experiments.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+sys.exit(main())
 """
 
 INSTANCES = ("tiny-disturbed", "small-running")
@@ -222,6 +240,35 @@ def test_a_killed_benchmark_goes_on_where_it_was(plugin: str, tmp_path: Path) ->
     assert [row["seed"] for row in rows] == [str(seed) for seed in range(8)]
 
 
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_control_c_says_how_to_go_on(plugin: str, tmp_path: Path, option: list[str]) -> None:
+    """Exit code 130 and one sentence, with nothing for a program to take for the whole."""
+    table = tmp_path / "out" / "gap.csv"
+    importable = str(Path(goodalloc.models.__path__[0]).parent.parent)
+    arguments = [
+        "gap", "--instances", "tiny-cold", "--solvers", f"{plugin}:slow", "--seeds", "0-9",
+        "--out", str(table.parent), *option,
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *arguments], text=True, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([importable, str(tmp_path)])},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while len(read_rows(table)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    printed, error = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (130, "")
+    done = len(read_rows(table))
+    assert 2 <= done < 10
+    sentence = error.splitlines()[-1]
+    assert sentence.startswith(f"goodalloc: error: interrupted; {done} runs are in {table}, ")
+    assert (table.parent / "averages.csv").is_file()
+    assert main(arguments) == 0
+    assert len(read_rows(table)) == 10
+
+
 def test_half_a_row_is_cut_off_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
     """Only a table of the benchmark's own is repaired."""
     table = tmp_path / "gap.csv"
@@ -237,6 +284,70 @@ def test_half_a_row_is_cut_off_and_foreign_files_are_left_alone(tmp_path: Path) 
     with pytest.raises(ValueError, match="is not a table"):
         repair(table)
     assert table.read_text() == "my,own\ntable"
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["b", "c"], r"line 3 has 2 cells; expected \d+"),
+        (["x"] * (len(GAP_COLUMNS) + 1), r"line 3 has \d+ cells"),
+        ({"fitness": "high"}, "line 3: fitness is 'high'; expected a number, or the line removed"),
+        ({"bound": "nan"}, "bound is 'nan'"),
+        ({"solve_seconds": "0.5tiny-cold"}, "solve_seconds is '0.5tiny-cold'"),
+        ({"gap_limit": ""}, "gap_limit is ''"),
+        ({"seconds_limit": "soon"}, "seconds_limit is 'soon'"),
+    ],
+)
+def test_a_row_that_is_none_is_refused_with_its_line(
+    tmp_path: Path, cells: list[str] | dict[str, str], words: str
+) -> None:
+    """Rather than taken for one; what an unknown number leaves empty is in order."""
+    table = tmp_path / "gap.csv"
+    good = {"instance": "a", "seconds_limit": 1.0, "gap_limit": 1e-9, "bound": "inf"}
+    append_row(table, good)
+    assert [row["bound"] for row in read_rows(table)] == ["inf"]
+    if isinstance(cells, dict):
+        append_row(table, good | cells)
+    else:
+        append_lines(table, ",".join(cells) + "\n")
+    with pytest.raises(ValueError, match=words) as caught:
+        read_rows(table)
+    assert f"File '{table}': " in str(caught.value)
+
+
+def test_a_full_disk_leaves_no_half_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a write took of it is undone, and the next row is whole."""
+    table, row = tmp_path / "gap.csv", {"instance": "a", "seconds_limit": 1.0, "gap_limit": 1e-9}
+    append_row(table, row)
+    before = table.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 7, limits[1]))
+    try:
+        with pytest.raises(ValueError, match=r"gap\.csv' cannot be written \(file too large\)"):
+            append_row(table, row)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert table.read_bytes() == before
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, content: write(handle, content[:5]))
+    append_row(table, row)
+    assert len(read_rows(table)) == 2
+
+
+def test_a_line_that_was_never_finished_is_cut_off_before_the_next(tmp_path: Path) -> None:
+    """In any file that grows by lines."""
+    path = tmp_path / "decisions.jsonl"
+    append_lines(path, "one\n", "heading\n")
+    path.write_bytes(path.read_bytes() + b"half")
+    append_lines(path, "two\nthree\n", "heading\n")
+    assert path.read_text() == "heading\none\ntwo\nthree\n"
+    path.write_bytes(b"half")
+    append_lines(path, "one\n")
+    assert path.read_text() == "one\n"
+    with pytest.raises(ValueError, match="cannot be written"):
+        append_lines(tmp_path, "one\n")
+    with pytest.raises(ValueError, match="cannot be written"):
+        append_lines(tmp_path / "none" / "file", "one\n")
 
 
 def test_the_command_sums_up_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -296,22 +407,43 @@ def test_failed_runs_count_against_a_profile() -> None:
     assert profile.share.tolist() == [0.5]
 
 
+def test_a_gap_stands_beside_who_starves(plugin: str, tmp_path: Path) -> None:
+    """Each row says how many jobs more starve than in the best, and what the others are worth."""
+    solvers = ("highs", f"{plugin}:half", f"{plugin}:nobody")
+    rows = run_gap(GapPlan(("small-running",), solvers), tmp_path / "gap.csv")
+    best, half, nobody = rows
+    assert (best["more_starved"], best["served_over_best"]) == ("0", "1.0")
+    assert int(half["starved"]) - int(best["starved"]) == int(half["more_starved"]) >= 6
+    ratio = float(half["served_fitness"]) / float(best["served_fitness"])
+    assert float(half["served_over_best"]) == pytest.approx(ratio)
+    assert (nobody["starved"], nobody["served_over_best"]) == ("12", "")
+    averages = {row["solver"]: row for row in solver_averages(typed_rows(rows))}
+    assert averages["highs"]["mean more starved"] == 0
+    assert averages[solvers[1]]["mean more starved"] == int(half["more_starved"])
+    assert averages[solvers[1]]["served over best"] == pytest.approx(ratio)
+    assert math.isnan(averages[solvers[2]]["served over best"])  # type: ignore[arg-type]
+
+
 def test_gaps_are_to_the_least_bound_that_any_run_proved() -> None:
     """What one solver proved counts for all runs of the instance, and for no other instance."""
 
     def row(instance: str, solver: str, fitness: str, bound: str, status: str) -> dict[str, str]:
         return {
             "instance": instance, "solver": solver, "fitness": fitness, "bound": bound,
-            "gap": "", "gap_limit": "1e-06", "status": status,
+            "gap": "", "gap_limit": "1e-06", "status": status, "evidence": "solver",
+            "bound_source": "program",
         }  # fmt: skip
 
     found = with_least_bounds([
-        row("a", "exact", "2.0", "2.0", "optimal"), row("a", "greedy", "1.5", "3.0", "feasible"),
+        row("a", "highs", "2.0", "2.0", "optimal"), row("a", "greedy", "1.5", "3.0", "feasible"),
         row("a", "lucky", "2.0", "3.0", "feasible"), row("a", "broken", "", "", "failed"),
         row("b", "greedy", "1.5", "3.0", "feasible"),
     ])  # fmt: skip
-    assert [entry["bound"] for entry in found] == ["2.0", "2.0", "2.0", "", "3.0"]
-    assert [entry["gap"] for entry in found] == ["", "0.25", "0.0", "", ""]
+    assert [entry["bound"] for entry in found] == ["2.0", "2.0", "2.0", "2.0", "3.0"]
+    assert [entry["bound_source"] for entry in found[-2:]] == [
+        "program of highs", "program of greedy",
+    ]  # fmt: skip
+    assert [entry["gap"] for entry in found] == ["0.0", "0.25", "0.0", "", "0.5"]
     assert [entry["status"] for entry in found] == [
         "optimal", "feasible", "optimal", "failed", "feasible",
     ]  # fmt: skip

@@ -1,7 +1,6 @@
 """Gavel's rounds and policy: shares are approached, gangs stay whole, nobody moves for nothing."""
 
 import math
-import pickle
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goodalloc.experiments.memory import Memory
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.goodput import BatchLimits
 from goodalloc.models.share_goal import max_min
@@ -25,6 +25,7 @@ from goodalloc.solvers.policy import ActiveJob, Decision, Oracle, Round
 from goodalloc.solvers.share_policy import SharePolicy
 from goodalloc.solvers.share_rounds import Line, ShareRounds, place_lines, place_on_types
 from goodalloc.solvers.time_shares import best_shares
+from tests.memories import recalled
 
 CLUSTER = Cluster(
     (
@@ -219,15 +220,15 @@ def test_a_pair_goes_on_within_a_round_and_alone_if_one_is_gone() -> None:
     cluster = Cluster((NodeGroup("a", 1, 1, "v100"),))
     jobs = tuple(job(name, 1, 1e4, {"v100": 1.0}, 0.9) for name in "ab")
     policy = Gavel(packed=True)
+    memory = Memory(policy)
     first = policy.decide(Round(0, cluster, jobs))
     assert (first.placements, first.beside) == ({"a": ((0, 1),), "b": ((0, 1),)}, {"b": "a"})
     running = decided(jobs, first)
     assert policy.decide(Round(60, cluster, running)) == first
     left = (replace(running[1], host=""),)
     assert policy.decide(Round(120, cluster, left)) == Decision({"b": ((0, 1),)}, beside={})
-    assert pickle.loads(pickle.dumps(policy)).decide(Round(400, cluster, left)).placements == {
-        "b": ((0, 1),)
-    }
+    again = recalled(memory, Gavel(packed=True))
+    assert again.decide(Round(400, cluster, left)).placements == {"b": ((0, 1),)}
     assert FAIR in (policy.sharing, None)
     assert Gavel().sharing is None
 
@@ -237,6 +238,7 @@ def test_equal_shares_of_pairs_serve_everybody(way: Way) -> None:
     """Pairs only while jobs do not fit; those that gain nothing are tried once."""
     jobs = tuple(replace(one, busy=0.5) for one in drawn_jobs(5, 30, gangs=False, keeps=(0.3, 0.9)))
     policy = PairedShares(way)
+    memory = Memory(policy)
     history = play(policy, jobs, 40)
     assert {name for found in history for name in found} == {one.name for one in jobs}
     assert all(len(found) >= 21 for found in history), "all GPUs are in use"
@@ -244,8 +246,7 @@ def test_equal_shares_of_pairs_serve_everybody(way: Way) -> None:
     assert not few.beside
     every = PairedShares(way, everybody=True).decide(Round(0, CLUSTER, jobs))
     assert len(every.beside) >= 5
-    again = pickle.loads(pickle.dumps(policy))
-    assert again == policy
+    assert recalled(memory, PairedShares(way)) == policy
 
 
 @settings(max_examples=15)
@@ -274,14 +275,14 @@ def test_jobs_stay_while_a_round_lasts_and_where_their_type_stays() -> None:
     """A decision within a round keeps what is there; the next one moves nobody without need."""
     jobs = drawn_jobs(3, 4)
     policy = Gavel()
+    memory = Memory(policy)
     first = policy.decide(Round(0, CLUSTER, jobs)).placements
     placed = tuple(replace(one, placement=first.get(one.name, ())) for one in jobs)
     newcomer = job("new", 1, 1e3, {"v100": 1.0, "k80": 0.5, "p100": 0.7})
     assert policy.decide(Round(60, CLUSTER, (*placed, newcomer))).placements == first
     later = policy.decide(Round(360, CLUSTER, (*placed, newcomer))).placements
     assert "new" in later
-    again = pickle.loads(pickle.dumps(policy))
-    assert again == policy
+    assert recalled(memory, Gavel()) == policy
     alone = Gavel()
     (one,) = drawn_jobs(1, 1)
     kept = alone.decide(Round(0, CLUSTER, (one,))).placements

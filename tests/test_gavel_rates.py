@@ -159,7 +159,7 @@ def test_no_pairs_give_an_empty_matrix() -> None:
 
 
 def test_rates_survive_pickling() -> None:
-    """A policy that keeps them can be put away."""
+    """What has them can be handed to another process."""
     rates = shipped_gavel_rates()
     again = pickle.loads(pickle.dumps(rates))
     one, other = CONFIGURATIONS[0], CONFIGURATIONS[20]

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import pickle
 import re
 import subprocess
 from collections import Counter
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goodalloc.experiments.memory import Memory
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.share_goal import Gain
 from goodalloc.models.time_sharing import TimeSharing, largest_rates, rates
@@ -24,6 +24,7 @@ from goodalloc.solvers.gavel_cost import PRICES, PerDollar
 from goodalloc.solvers.gavel_levels import Levels, of_application
 from goodalloc.solvers.policy import ActiveJob, Round
 from goodalloc.solvers.share_choices import most_promises
+from tests.memories import recalled
 from tests.test_gavel import drawn_jobs, job, play
 from tests.test_time_sharing import ONE, by_linprog, drawn
 
@@ -161,11 +162,11 @@ def test_levels_above_the_least_are_filled() -> None:
 
 
 @pytest.mark.parametrize("rule", [Levels(of_application), PerDollar(deadlines={"job1": 1e9})])
-def test_rules_serve_everybody_and_survive_pickling(rule: Any) -> None:
+def test_rules_serve_everybody_and_survive_a_checkpoint(rule: Any) -> None:
     """In rounds, on few GPUs of three types; a copy decides the same."""
     jobs = drawn_jobs(7, 9)
     policy = Gavel(rule)
-    again = pickle.loads(pickle.dumps(policy))
+    again = recalled(Memory(policy), Gavel(rule))
     history = play(policy, jobs, 60)
     had = Counter(name for found in history for name in found)
     assert set(had) == {one.name for one in jobs} or isinstance(rule, PerDollar)
@@ -193,17 +194,18 @@ def test_what_no_solver_answers_leaves_equal_shares(monkeypatch: pytest.MonkeyPa
     assert found == pytest.approx(shares_of(PerDollar(), TWO, pair)[0])
 
 
-def test_the_example_of_the_page_runs(
+def test_the_examples_of_the_page_run(
     repository: Path,
     run_python: Callable[..., subprocess.CompletedProcess[str]],
     tmp_path: Path,
 ) -> None:
-    """It is a whole program, and its shares are certified."""
+    """They are whole programs: shares are certified, and the certificate is verified."""
     page = (repository / "formulations" / "GAVEL.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
-    done = run_python("-c", block, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("optimal gap ")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    for block, told in zip(blocks, ("optimal gap ", "verdict      verified\n"), strict=True):
+        done = run_python("-c", block, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from goodalloc.models.cluster import Cluster
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.mode import Mode
 from goodalloc.models.objective import fitness, utilities
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import solve_brute_force
@@ -155,3 +156,15 @@ def test_rules_change_what_greedy_does() -> None:
     together = solve_greedy(Instance(cluster, jobs, Rules(interference_avoidance=False))).allocation
     assert together is not None
     assert together.job_replicas.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("power", [-1e6, -300.0, 300.0, 1e6])
+def test_jobs_with_modes_are_served_at_great_powers(power: float) -> None:
+    """Where the cost of idling is beyond float64 nobody idles beside free GPUs."""
+    modes = (Mode("gpu", SpeedupTable((1.0, 2.0), ())),)
+    jobs = tuple(Job(name, modes=modes, age=1e4) for name in ("one", "two"))
+    instance = Instance(Cluster.uniform(1, 2), jobs, Rules(power=power))
+    answer = solve_greedy(instance)
+    assert answer.allocation is not None
+    assert answer.allocation.replicas.sum() == 2
+    assert power > 0 or (answer.allocation.job_replicas == 1).all()

@@ -101,6 +101,20 @@ def test_jobs_beside_starved_ones_are_solved_exactly(power: int) -> None:
     assert float((others - (least - starved)) / (least - starved)) < 1e-6
 
 
+@pytest.mark.parametrize("power", [300.0, 2e4, 1e6])
+def test_what_is_out_of_reach_is_ruled_out_at_great_powers(power: float) -> None:
+    """Pinned jobs leave no node whole, without which a job is worth a ninth of what it could be."""
+    pinned = [
+        Job(f"pinned{node}", SpeedupTable((1.0,), ()), placement=((node, 1),), preemptible=False)
+        for node in (0, 1)
+    ]
+    hungry = Job("hungry", SpeedupTable((1.0, 90.0), (0.0, 10.0)), age=1e4)
+    instance = Instance(Cluster.uniform(2, 2), (*pinned, hungry), Rules(power=power))
+    answer = solve_highs(instance)
+    assert answer.proven
+    assert answer.bound == pytest.approx(solve_brute_force(instance).bound, rel=2e-9)
+
+
 def test_leximin_is_that_of_the_enumeration() -> None:
     """Sorted utilities are the lexicographically greatest of all allocations."""
     for seed in range(61_000, 61_012):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,18 @@ import pytest
 FOLDERS = ("models", "data", "formulations", "solvers", "experiments")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+#: What runs the code that a file names when it reads the file; pickles between processes need none.
+UNPICKLING = (
+    "pickle", "_pickle", "pickletools", "cloudpickle", "dill", "joblib", "jsonpickle", "marshal",
+    "shelve", "ray.cloudpickle", "pandas.read_pickle", "torch.load", "numpy.load",
+)  # fmt: skip
+
+#: What runs none if it is told so.
+HARMLESS = {
+    "np.load": ("allow_pickle", "False"), "numpy.load": ("allow_pickle", "False"),
+    "torch.load": ("weights_only", "True"),
+}  # fmt: skip
 
 IMPORT_EVERYTHING = """
 import logging, pkgutil
@@ -53,6 +65,29 @@ def imported_folders(source: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
     return {name.split(".")[1] for name in names if name.startswith("goodalloc.")}
+
+
+def reads_objects(source: Path) -> Iterator[str]:
+    """Where a module imports or calls what runs the code that a file names, and what that is."""
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        found: list[str] = []
+        if isinstance(node, ast.Import):
+            found = [f"imports {alias.name}" for alias in node.names if unpickles(alias.name)]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found = [f"imports {name}" for name in names if unpickles(name)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            call = ast.unparse(node.func)
+            said = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+            keyword, value = HARMLESS.get(call, ("", None))
+            if node.func.attr in ("read_pickle", "to_pickle") or said.get(keyword) != value:
+                found = [f"calls {call}"]
+        yield from (f"{source.relative_to(ROOT)}: {one}" for one in found)
+
+
+def unpickles(name: str) -> bool:
+    """Whether a module, or something in one, runs what a file says."""
+    return any(f"{name}.".startswith(f"{known}.") for known in UNPICKLING)
 
 
 def shipped_files(folder: str) -> set[str]:
@@ -106,6 +141,39 @@ def test_a_folder_imports_only_itself_and_those_before_it(folder: str) -> None:
         for name in imported_folders(source) - allowed
     }
     assert not culprits
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_module_reads_files_that_say_what_to_run(folder: str) -> None:
+    """No pickles, and arrays and tensors only as data."""
+    sources = [*(ROOT / folder).rglob("*.py")]
+    assert sources
+    assert not [culprit for source in sources for culprit in reads_objects(source)]
+
+
+@pytest.mark.parametrize(
+    ("line", "culprit"),
+    [
+        ("import pickle", "imports pickle"),
+        ("from joblib import load", "imports joblib.load"),
+        ("from torch import load", "imports torch.load"),
+        ("import cloudpickle as c", "imports cloudpickle"),
+        ("np.load('a.npz')", "calls np.load"),
+        ("np.load('a.npz', allow_pickle=True)", "calls np.load"),
+        ("torch.load('a.pt', weights_only=False)", "calls torch.load"),
+        ("pd.read_pickle('a')", "calls pd.read_pickle"),
+        ("np.load('a.npz', allow_pickle=False)", ""),
+        ("torch.load('a.pt', weights_only=True)", ""),
+    ],
+)
+def test_reading_of_pickles_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, culprit: str
+) -> None:
+    """Wherever in a module it stands."""
+    monkeypatch.setattr("tests.test_house.ROOT", tmp_path)
+    (tmp_path / "module.py").write_text(f"def read():\n    {line}\n")
+    found = [*reads_objects(tmp_path / "module.py")]
+    assert found == ([f"module.py: {culprit}"] if culprit else [])
 
 
 def test_no_page_was_left_between_two_versions() -> None:

@@ -23,12 +23,12 @@ from goodalloc.models.feasibility import violations
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.objective import utility_table
+from goodalloc.models.objective import fitness, utility_table
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_force
 from goodalloc.solvers.knapsack import solve_knapsack
 from goodalloc.solvers.sharing import knapsack_replicas
-from tests.random_instances import random_instance
+from tests.random_instances import random_instance, random_mode_instance
 
 POWERS = (-100.0, -10.0, -2.0, -1.0, -1e-6, 0.0, 0.5, 1.0, 2.0, 10.0, 100.0, math.inf, -math.inf)
 
@@ -115,6 +115,18 @@ def test_the_solver_is_feasible_and_below_its_bound(power: float) -> None:
         answer = solve_knapsack(instance)
         assert answer.allocation is not None
         assert not violations(instance, answer.allocation)
+
+
+def test_the_solver_decides_jobs_with_modes() -> None:
+    """Feasible, and between nothing and the optimum, which its bound covers."""
+    for seed in range(25):
+        instance = random_mode_instance(seed)
+        best = solve_brute_force(instance, break_ties=False).bound
+        answer = solve_knapsack(instance)
+        assert answer.allocation is not None
+        assert not violations(instance, answer.allocation)
+        assert fitness(instance, answer.allocation) <= best * (1 + 1e-9)
+        assert answer.bound >= best * (1 - 1e-9)
 
 
 def large_instance(num_jobs: int, most: int, power: float) -> Instance:

@@ -16,7 +16,7 @@ import pytest
 
 from goodalloc.data.job_state import JobState, write_job_state
 from goodalloc.data.job_submission import JobSubmission, read_job_submission, write_job_submission
-from goodalloc.experiments import replica_group
+from goodalloc.experiments import process_identity, replica_group
 from goodalloc.experiments.agent_options import STATE, AgentOptions
 from goodalloc.experiments.agent_report import AgentReport
 from goodalloc.experiments.cli import main
@@ -29,7 +29,7 @@ from goodalloc.experiments.cluster_folder import (
 )
 from goodalloc.experiments.folder_lock import is_locked, locked
 from goodalloc.experiments.launcher import Launcher, LaunchFailed
-from goodalloc.experiments.process_identity import ProcessIdentity
+from goodalloc.experiments.process_identity import ProcessIdentity, this_system
 from goodalloc.experiments.replica_group import ReplicaGroup, replicas_left
 from goodalloc.experiments.stop_request import stop_request
 from goodalloc.models.goodput import BatchLimits
@@ -408,6 +408,45 @@ def test_an_agent_leaves_when_its_launcher_is_gone(
 
 
 @pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff", b'{"format": "goodalloc-allocation", "version": 1}', None],
+)
+def test_an_allocation_that_cannot_be_read_is_no_news_to_an_agent(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    """Damaged or a folder: it goes on; what it reads first is what its launcher had read."""
+    path, here = tmp_path / "allocation.json", ProcessIdentity.of(os.getpid())
+
+    def damage() -> None:
+        path.unlink(missing_ok=True)
+        path.mkdir() if content is None else path.write_bytes(content)
+
+    def mend(**nodes: int) -> None:
+        if path.is_dir():
+            path.rmdir()
+        allocate(tmp_path, mine=nodes)
+
+    damage()
+    options = AgentOptions("mine", tmp_path, allocation=path, look_seconds=0.0, launcher=here)
+    report = AgentReport(options, 2)
+    assert not report.stale
+    assert not report.look()
+    mend(a=1, b=1)
+    assert not report.look()
+    assert report.nodes == 2
+    damage()
+    assert not report.look()
+    mend(a=1, b=1)
+    assert not report.look()
+    mend(a=2)
+    assert report.look()
+    damage()
+    late = AgentReport(options, 2)
+    mend(a=1)
+    assert late.look()
+
+
+@pytest.mark.parametrize(
     ("variables", "sentence"),
     [
         (
@@ -416,9 +455,11 @@ def test_an_agent_leaves_when_its_launcher_is_gone(
         ),
         ({CLUSTER_VARIABLE: ""}, "GOODALLOC_CLUSTER is not set"),
         ({LAUNCHER_VARIABLE: ""}, "GOODALLOC_LAUNCHER is not set"),
-        ({LAUNCHER_VARIABLE: "17"}, "Process is '17'; expected NUMBER:START"),
-        ({LAUNCHER_VARIABLE: "x:17"}, "Process is 'x:17'"),
-        ({LAUNCHER_VARIABLE: "17:"}, "Process is '17:'"),
+        ({LAUNCHER_VARIABLE: "17"}, "Process is '17'; expected NUMBER:START@SYSTEM"),
+        ({LAUNCHER_VARIABLE: "17:3"}, "Process is '17:3'; expected"),
+        ({LAUNCHER_VARIABLE: "x:17@here"}, "Process is 'x:17@here'"),
+        ({LAUNCHER_VARIABLE: "17:@here"}, "Process is '17:@here'"),
+        ({LAUNCHER_VARIABLE: "17:3@"}, "Process is '17:3@'"),
         ({JOB_VARIABLE: "../other"}, "Job name is '../other'"),
     ],
 )
@@ -426,29 +467,105 @@ def test_an_agent_that_no_launcher_started_says_so(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], sentence: str
 ) -> None:
     """In one sentence."""
-    usual = {JOB_VARIABLE: "mine", CLUSTER_VARIABLE: "there", LAUNCHER_VARIABLE: "1:1"}
+    usual = {JOB_VARIABLE: "mine", CLUSTER_VARIABLE: "there", LAUNCHER_VARIABLE: "1:1@x"}
     for name, value in (usual | variables).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match=sentence):
         AgentOptions.of_launcher()
 
 
-@pytest.mark.parametrize("content", ["", "[", "{}", "[1]", '["1"]', '["1:0"]', "null", '["a:b"]'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[", "{}", "[1]", '["1"]', '["1:0"]', "null", '["a:b@c"]', "[" * 99999, '["1:0@x"]'],
+)
 def test_a_record_of_replicas_that_makes_no_sense_is_nobody(tmp_path: Path, content: str) -> None:
     """Nobody is waited for or ended by mistake."""
     (tmp_path / REPLICAS).write_text(content, encoding="utf-8")
     assert replicas_left(tmp_path) == []
 
 
-def test_a_process_is_known_by_its_number_and_its_start() -> None:
+@pytest.fixture
+def innocent() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that leads a group, as a shell's job or a service does, and is no replica."""
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True,
+        env=dict(os.environ) | {JOB_VARIABLE: "other"},
+    )  # fmt: skip
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("change", [{}, {"start": "1"}, {"system": "another"}])
+def test_a_process_that_is_no_replica_is_never_ended(
+    tmp_path: Path, innocent: subprocess.Popen[bytes], change: dict[str, Any]
+) -> None:
+    """A forged record is refused in words; one of another boot, or of a former process, is void."""
+    allocate(tmp_path, mine={"a": 1})
+    job = launcher(tmp_path, "", patience=0.1)
+    job.folder.mkdir(parents=True)
+    recorded = ProcessIdentity.of(innocent.pid)._replace(**change)
+    (job.folder / REPLICAS).write_text(json.dumps([str(recorded)]), encoding="utf-8")
+    if change:
+        assert job.run().starts == 1
+    else:
+        with pytest.raises(ValueError, match=f"names process {innocent.pid}, which is not known"):
+            job.run()
+        assert starts(tmp_path) == []
+    assert innocent.poll() is None
+
+
+def test_a_number_that_was_given_again_gets_no_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, innocent: subprocess.Popen[bytes]
+) -> None:
+    """Of a replica that ended long before the others."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Kept(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Kept)
+    with ReplicaGroup((sys.executable, "-S", "-c", ""), 1, tmp_path, {}):
+        (replica,) = started
+        replica.wait()
+        replica.pid = innocent.pid
+    assert innocent.poll() is None
+
+
+def test_a_process_is_known_by_its_number_its_start_and_its_system() -> None:
     """Another one of the same number is another one."""
     here = ProcessIdentity.of(os.getpid())
     assert here.alive
     assert ProcessIdentity.parse(str(here)) == here
-    other = here._replace(start=here.start + "1")
-    assert not other.alive
-    other.kill()
+    for other in (here._replace(start=here.start + "1"), here._replace(system="other")):
+        assert not other.alive
+        other.kill()
     assert not ProcessIdentity.of(2**22 + 1).alive
+
+
+@pytest.mark.parametrize("by_ps", [False, True])
+def test_what_a_process_was_started_with_is_asked_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, innocent: subprocess.Popen[bytes], by_ps: bool
+) -> None:
+    """By `ps` where there is no /proc."""
+    if by_ps:
+        monkeypatch.setattr(process_identity, "PROC", tmp_path)
+        this_system.cache_clear()
+    identity = ProcessIdentity.of(innocent.pid)
+    assert identity.alive
+    assert ProcessIdentity.parse(str(identity)) == identity
+    eventually(
+        lambda: identity.started_with({JOB_VARIABLE: "other"})
+    )  # just after it began not yet
+    assert not identity.started_with({JOB_VARIABLE: "oth"})
+    assert not identity.started_with({JOB_VARIABLE: "other", "ABSENT": ""})
+    identity.kill()
+    innocent.wait()
+    assert not identity.alive
+    assert not identity.started_with({})
+    this_system.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,10 @@ class Folder:
     def decide(self, policy: str | Any = "pollux", cluster: Cluster = CLUSTER) -> dict[str, int]:
         """A round by a scheduler that just started: GPUs of every job that runs."""
         found = live_policy(policy, PolicyOptions()) if isinstance(policy, str) else policy
-        scheduler = LiveScheduler(self.path, cluster, found, say=self.lines.append)
+        ships = isinstance(policy, str)
+        scheduler = LiveScheduler(
+            self.path, cluster, found, say=self.lines.append, trusting=ships
+        )  # fmt: skip
         scheduler.round(find_jobs(self.path))
         placements = read_placements(allocation_file(self.path))
         return {name: sum(nodes.values()) for name, nodes in placements.items()}
@@ -330,6 +333,27 @@ def test_a_decision_that_breaks_a_rule_of_its_own_instance_is_not_written(folder
 
     assert folder.decide(Greedy(None)) == {}
     assert "breaks a rule: Job 'a' has 2 replicas; max_replicas is 1" in folder.lines[0]
+
+
+def test_the_bound_of_a_policy_of_ones_own_is_no_proof(folder: Folder) -> None:
+    """Its decision is kept with its fitness, and called optimal by nobody."""
+    folder.submit("a")
+    honest = live_policy("pollux", PolicyOptions())
+
+    class Boastful(Strange):
+        def decide(self, round_: Round) -> Decision:
+            return honest.decide(round_)
+
+    assert folder.decide(Boastful(None)) == {"a": 1}
+    row = json.loads((folder.path / DECISIONS).read_text().splitlines()[-1])
+    assert row["fitness"] > 0.0
+    assert (row["bound"], row["gap"], row["evidence"]) == (None, None, "none")
+    assert "optimal" not in folder.lines[-1]
+    folder.decide("pollux")
+    row = json.loads((folder.path / DECISIONS).read_text().splitlines()[-1])
+    assert row["bound_source"] == "pattern program"
+    assert row["evidence"] in ("prices", "solver")
+    assert "optimal" in folder.lines[-1]
 
 
 def test_policies_that_need_what_real_jobs_do_not_have_are_refused() -> None:

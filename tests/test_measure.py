@@ -1,6 +1,7 @@
 """Measuring real training: real processes, real limits, real ends (PyTorch)."""
 
-import os
+import json
+import signal
 import socket
 import subprocess
 import sys
@@ -12,8 +13,11 @@ import pytest
 
 from goodalloc.data.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
 from goodalloc.experiments.cli import main
+from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.measure_crew import LocalCrew
 from goodalloc.experiments.measured_configuration import Configuration, measure
+from goodalloc.experiments.orders import LEFT_ALONE
+from goodalloc.experiments.process_identity import ProcessIdentity
 from goodalloc.experiments.processes import ProcessEnded
 from goodalloc.experiments.training_task import TASKS, find_task
 
@@ -22,12 +26,15 @@ torch = pytest.importorskip("torch", reason="needs goodalloc[measure]")
 #: A task of one's own: a linear layer whose batches may be made large, deadly or wrong.
 MINE = """
 import os
+import time
 from goodalloc.experiments.training_task import TrainingTask
 
 def draw(examples, generator):
     import torch
     if examples == 13:
         os.kill(os.getpid(), 9)
+    if examples == 19:
+        time.sleep(60)
     if examples == 17:
         raise RuntimeError("shapes do not match")
     return (torch.randn(examples, 1024, generator=generator),)
@@ -67,12 +74,77 @@ def mine(tmp_path: Path) -> str:
 
 
 def alive(process: int) -> bool:
-    """Whether there is such a process."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    """Whether there is such a process, and not only its exit code."""
+    return bool(ProcessIdentity.of(process).start)
+
+
+#: Two processes at an order that takes a minute, one after the other's number on a line.
+BUSY = """
+import sys
+from pathlib import Path
+from goodalloc.experiments.folder_lock import locked
+from goodalloc.experiments.measure_crew import LocalCrew
+
+with locked(Path(sys.argv[2])) as lock:
+    crew = LocalCrew(sys.argv[1], (1, 2), 0, None, keeps=lock)
+    print(*crew.processes.values(), flush=True)
+    crew.ask("waiting", 2, order="probe", atomic_batch_size=19)
+"""
+
+#: A process that has heard an order and is busy with it.
+HEARING = """
+import time
+from goodalloc.experiments.orders import hear, say
+say(**hear())
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_processes_end_at_once_with_the_one_that_started_them(
+    mine: str, tmp_path: Path, environment: dict[str, str], number: signal.Signals
+) -> None:
+    """Whatever they are at; until then they hold the lock, and no other measurement begins."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", BUSY, mine, str(tmp_path)], stdout=subprocess.PIPE, text=True,
+        env=environment,
+    ) as parent:  # fmt: skip
+        assert parent.stdout is not None
+        processes = [int(word) for word in parent.stdout.readline().split()]
+        assert len(processes) == 2
+        time.sleep(1.0)  # until they are at it
+        parent.send_signal(number)
+        parent.wait()
+    with locked(tmp_path, patience=20.0):
+        assert not any(map(alive, processes))
+
+
+def test_a_process_ends_when_nobody_is_there_to_give_orders(environment: dict[str, str]) -> None:
+    """Also where the system does not see to it."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", HEARING], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, env=environment,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write('{"order": "wait"}\n')
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline()) == {"order": "wait"}
+        process.stdin.close()
+        assert process.wait(20.0) == LEFT_ALONE
+
+
+def test_a_lock_that_a_child_was_given_is_held_until_it_ends(tmp_path: Path) -> None:
+    """So that what outlives a measurement keeps the next one away."""
+    command = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+    with locked(tmp_path) as lock:
+        child = subprocess.Popen(command, pass_fds=lock)
+    with pytest.raises(ValueError, match="is being written by another run"), locked(tmp_path):
+        pass
+    child.kill()
+    child.wait()
+    with locked(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -116,7 +116,7 @@ def test_a_row_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (None, "does not exist"), ("", "is empty"), ("a,b\n1,2\n", "its columns are a,b; expected"),
+        (None, "does not exist"), ("", "is empty"), ("a,b\n1,2\n", "column 'nodes' is missing"),
         (",".join(COLUMNS) + "\n1,2\n", r"row 2 has 2 cells; expected \d+"),
         (",".join(COLUMNS) + "\n", "no configuration was measured"),
         ("\0", "profile"),

@@ -419,7 +419,7 @@ def test_an_interrupt_says_what_there_is_and_that_it_goes_on(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(measuring, "write_atomically", interrupted)
-    monkeypatch.setattr(cli_measure, "LocalCrew", lambda *_: crew)
+    monkeypatch.setattr(cli_measure, "LocalCrew", lambda *_, **__: crew)
     path = tmp_path / "profile.csv"
     assert main(["measure", "perceptron", "--out", str(path)]) == 130
     assert "interrupted; 4 configurations are in" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """The node-indexed program: its solutions are the feasible allocations, with the right cost."""
 
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
+from goodalloc.formulations.extreme_cost import program_fitness
 from goodalloc.formulations.node_milp import (
     IDLE,
     KEEP,
@@ -20,7 +22,7 @@ from goodalloc.formulations.node_milp import (
     decode,
     node_choices,
 )
-from goodalloc.formulations.power_cost import AtMost, fitness_from_cost, power_cost
+from goodalloc.formulations.power_cost import AtMost, power_cost
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.feasibility import violations
@@ -29,6 +31,7 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
 from goodalloc.models.objective import utilities
 from goodalloc.models.rules import Rules
+from goodalloc.solvers import pyomo_solver
 from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.pyomo_solver import export_pyomo, find_pyomo_solver, solve_pyomo
 from goodalloc.solvers.stop import Stop
@@ -188,10 +191,42 @@ def test_time_limit_leaves_a_valid_bound() -> None:
     assert answer.bound >= optimum.bound * (1 - 1e-9)
 
 
+def test_a_round_too_large_for_the_time_is_refused_at_once() -> None:
+    """A thousand jobs on 256 nodes in a second: no allocation, and a message with the size."""
+    instance = Instance(Cluster.uniform(256, 4), tuple(Job(f"job{i}") for i in range(1000)))
+    begin = time.perf_counter()
+    answer = solve_pyomo(instance, stop=Stop(seconds=1.0))
+    assert time.perf_counter() - begin < 2.0
+    assert (answer.allocation, answer.limit) == (None, "time")
+    assert "1000 jobs in 1000 modes on 256 nodes are too many" in answer.message
+    assert "in 1 s: it takes 61 s at least" in answer.message
+
+
+def test_a_program_that_takes_longer_than_expected_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While it is built, and before it is handed over."""
+    monkeypatch.setattr(pyomo_solver, "LATE", 0.1)
+    instance = Instance(Cluster.uniform(2, 2), (Job("one", age=1e4), Job("two", age=1e4)))
+    for seconds in (5.0, 0.3):
+
+        def slow(*arguments: Any, seconds: float = seconds, **options: Any) -> Any:
+            time.sleep(seconds)
+            return build_node_milp(*arguments, **options)
+
+        monkeypatch.setattr(pyomo_solver, "build_node_milp", slow)
+        begin = time.perf_counter()
+        answer = solve_pyomo(instance, stop=Stop(seconds=0.5))
+        assert time.perf_counter() - begin < 3.0
+        assert (answer.allocation, answer.limit) == (None, "time")
+        assert "could not be built and handed over to highs in time" in answer.message
+
+
+@pytest.mark.parametrize("power", [-math.inf, -1.0, math.inf])
 @pytest.mark.parametrize("suffix", [".mps", ".lp"])
-def test_exported_programs_have_the_same_optimum(tmp_path: Path, suffix: str) -> None:
+def test_exported_programs_have_the_same_optimum(tmp_path: Path, suffix: str, power: float) -> None:
     """The file, read by another program, has the optimum's cost."""
-    instance = random_instance(9, -1.0)
+    instance = random_instance(9, power)
     path = tmp_path / f"program{suffix}"
     export_pyomo(instance, path)
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
@@ -200,7 +235,8 @@ def test_exported_programs_have_the_same_optimum(tmp_path: Path, suffix: str) ->
     solver.run()
     cost = solver.getInfo().objective_function_value
     optimum = solve_pyomo(instance).bound
-    assert fitness_from_cost(cost, instance.num_jobs, -1.0) == pytest.approx(optimum, rel=1e-6)
+    worth = program_fitness(cost, instance.num_jobs, power, 1.0)
+    assert worth == pytest.approx(optimum, rel=1e-6)
     assert "take" in path.read_text(encoding="utf-8")
 
 

@@ -108,7 +108,7 @@ def test_lists_that_make_no_sense_are_refused(
 
 def test_unknown_folders_and_variants_are_refused(folder: Path) -> None:
     """The sentence names the file, or what is expected."""
-    with pytest.raises(ValueError, match="cannot be read as a list"):
+    with pytest.raises(ValueError, match="does not exist"):
         read_openb(folder / "missing")
     with pytest.raises(ValueError, match="variant is 'gpu'"):
         read_openb(folder, "gpu")

@@ -80,7 +80,7 @@ def test_short_and_huge_jobs_are_left_out(path: Path) -> None:
         ("timestamp,duration,num_gpus,gpu_time\nsoon,60,1,60\n", "timestamp is 'soon'"),
         ("timestamp,duration,num_gpus,gpu_time\n2017-10-03,long,1,60\n", "duration is 'long'"),
         ("timestamp,duration,num_gpus,gpu_time\n2017-10-03,60,-1,60\n", "num_gpus is '-1'"),
-        ("duration\n60\n", "Missing column"),
+        ("duration\n60\n", "column 'timestamp' is missing"),
     ],
 )
 def test_broken_lists_are_refused(tmp_path: Path, text: str, complaint: str) -> None:

@@ -1,11 +1,11 @@
 """The policies: each does what its paper says, on rounds small enough to work out by hand."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from goodalloc.experiments.memory import Memory
 from goodalloc.experiments.policies import POLICIES, PolicyOptions, make_policy
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.cluster import Cluster, NodeGroup
@@ -18,6 +18,7 @@ from goodalloc.solvers.policy import ActiveJob, Decision, Oracle, Round
 from goodalloc.solvers.pollux import PolluxGenetic
 from goodalloc.solvers.spread import FreeGpus
 from goodalloc.solvers.tiresias import Tiresias, gittins_index
+from tests.memories import recalled
 
 LIMITS = BatchLimits(128, 4096, 32, 1024)
 MODEL = GoodputModel(
@@ -149,7 +150,7 @@ def test_gittins_learns_from_the_jobs_that_end() -> None:
     tiresias = Tiresias(gittins_delta=400.0)
     tiresias.decide(round_of(active("first", 8), time=0))
     tiresias.decide(round_of(active("second", 8), time=100))
-    assert tiresias.services == (800.0,)
+    assert tiresias.ended == (800.0,)
 
 
 def test_gpus_are_taken_from_the_emptiest_node_first() -> None:
@@ -162,13 +163,14 @@ def test_gpus_are_taken_from_the_emptiest_node_first() -> None:
 
 
 @pytest.mark.parametrize("policy", list(POLICIES))
-def test_every_policy_is_feasible_survives_pickling_and_repeats_itself(policy: str) -> None:
-    """Pickled between two rounds it decides the second as if nothing had happened."""
+def test_every_policy_is_feasible_survives_a_checkpoint_and_repeats_itself(policy: str) -> None:
+    """Kept and made anew between two rounds it decides as if nothing had happened."""
     jobs = tuple(active(f"job-{index}", 1 + index, submission=index) for index in range(3))
-    first, second = (make_policy(policy, PolicyOptions(seed=3)) for _ in range(2))
+    first, second, third = (make_policy(policy, PolicyOptions(seed=3)) for _ in range(3))
+    memory = Memory(first)
     decided = first.decide(round_of(*jobs)).placements
     assert second.decide(round_of(*jobs)).placements == decided
-    copy = pickle.loads(pickle.dumps(first))
+    copy = recalled(memory, third)
     later = tuple(
         active(job.name, job.replicas, placement=tuple(decided.get(job.name, ())))
         for job in (*jobs, active("late", 2))

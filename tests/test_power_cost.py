@@ -46,6 +46,12 @@ def test_cost_falls_as_utility_rises(one: float, other: float, power: float) -> 
     assert costs[0] >= costs[1]
 
 
+def test_cost_beyond_float64_is_infinite() -> None:
+    """Without a warning: what costs so much is never chosen, or always."""
+    assert power_cost(1e-3, -1e6) == math.inf
+    assert power_cost(1e3, 1e6) == -math.inf
+
+
 def test_cost_passes_smoothly_through_power_zero() -> None:
     """Tiny powers cost what the geometric mean costs, without loss of digits."""
     utilities = np.array([0.001, 0.7, 3.0])

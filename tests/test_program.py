@@ -1,5 +1,6 @@
 """A program in matrix form: what is put in is there, and a file of it says the same."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import highspy
@@ -9,7 +10,7 @@ import pytest
 from goodalloc.formulations import residents
 from goodalloc.formulations.node_program import build_node_program
 from goodalloc.formulations.patterns import build_patterns
-from goodalloc.formulations.program import Program, ProgramBuilder
+from goodalloc.formulations.program import NotFiniteError, Program, ProgramBuilder
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job
@@ -47,6 +48,20 @@ def read(path: Path) -> tuple[float, list[str], list[str]]:
     solver.run()
     lp = solver.getLp()
     return solver.getInfo().objective_function_value, list(lp.col_names_), list(lp.row_names_)
+
+
+def test_a_program_is_extended_by_what_a_builder_adds(tmp_path: Path) -> None:
+    """What was there stays, with its names; the optimum is that of the whole."""
+    builder = ProgramBuilder.extending(small_program())
+    assert (builder.num_columns, builder.num_rows) == (2, 1)
+    (free,) = builder.add_columns("free", 1, cost=1.0, lower=-10.0, upper=0.0, integer=False)
+    (row,) = builder.add_rows("more", 1, lower=0.0)
+    builder.add_entries(row, [1, free], [4.0, 1.0])
+    program = builder.build(offset=3.0)
+    program.write(tmp_path / "program.lp")
+    columns, rows = ["real_0", "whole_0_of_one", "free_0"], ["sum_0", "more_0"]
+    # x1 = 1 lets the free column down to -4
+    assert read(tmp_path / "program.lp") == (-0.5 - 2.0 - 4.0 + 3.0, columns, rows)
 
 
 def test_a_small_program_is_as_written() -> None:
@@ -129,6 +144,24 @@ def test_names_say_what_is_what(most: int, tmp_path: Path, monkeypatch: pytest.M
         _, columns, rows = read(path)
         assert names <= set(columns), name
         assert {"one_choice_0", "one_choice_2"} <= set(rows), name
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
+    """Costs, entries and the offset; a bound may be infinite, but no NaN."""
+    builder = ProgramBuilder()
+    columns = builder.add_columns("x", 2, cost=[1.0, bad])
+    rows = builder.add_rows("row", 1, upper=np.inf)
+    builder.add_entries(rows, columns, 1.0)
+    with pytest.raises(NotFiniteError, match=rf"Program: a cost is {bad:g}; expected a finite"):
+        builder.build()
+    program = small_program()
+    with pytest.raises(NotFiniteError, match="an entry of the matrix is"):
+        replace(program, value=np.full(program.value.size, bad))
+    with pytest.raises(NotFiniteError, match="the offset is"):
+        replace(program, offset=bad)
+    with pytest.raises(NotFiniteError, match="a bound is nan; expected a number"):
+        replace(program, upper=np.array([1.0, np.nan]))
 
 
 def test_equal_names_give_way_to_numbers(tmp_path: Path) -> None:

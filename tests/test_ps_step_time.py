@@ -261,7 +261,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: step(workers=0), r"workers is 0.0; expected 1 or more for the servers"),
     (lambda: step(workers=[1, 2, 2.5]), r"Configuration\[2\]: workers is 2.5"),
     (lambda: step(workers="three"), r"workers is 'three'; expected a finite number"),
-    (lambda: step(workers=None), r"workers is None"),
+    (lambda: step(workers=None), r"workers is null"),
     (lambda: step(workers=[[1, 2], [3]]), r"workers is \[\[1, 2\], \[3\]\]"),
     (lambda: step(workers=[1, 2], servers=[1, 2, 3]), r"shapes are servers \(3,\), workers \(2,\)"),
     (lambda: step(server_cores=0), r"server_cores is 0.0; expected above 0"),

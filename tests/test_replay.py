@@ -1,6 +1,7 @@
 """Replays into a folder: the records, their judgement, interruption and resumption."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from goodalloc.experiments.replay_report import over_time, summarise
 from goodalloc.experiments.replay_task import ReplayTask
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.rules import OSDI21
+from goodalloc.models.starvation import Starvation
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.result import Evidence
 from tests.test_simulator import SHORT, SMALL
 
 #: Files that equal replays write to the byte.
@@ -54,7 +57,7 @@ def test_a_killed_replay_goes_on_to_the_same_bytes(tmp_path: Path, policy: str) 
     replay(tmp_path / "killed", policy).run()
     for name in SAME:
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert not (tmp_path / "killed" / "checkpoint.pickle").exists()
+    assert not (tmp_path / "killed" / "checkpoint.json").exists()
 
 
 def test_a_finished_replay_is_not_repeated(tmp_path: Path) -> None:
@@ -96,7 +99,7 @@ def test_a_checkpoint_of_other_code_is_refused_in_one_sentence(
 
     with pytest.raises(KeyboardInterrupt):
         replay(tmp_path).run(kill)
-    monkeypatch.setattr("goodalloc.experiments.replay.code_digest", lambda: "changed")
+    monkeypatch.setattr("goodalloc.experiments.checkpoint.code_digest", lambda: "changed")
     sentence = (
         f"Folder '{tmp_path}' was begun by another version of goodalloc; remove it or take another "
         "folder."
@@ -112,8 +115,8 @@ def test_a_checkpoint_of_other_code_is_refused_in_one_sentence(
 
 def test_a_broken_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
     """Half a pickle is no state."""
-    (tmp_path / "checkpoint.pickle").write_bytes(b"half")
-    with pytest.raises(ValueError, match=r"checkpoint\.pickle' cannot be read"):
+    (tmp_path / "checkpoint.json").write_bytes(b"half")
+    with pytest.raises(ValueError, match=r"checkpoint\.json' cannot be read"):
         replay(tmp_path).run()
 
 
@@ -127,8 +130,35 @@ def test_every_decision_is_judged_against_a_bound_that_holds(tmp_path: Path) -> 
         assert (rounds.fitness <= rounds.bound * (1 + 1e-9)).all()
         assert (rounds.allocated_gpus <= 8).all()
         gaps[policy] = rounds.gap
+        parts = rounds[["starved", "served_fitness", "best_starved", "best_served_fitness"]]
+        for _, row in rounds.dropna(subset=["served_fitness"]).iterrows():
+            again = Starvation(row.active_jobs, row.starved, 0.001, row.served_fitness)
+            assert again.fitness(-1.0) == pytest.approx(row.fitness, rel=1e-8)
+            best = Starvation(row.active_jobs, row.best_starved, 0.001, row.best_served_fitness)
+            assert row.gap == pytest.approx(1 - row.fitness / best.fitness(-1.0), abs=1e-8)
+        assert (rounds.starved == rounds.active_jobs - rounds.running_jobs).all()
+        assert parts.best_starved.notna().all()
+        told = summarise(policy, tmp_path / policy)
+        assert told["mean_starved"] == pytest.approx(rounds.starved.mean(), rel=1e-3)
+        more = (rounds.starved - rounds.best_starved).mean()
+        assert told["mean_more_starved"] == pytest.approx(more, rel=1e-3)
+    assert (parts.starved == parts.best_starved).all()
+    assert told["served_over_best"] == 1.0
     assert gaps["pollux"].max() <= 1e-9
     assert gaps["tiresias"].mean() > 0.01
+
+
+def test_without_a_proof_of_ones_own_the_best_answer_may_be_unknown() -> None:
+    """A policy's bound says nothing of who starves in the best answer."""
+    simulator = Simulator(SHORT, profiled_applications(), make_policy("pollux-greedy"), SMALL)
+    record = simulator.step()
+    assert record is not None
+    bound = record.decision.bound
+    assert bound is not None
+    loose = record.decision._replace(bound=2 * bound)
+    verdict = Judge(OSDI21, trusting=True)(record.round_, loose)
+    assert (verdict.best_starved, verdict.best_served_fitness) == (None, None)
+    assert Judge(OSDI21)(record.round_, loose).best_starved == 0
 
 
 def test_a_policy_is_judged_by_the_true_instance_and_a_bound_of_ours(tmp_path: Path) -> None:
@@ -155,9 +185,13 @@ def test_a_policy_is_judged_by_the_true_instance_and_a_bound_of_ours(tmp_path: P
     honest = simulator.step()
     assert honest is not None
     instance = honest.round_.instance(OSDI21)
-    claim = honest.decision._replace(instance=instance, bound=100.0)
+    claim = honest.decision._replace(instance=instance, bound=100.0, evidence=Evidence.SOLVER)
     assert Judge(OSDI21, trusting=True)(honest.round_, claim).bound == 100.0
     assert Judge(OSDI21)(honest.round_, claim).bound < 100.0
+    for wrong in (1e-9, math.nan, -math.inf):
+        verdict = Judge(OSDI21, trusting=True)(honest.round_, claim._replace(bound=wrong))
+        assert verdict == Judge(OSDI21)(honest.round_, claim)
+        assert verdict.evidence in (Evidence.PRICES, Evidence.SOLVER)
 
 
 def test_decisions_by_throughput_are_judged_by_goodput(tmp_path: Path) -> None:
@@ -240,7 +274,7 @@ def test_what_no_checkpoint_could_keep_is_refused_in_the_first_round(tmp_path: P
     assert simulator.time == 540
 
 
-@pytest.mark.parametrize("name", ["rounds.csv", "checkpoint.pickle"])
+@pytest.mark.parametrize("name", ["rounds.csv", "checkpoint.json"])
 def test_a_damaged_folder_is_refused_by_name(tmp_path: Path, name: str) -> None:
     """What was written before a kill is gone, or garbage."""
 
@@ -307,7 +341,7 @@ def test_a_policy_that_cannot_go_on_leaves_the_others_to_it(
     [
         (["--pictures", "bmp"], "expected png, pdf, svg"),
         (["--policies", "magic"], "Policy is 'magic'"),
-        (["gone.csv"], "'gone.csv': cannot be read as a workload"),
+        (["gone.csv"], "'gone.csv' does not exist"),
         (["--requests", "lavish"], "requests is 'lavish'"),
         (["--traces", "nowhere"], "nowhere"),
         (["--nodes", "0"], "argument --nodes"),
@@ -319,7 +353,7 @@ def test_a_policy_that_cannot_go_on_leaves_the_others_to_it(
         (["--outages", "60-90:16"], "Outage: nodes is 16"),
         (["--knowledge", "none"], "knowledge is 'none'"),
         (["--interference", "1"], "interference is 1.0; expected below 1"),
-        (["--philly", "gone.csv"], "'gone.csv': cannot be read as a list of jobs"),
+        (["--philly", "gone.csv"], "'gone.csv' does not exist"),
         (["--load", "0"], "argument --load"),
         (["--power", "x"], "argument --power"),
     ],
@@ -376,4 +410,4 @@ def test_long_rounds_are_kept_after_seconds_and_not_only_after_many(
 
     with pytest.raises(Killed):
         one.run(kill)
-    assert (tmp_path / "checkpoint.pickle").exists()
+    assert (tmp_path / "checkpoint.json").exists()

@@ -79,13 +79,13 @@ def test_the_published_traces_are_what_they_are_said_to_be(reference: Path) -> N
 @pytest.mark.parametrize(
     ("name", "old", "new", "read", "sentence"),
     [
-        ("60_job.csv", "num_gpu", "gpus", read_tiresias_jobs, "cannot be read as a trace"),
+        ("60_job.csv", "num_gpu", "gpus", read_tiresias_jobs, "column 'num_gpu' is missing"),
         (
             "60_job.csv",
             ",4,60",
             ",0,60",
             read_tiresias_jobs,
-            "num_gpu is '0'; expected a whole number from 1",
+            "num_gpu is '0'; expected a whole number of at least 1",
         ),
         ("60_job.csv", "250,30", "0,30", read_tiresias_jobs, "Job '1': seconds is 0"),
         ("60_job.csv", "500,vgg", "-5,vgg", read_tiresias_jobs, "Job '1': steps is -5"),
@@ -108,7 +108,13 @@ def test_the_published_traces_are_what_they_are_said_to_be(reference: Path) -> N
             lambda f: read_itp_jobs(f, 3),
             "num_gpu is '1.5'",
         ),
-        ("yarn-gput1000.csv", "121", "-1", read_services, "duration is -1"),
+        (
+            "yarn-gput1000.csv",
+            "121",
+            "-1",
+            read_services,
+            "duration is '-1'; expected a finite number above 0",
+        ),
         ("yarn-gput1000.csv", "121\n300.5\n", "", read_services, "it has no rows"),
         ("n32g4.csv", "2,3,4", "2,0,4", read_tiresias_cluster, "num_node_p_switch is '0'"),
         ("n32g4.csv", "2,3,4", "2,x,4", read_tiresias_cluster, "num_node_p_switch is 'x'"),
@@ -132,7 +138,7 @@ def test_a_file_that_makes_no_sense_is_refused(
         ((3, -1), "Trace: first_day is -1; expected"),
         ((3, 0, 0), "Trace: days is 0; expected"),
         ((3, 9, 1), "no job was submitted from"),
-        ((4,), "cannot be read as a trace"),
+        ((4,), "does not exist"),
     ],
 )
 def test_a_window_that_makes_no_sense_is_refused(

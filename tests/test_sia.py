@@ -290,6 +290,23 @@ def test_infinite_powers_are_decided_as_their_sign(power: float) -> None:
     assert solve_sia(instance, shapes="any", decimals=None).bound == math.inf
 
 
+@pytest.mark.parametrize("power", [-1e6, -1e4, -1e3, -100.0, -30.0, 30.0, 100.0, 1e3, 1e4, 1e6])
+def test_every_power_ends_and_no_bound_lies(power: float) -> None:
+    """However large: costs stay finite, an allocation comes out, bounds hold, whatever the gap."""
+    instances = [draw(seed, power) for seed in range(3)
+                 for draw in (random_instance, random_mode_instance)]  # fmt: skip
+    for instance in (*instances, typed_round(2, SIA.replace(power=power), jobs=30)):
+        for shapes, decimals, gap in itertools.product(("sia", "any"), (2, None), (1e-9, 0.5)):
+            stop = Stop(seconds=20.0, gap=gap)
+            result = solve(instance, "sia", stop=stop, shapes=shapes, decimals=decimals)
+            assert result.allocation is not None, result.message
+            assert result.message == "" or "found no nodes" in result.message
+            assert result.fitness <= result.bound * (1 + 1e-12)
+    for instance in instances:
+        result = solve(instance, "sia", shapes="any", decimals=None)
+        assert result.bound >= solve_brute_force(instance, break_ties=False).bound * (1 - 1e-12)
+
+
 def test_options_that_make_no_sense_are_refused() -> None:
     """One sentence names the option."""
     instance = typed_round(0)

@@ -1,6 +1,5 @@
 """SLAQ as a policy, and the losses that jobs of a replay tell."""
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,11 +8,13 @@ import pytest
 
 from goodalloc.data.application import profiled_applications
 from goodalloc.data.loss_runs import losses_of
+from goodalloc.experiments.memory import Memory
 from goodalloc.experiments.policies import POLICIES, make_policy
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.loss_reduction import LossHistory
 from goodalloc.solvers.policy import ActiveJob, Round
 from goodalloc.solvers.slaq import Slaq
+from tests.memories import recalled
 from tests.test_policies import MODEL, active, round_of
 from tests.test_simulator import SHORT, SMALL, finish
 
@@ -79,13 +80,14 @@ def test_a_spike_is_not_taken_for_the_largest_fall() -> None:
 
 
 def test_what_runs_stays_where_nothing_changes() -> None:
-    """The second round gives the same GPUs in the same places, pickled in between or not."""
+    """The second round gives the same GPUs in the same places, kept in between or not."""
     for exact in (False, True):
         policy = Slaq(exact)
+        memory = Memory(policy)
         jobs = [told(active(f"job-{n}", submission=n), harmonic(4 + 5 * n)) for n in range(3)]
         first = policy.decide(round_of(*jobs)).placements
         held = [replace(job, placement=first.get(job.name, ())) for job in jobs]
-        copy = pickle.loads(pickle.dumps(policy))
+        copy = recalled(memory, Slaq(exact))
         assert copy.decide(round_of(*held)).placements == first
 
 

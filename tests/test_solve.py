@@ -2,8 +2,11 @@
 
 import dataclasses
 import importlib
+import itertools
 import math
+import re
 import time
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 from goodalloc.data.generator import generate
 from goodalloc.formulations.knapsack import knapsack_bound
+from goodalloc.formulations.sia import build_sia_program
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.instance import Instance
@@ -19,10 +23,14 @@ from goodalloc.models.job import Job
 from goodalloc.models.objective import fitness, utility_table
 from goodalloc.solvers import base
 from goodalloc.solvers.base import SOLVERS, call_solver, find_solver, solver_names
-from goodalloc.solvers.result import Answer, Limit, SolveError, Status
+from goodalloc.solvers.result import Answer, Evidence, Limit, SolveError, Status
 from goodalloc.solvers.solve import certify, solve
 from goodalloc.solvers.stop import Stop
-from tests.random_instances import random_instance
+from tests.random_instances import (
+    random_instance,
+    random_mode_instance,
+    random_share_instance,
+)
 
 INSTANCE = Instance(Cluster.uniform(2, 2), (Job("one", age=1e5), Job("two", age=1e5)), name="pair")
 
@@ -126,11 +134,62 @@ def test_options_that_a_solver_does_not_take_are_refused(
         solve(INSTANCE, solver, **options)
 
 
+@pytest.mark.parametrize("draw", [random_mode_instance, random_share_instance])
+def test_a_solver_that_does_not_know_modes_names_those_that_do(
+    draw: Callable[[int, float], Instance],
+) -> None:
+    """All that the sentence names decide such a round, and all that do are named."""
+    others = {name for name in SOLVERS if name.startswith("synergy")} | {"genetic", "pods", "sia"}
+    for seed in range(3):
+        instance, knows, sentences = draw(seed, -1.0), set(), set()
+        for name in set(SOLVERS) - others:
+            try:
+                assert solve(instance, name, stop=Stop(seconds=20.0)).allocation is not None
+                knows.add(name)
+            except ValueError as error:
+                sentences.add(str(error).split("; expected ")[1])
+        (sentence,) = sentences
+        named = set(re.findall(r"[a-z_]+", sentence.removesuffix(" and, for pods, pods.")))
+        assert named & (set(SOLVERS) - others) == knows
+
+
 def test_a_function_that_takes_no_instance_is_refused() -> None:
     """Neither `dict` nor a function of nothing is a solver."""
     for function in (dict, lambda: None):
         with pytest.raises(ValueError, match="does not say that it takes an instance"):
             solve(INSTANCE, function)
+
+
+def test_a_program_of_numbers_that_are_not_finite_is_an_outcome() -> None:
+    """A solver whose program is refused leaves a message, and the front door a bound."""
+
+    def overflows(instance: Instance) -> Allocation:
+        build_sia_program(np.array([0]), np.array([np.nan]), np.ones((1, 1), int), np.ones(1, int))
+        return one_each(instance)
+
+    result = solve(INSTANCE, overflows)
+    assert (result.allocation, result.status) == (None, Status.UNKNOWN)
+    assert result.message == "Program: a cost is nan; expected a finite number."
+    assert result.bound == knapsack_bound(INSTANCE)
+
+
+@pytest.mark.parametrize("gap", [1e-9, 0.5])
+@pytest.mark.parametrize("solver", ["highs", "pyomo", "convex", "knapsack", "greedy",
+                                    "local_search"])  # fmt: skip
+def test_powers_of_any_size_bring_an_answer(solver: str, gap: float) -> None:
+    """No number overflows on the way, with jobs that have modes where the solver knows them."""
+    knows_modes = solver in ("highs", "pyomo", "greedy")
+    seeds = range(1 if solver == "pyomo" else 3)
+    for power, seed in itertools.product((-1e6, -1e3, 1e3, 1e6), seeds):
+        instances = [random_instance(seed, power)]
+        instances += [random_mode_instance(seed, power)] if knows_modes else []
+        for instance in instances:
+            result = solve(instance, solver, stop=Stop(seconds=10.0, gap=gap))
+            assert math.isfinite(result.bound)
+            if solver == "convex" and power > 1:
+                assert "not concave" in result.message
+            else:
+                assert 0 < result.fitness <= result.bound * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("kind", ["answer", "allocation", "matrix", "list", "nothing"])
@@ -178,9 +237,10 @@ def test_fitness_is_recomputed_and_a_bound_is_found() -> None:
     assert (result.bound, result.bound_source) == (knapsack_bound(INSTANCE), "knapsack")
     assert result.status is Status.FEASIBLE
     given = solve(INSTANCE, one_each, bound=2.5)
-    assert (given.bound, given.bound_source) == (2.5, "given")
-    kept = solve(INSTANCE, lambda instance: Answer(one_each(instance), 0.9, "mine"), bound=2.5)
-    assert (kept.bound, kept.bound_source) == (0.9, "mine")
+    assert (given.bound, given.bound_source, given.evidence) == (2.5, "given", Evidence.GIVEN)
+    answer = Answer(one_each(INSTANCE), 0.9, "mine")
+    kept = certify(INSTANCE, answer, "mine", trusted=True, bound=2.5)
+    assert (kept.bound, kept.bound_source, kept.evidence) == (0.9, "mine", Evidence.SOLVER)
 
 
 @pytest.mark.parametrize(("gap", "status"), [(0.2, Status.OPTIMAL), (0.01, Status.FEASIBLE)])
@@ -188,10 +248,11 @@ def test_status_goes_by_the_gap_that_was_asked_for(gap: float, status: Status) -
     """Ten per cent below the bound is optimal to a gap of 0.2, and not to one of 0.01."""
     allocation = one_each(INSTANCE)
     bound = fitness(INSTANCE, allocation) / 0.9
-    result = solve(INSTANCE, lambda instance: Answer(allocation, bound), stop=Stop(gap=gap))
+    result = certify(INSTANCE, Answer(allocation, bound), "mine", trusted=True, gap=gap)
     assert result.status is status
     assert result.gap == pytest.approx(0.1)
-    assert certify(INSTANCE, Answer(allocation, bound), "mine", gap=gap).status is status
+    given = solve(INSTANCE, lambda instance: allocation, bound=bound, stop=Stop(gap=gap))
+    assert (given.status, given.gap) == (status, result.gap)
 
 
 def test_a_gap_of_rounding_is_proof_enough() -> None:
@@ -202,7 +263,7 @@ def test_a_gap_of_rounding_is_proof_enough() -> None:
     value = fitness(INSTANCE, allocation)
     for excess, status in ((1e-15, Status.OPTIMAL), (1e-11, Status.FEASIBLE)):
         answer = Answer(allocation, value * (1 + excess))
-        assert certify(INSTANCE, answer, "mine", gap=0.0).status is status
+        assert certify(INSTANCE, answer, "mine", trusted=True, gap=0.0).status is status
 
 
 def test_compiling_is_counted_apart() -> None:
@@ -276,13 +337,24 @@ def test_exact_results_are_optimal_to_the_gap_asked_for(gap: float) -> None:
 
 
 def test_a_bound_below_the_allocation_is_refuted() -> None:
-    """A claim that the allocation itself disproves gives way to the knapsack's bound."""
+    """Whoever states it, its solver or the caller, it gives way to the knapsack's."""
+    instance = random_instance(3)
+    found = solve(instance, "highs")
+    wrong = found.fitness / 2
+    stated = certify(instance, Answer(found.allocation, wrong, "program"), "ours", trusted=True)
+    given = solve(instance, lambda instance: found.allocation, bound=wrong)
+    ignored = solve(instance, "highs", bound=wrong)
+    for result, source in ((stated, "program"), (given, "given")):
+        assert result.bound == knapsack_bound(instance)
+        assert (result.bound_source, result.evidence) == ("knapsack", Evidence.SOLVER)
+        assert f"bound ({source}) {wrong:.12g} refuted: the allocation is worth" in result.message
+    assert (ignored.bound, ignored.status) == (found.bound, Status.OPTIMAL)
+    assert "bound (given)" in ignored.message
 
-    def boastful(instance: Instance) -> Answer:
-        found = solve(instance, "highs")
-        return Answer(found.allocation, bound=found.fitness / 2, proven=True)
 
-    result = solve(random_instance(3), boastful)
-    assert result.bound >= result.fitness
-    assert result.bound_source == "knapsack"
-    assert "refuted" in result.message
+@pytest.mark.parametrize("bound", [math.nan, -1.0, "0.5", True])
+def test_a_given_bound_that_is_no_number_is_refused(bound: Any) -> None:
+    """Before anything is solved; infinity is none."""
+    with pytest.raises(ValueError, match=r"Bound is .*; expected a number of at least 0"):
+        solve(INSTANCE, one_each, bound=bound)
+    assert solve(INSTANCE, one_each, bound=math.inf).bound_source == "knapsack"

@@ -43,7 +43,7 @@ def nodes(count: int, gpus: int = 4, cpus: float = 12.0) -> Cluster:
 
 def outcome(instance: Instance, solver: str) -> dict[str, tuple[str, tuple[tuple[int, int], ...]]]:
     """The mode and the placement of every job that runs."""
-    found = find_solver(solver)(instance)
+    found = find_solver(solver)(instance).allocation
     assert violations(instance, found) == ()
     return {
         job.name: (job.all_modes[found.mode[index]].name, found.placement(index))
@@ -200,9 +200,9 @@ def test_allocations_are_feasible_on_any_round(solver: str, seed: int) -> None:
     """With and without modes, whatever the rules; the same twice."""
     for draw in (random_instance, random_mode_instance):
         instance = draw(seed)
-        found = find_solver(solver)(instance)
+        found = find_solver(solver)(instance).allocation
         assert violations(instance, found) == ()
-        assert found == find_solver(solver)(instance)
+        assert found == find_solver(solver)(instance).allocation
 
 
 @pytest.mark.parametrize("solver", HEURISTICS)
@@ -230,8 +230,8 @@ def test_tune_runs_every_job_of_a_round_no_slower_than_proportionally(
     instance: Instance, order: str
 ) -> None:
     """Where the GPUs suffice, moving is free and any servers may be spanned, step 4 succeeds."""
-    share = find_solver("synergy_proportional")(instance)
-    tuned = find_solver("synergy_tune")(instance, order=order)
+    share = find_solver("synergy_proportional")(instance).allocation
+    tuned = find_solver("synergy_tune")(instance, order=order).allocation
     every = [job.max_replicas for job in instance.jobs]
     assert share.job_replicas.tolist() == tuned.job_replicas.tolist() == every
     assert fitness(instance, share) == pytest.approx(1.0 + FLOOR, rel=1e-12)
@@ -247,7 +247,7 @@ def test_an_unknown_order_is_refused() -> None:
 def test_a_large_round_takes_a_moment() -> None:
     """512 jobs on 64 servers, all placed."""
     instance = synergy_round(0, 64)
-    found = solve_synergy_tune(instance)
+    found = solve_synergy_tune(instance).allocation
     assert isinstance(found, Allocation)
     assert np.count_nonzero(found.job_replicas) == 512
 
@@ -257,7 +257,8 @@ def test_jobs_that_are_kept_stay_feasible_whatever_the_rules_have_come_to() -> N
     kept = 0
     for seed in range(200):
         instance = random_mode_instance(seed)
-        allocation = solve_synergy_tune(instance, keep=True)
+        allocation = solve_synergy_tune(instance, keep=True).allocation
+        assert allocation is not None
         assert not violations(instance, allocation), instance.name
         held = instance.current.job_replicas > 0
         kept += int((held & (allocation.job_replicas == instance.current.job_replicas)).sum())

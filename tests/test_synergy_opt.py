@@ -61,7 +61,7 @@ def test_the_first_program_gives_the_golden_values(servers: int) -> None:
     assert total(instance, linear_optimum(instance, published(instance))) == pytest.approx(
         linear, abs=5e-4
     )
-    share = find_solver("synergy_proportional")(instance)
+    share = find_solver("synergy_proportional")(instance).allocation
     assert total(instance, fitness(instance, share)) == pytest.approx(8.0 * servers, rel=1e-12)
 
 
@@ -70,8 +70,8 @@ def test_linear_is_no_less_than_integer_than_tune_than_proportional(instance: In
     """On rounds whose jobs all run, no slower than proportionally: TUNE's are such."""
     linear = linear_optimum(instance, published(instance))
     integer = integer_optimum(instance, published(instance))
-    tuned = fitness(instance, find_solver("synergy_tune")(instance))
-    share = fitness(instance, find_solver("synergy_proportional")(instance))
+    tuned = fitness(instance, find_solver("synergy_tune")(instance).allocation)
+    share = fitness(instance, find_solver("synergy_proportional")(instance).allocation)
     assert linear >= integer.value - 1e-7
     assert integer.value >= tuned - 1e-7
     assert tuned >= share - 1e-12
@@ -86,7 +86,7 @@ def test_opt_is_feasible_and_its_bound_holds(instance: Instance) -> None:
     assert answer.allocation is not None
     assert violations(instance, answer.allocation) == ()
     policies = ("synergy_tune", "synergy_proportional", "synergy_greedy")
-    values = [fitness(instance, find_solver(name)(instance)) for name in policies]
+    values = [fitness(instance, find_solver(name)(instance).allocation) for name in policies]
     mine = fitness(instance, answer.allocation)
     assert answer.bound >= max(*values, mine) - 1e-7
     assert mine >= values[0] - 1e-7  # TUNE is what it falls back on
@@ -310,7 +310,7 @@ def test_opt_stops_in_time_with_tunes_allocation() -> None:
     instance = synergy_round(0, 16)
     answer = solve_synergy_opt(instance, stop=Stop(seconds=1e-9))
     assert answer.limit is Limit.TIME
-    assert answer.allocation == find_solver("synergy_tune")(instance)
+    assert answer.allocation == find_solver("synergy_tune")(instance).allocation
     assert solve(instance, "synergy_opt", stop=Stop(seconds=1e-9)).bound < math.inf
 
 

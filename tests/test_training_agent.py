@@ -312,6 +312,32 @@ def test_another_allocation_ends_the_job_which_goes_on_there(
     assert read_job_state(Path(folder) / STATE).max_replicas == 4
 
 
+@pytest.mark.usefixtures("torch")
+def test_an_allocation_that_cannot_be_read_does_not_end_a_training(tmp_path: Path) -> None:
+    """Neither at its start nor later; one that says something else does once it can be read."""
+    file = tmp_path / "allocation.json"
+    file.write_text("{", encoding="utf-8")
+    agent = job(str(tmp_path / "job"), allocation=str(file), look_seconds=0.0)
+    allocate(file, {"node-0": 1})
+    agent = job(str(tmp_path / "job"), allocation=str(file), look_seconds=0.0)
+    for step, batch in enumerate(agent.batches(2)):
+        if step == 3:
+            file.write_bytes(b"\xff")
+        if step == 6:
+            allocate(file, {"node-0": 1})
+        agent.learn(agent_program.cross_entropy(agent, *batch))
+    assert agent.steps == 26
+    more = agent.batches(4)
+    loss = agent_program.cross_entropy(agent, *next(more))
+    allocate(file, {"node-0": 2})
+    for _ in range(agent.choice.accumulation_steps):
+        agent.learn(loss)
+        loss = agent_program.cross_entropy(agent, *next(more))
+    with pytest.raises(SystemExit) as ended:
+        agent.learn(loss)
+    assert ended.value.code == EXIT_REALLOCATED
+
+
 def test_replicas_that_go_on_as_others_draw_numbers_of_their_own(torch: Any) -> None:
     """The same ones whenever they begin at the same step."""
 
@@ -480,7 +506,7 @@ def test_one_of_several_processes_without_a_group_is_refused(
 
 
 def test_a_training_that_makes_no_sense_is_refused(torch: Any, tmp_path: Path) -> None:
-    """Loader, optimiser, allocation, folder."""
+    """Loader, optimiser, folder."""
     from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
     module, options = torch.nn.Linear(2, 2), AgentOptions("mine", tmp_path / "job")
@@ -502,9 +528,6 @@ def test_a_training_that_makes_no_sense_is_refused(torch: Any, tmp_path: Path) -
     (tmp_path / "file").touch()
     folder = AgentOptions("mine", tmp_path / "file" / "job")
     refused("cannot be made", module, optimiser, good, folder)
-    (tmp_path / "bad.json").write_text("{", encoding="utf-8")
-    given = AgentOptions("mine", tmp_path, allocation=tmp_path / "bad.json")
-    refused("is not JSON", module, optimiser, good, given)
     for one in module.parameters():
         one.requires_grad = False
     refused("0 parameters require a gradient", module, optimiser, good, options)

@@ -63,7 +63,7 @@ def test_the_shipped_statistics_are_those_of_the_published_workloads(
     ("text", "complaint"),
     [
         ("name,time\na,1\n", "column 'application' is missing"),
-        (HEADER, "no jobs"),
+        (HEADER, "it has no rows"),
         (f"{HEADER}a,1,bert,1,12\na,2,bert,1,12\n", "'a' is listed twice"),
         (f"{HEADER}a,-1,bert,1,12\n", "time is -1"),
         (f"{HEADER}a,1,bert,0,12\n", "num_replicas is 0"),
@@ -86,8 +86,8 @@ def test_bad_workloads_are_refused_by_file_and_item(
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
-    """It cannot be read as a workload."""
-    with pytest.raises(ValueError, match=r"gone\.csv': cannot be read as a workload"):
+    """It does not exist."""
+    with pytest.raises(ValueError, match=r"gone\.csv' does not exist"):
         read_workload(tmp_path / "gone.csv")
 
 

@@ -1,0 +1,231 @@
+"""Check a certificate of a round: that no allocation is worth more than it says.
+
+    python verify.py INSTANCE ALLOCATION CERTIFICATE [--exact] [--json]
+
+Only this file and `verify_round.py`, `verify_utilities.py` and `verify_prices.py` beside it take
+part: nothing else of goodalloc, and no solver. `data/FORMAT.md` describes the files,
+`formulations/CERTIFICATE.md` the proof. Exit code 0: verified; 1: not; 2: a file cannot be read.
+"""
+
+import hashlib
+import importlib
+import json
+import math
+import pathlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+PACKAGE = f"{__package__}." if __package__ else ""  # none where it runs by itself
+verify_prices: Any = importlib.import_module(f"{PACKAGE}verify_prices")
+verify_round: Any = importlib.import_module(f"{PACKAGE}verify_round")
+verify_utilities: Any = importlib.import_module(f"{PACKAGE}verify_utilities")
+checked, fields = verify_round.checked, verify_round.fields
+numbers, require = verify_round.numbers, verify_round.require
+
+#: Relative error of a utility and of a power mean: some hundred roundings of 1.1e-16.
+ERROR = 1e-13
+
+#: Kinds of choice: whether on several nodes (or kept), and whether placed anew.
+KINDS = {"idle": (0, 0), "keep": (1, 0), "one_node": (0, 1), "several_nodes": (1, 1)}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came out: `bound` is what is proved here, `claimed` what the certificate says."""
+
+    verified: bool
+    reasons: tuple[str, ...]
+    feasible: bool = False
+    fitness: float = math.nan
+    fitness_error: float = math.nan
+    bound: float = math.inf
+    claimed: float = math.nan
+    gap: float = math.nan
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """As JSON has it: null where a number is unknown or infinite."""
+        known = {k: v for k, v in vars(self).items() if type(v) is not float or math.isfinite(v)}
+        return dict.fromkeys(vars(self)) | known
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        if math.isnan(self.claimed):  # a file made no sense: nothing was worked out
+            return "\n".join([f"{'verified':<14} False", *self.reasons])
+        lines = [f"{name:<14} {value}" for name, value in vars(self).items() if name != "reasons"]
+        return "\n".join([*lines, *self.reasons])
+
+
+def verify(instance: Any, allocation: Any, certificate: Any, *, exact: bool = False) -> Verdict:
+    """Check that no allocation of an instance is worth more than a certificate says.
+
+    Parameters
+    ----------
+    instance, allocation, certificate
+        As their files have them.
+    exact
+        Whether prices and costs are added as the rational numbers that they are. Otherwise they
+        are rounded to multiples of a power of 2 first, costs downwards; sums are exact either way.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return judge(instance, allocation, certificate, exact)
+    except Exception as error:  # whatever a file may hold: a sentence, never a traceback
+        return Verdict(False, (" ".join(f"{error}".split()) or f"{type(error).__name__}.",))
+
+
+def judge(instance: Any, allocation: Any, certificate: Any, exact: bool) -> Verdict:
+    """As `verify`, but raises where a file makes no sense."""
+    r, c = verify_round.read_round(instance), fields("Certificate", certificate, "certificate")
+    text = json.dumps(instance, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    require(c.digest == digest, "Certificate: its digest is not that of the instance.")
+    require(c.instance == r.name, f"Certificate: instance is {c.instance[:40]!r}.")
+    verify_utilities.choices(r)
+    r.utility = verify_utilities.utilities(r)
+    rows, modes = verify_round.read_allocation(r, allocation)
+    reasons, value = [], 0.0
+    try:
+        verify_round.check_allocation(r, rows, modes)
+        value = power_mean(allocated(r, rows, modes), r.power)
+    except ValueError as error:
+        reasons.append(str(error))
+    bound = max(prove(r, c, value * (1 - 3 * ERROR), exact), value * (1 + 3 * ERROR))
+    if not bound <= c.bound:
+        reasons.append(f"A bound of {bound!r} is proved; {c.bound!r} is claimed.")
+    known = value or math.nan
+    numbers_found = (known, 3 * ERROR * known, bound, c.bound, 1 - known / bound)
+    return Verdict(not reasons, tuple(reasons), value > 0, *numbers_found)
+
+
+def allocated(r: Any, rows: list[dict[int, int]], modes: list[int]) -> Any:
+    """The utility of every job under an allocation."""
+    found = []
+    for job, first, row, mode in zip(r.jobs, r.first, rows, modes, strict=True):
+        place = (first + mode, int(len(row) > 1), sum(row.values()))
+        kept = (row, first + mode) == (job.place, job.at) and row
+        found.append(r.utility[(job.at, 1, 0) if kept else place])
+    return np.array(found)
+
+
+def power_mean(values: Any, p: float) -> float:
+    """(mean of u^p)^(1 / p), the largest term taken out of the root."""
+    extreme = float(values.max() if p > 0 else values.min())
+    if math.isinf(p):
+        return extreme
+    logs = np.log(values / extreme)
+    if p == 0:
+        return extreme * math.exp(math.fsum(logs) / logs.size)
+    return extreme * math.exp(math.log1p(math.fsum(np.expm1(p * logs)) / logs.size) / p)
+
+
+def prove(r: Any, c: Any, value: float, exact: bool) -> float:
+    """The bound that a certificate proves, where an allocation of some value is known."""
+    n, p, u, may = len(r.jobs), r.power, r.utility * (1 + ERROR), r.may
+    if -math.inf < p < 0:  # with a lower utility, the job alone would make the mean lower
+        may = may & (u >= value * math.exp(math.log(n) / p) * (1 - 1e-12))
+    verify_prices.read_units(r, c.units, c.grid)
+    bound, stack = 0.0, [(c.tree, may)]
+    while stack:
+        node, may = stack.pop()
+        if "prices" in node:
+            leaf = fields("Leaf", node, "leaf")
+            infinite = math.isinf(p)
+            require((leaf.reference is None) == infinite, "Leaf: reference and power disagree.")
+            here = np.where(may, u, leaf.reference or 1.0)
+            costs = np.where(u <= c.bound, 1.0, 0.0) if infinite else cost(here, p, leaf.reference)
+            prices = verify_prices.read_prices(r, leaf.prices)
+            least = verify_prices.leaf_cost(r, prices, costs, may, exact)
+            proved = (
+                highest(least / n, p, leaf.reference)
+                if not infinite
+                else (c.bound if least > (0 if p < 0 else n - 1) else math.inf)
+            )
+            bound = max(bound, proved)
+        else:
+            split = fields("Split", node, "split")
+            chosen, own = split_choices(r, split)
+            stack += [(split.inside, may & (chosen | ~own)), (split.outside, may & ~chosen)]
+    return bound
+
+
+def cost(u: Any, p: float, reference: float) -> Any:
+    """No more than the costs of utilities, (1 - (u / r)^p) / p."""
+    logs = np.log(u / reference)
+    logs += 1e-15 + 4e-15 * abs(logs)
+    found = np.minimum(-np.expm1(p * logs) / p if p else -logs, 1e200)
+    require(found.min() > -1e200, "Certificate: reference is too small.")
+    return found - 4e-15 * abs(found)
+
+
+def highest(mean: Any, p: float, reference: float) -> float:
+    """No less than the power mean of utilities whose mean cost is at least so much."""
+    if mean == math.inf:
+        return 0.0
+    mean = float(mean) - 4e-16 * abs(float(mean))
+    x = -p * mean + math.copysign(4e-16 * p * mean, p)
+    if p and x <= -1:
+        return math.inf if p < 0 else 0.0
+    exponent = math.log1p(x) / p if p else -mean
+    exponent += 4e-15 + 4e-15 * abs(exponent)
+    return reference * math.exp(exponent) if exponent < 600 else math.inf
+
+
+def split_choices(r: Any, split: Any) -> Any:
+    """The choices that a split lists, and all of its job."""
+    require(split.job < len(r.jobs), f"Split: job {split.job} does not exist.")
+    job, chosen = r.jobs[split.job], np.zeros_like(r.may)
+    own = (r.may | r.within) & (r.job == split.job)[:, None, None]
+    for entry in split.choices:
+        require(len(checked("Split: choice", entry, "list")) == 3, f"Split: choice is {entry}.")
+        mode, kind, k = entry
+        numbers("Split: mode and replicas", [mode, k], "int")
+        several, anew = KINDS[checked("Split: kind", kind, "|".join(KINDS))]
+        place = r.first[split.job] + mode, several, k * anew
+        right = k > 0 if anew else k == several * sum(job.place.values())
+        right = right and place[0] < len(own) and place[2] < own.shape[2] and own[place]
+        require(right, f"Split: job {job.name!r} has no choice {entry}.")
+        chosen[place] = True
+    return chosen, own
+
+
+def read(path: str) -> Any:
+    """The JSON in a file, without keys given twice and numbers that are none."""
+
+    def unique(pairs: Any) -> Any:
+        require(len(dict(pairs)) == len(pairs), "a key is given twice.")
+        return dict(pairs)
+
+    def refuse(text: str) -> None:
+        raise ValueError(f"{text} is no number of JSON.")
+
+    require(pathlib.Path(path).is_file() or not pathlib.Path(path).exists(), "it is no file.")
+    with open(path, encoding="utf-8") as stream:
+        return json.load(stream, object_pairs_hook=unique, parse_constant=refuse)
+
+
+def main(arguments: list[str]) -> int:
+    """Verify three files; print what came out and return the exit code."""
+    flags = {word for word in arguments if word.startswith("--")}
+    paths = [word for word in arguments if word not in flags]
+    if len(paths) != 3 or flags - {"--exact", "--json"}:
+        print(__doc__, file=sys.stderr)
+        return 2
+    documents = []
+    for path in paths:
+        try:
+            documents.append(read(path))
+        except (OSError, ValueError, RecursionError) as error:
+            print(f"File '{path}' cannot be read: {error}", file=sys.stderr)
+            return 2
+    verdict = verify(*documents, exact="--exact" in flags)
+    print(json.dumps(verdict.data) if "--json" in flags else verdict.text)
+    return 0 if verdict.verified else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

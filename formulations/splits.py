@@ -1,0 +1,38 @@
+"""The cheapest way to split the replicas of a distributed job into pieces on different nodes."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def least_splits(piece: Floats, most_pieces: Indices, width: int) -> Floats:
+    """The least total price of *K* replicas in two pieces or more, for every kind of replica.
+
+    Parameters
+    ----------
+    piece
+        Price of a piece of 1, 2, … replicas, infinite where no node holds it: shape (kinds, sizes).
+    most_pieces
+        Pieces at most, shape (kinds,).
+    width
+        The largest *K*.
+
+    Returns
+    -------
+    Shape (kinds, width + 1); infinite where there is no such split.
+    """
+    total = np.full((len(piece), width + 1), np.inf)
+    least = total.copy()
+    total[:, 0] = 0.0
+    for number in range(1, 1 + min(int(most_pieces.max(initial=0)), width)):
+        following = np.full(total.shape, np.inf)
+        for size in range(1, 1 + min(piece.shape[1], width)):
+            with_piece = total[:, : width + 1 - size] + piece[:, size - 1, None]
+            np.minimum(following[:, size:], with_piece, out=following[:, size:])
+        total = following
+        if number > 1:
+            enough = (number <= most_pieces)[:, None]
+            least = np.minimum(least, np.where(enough, total, np.inf))
+    return least

@@ -1,0 +1,50 @@
+"""An alarm: code that looks at no clock is left when its time is up."""
+
+import math
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class TimeIsUp(BaseException):
+    """Raised by `alarm`; like KeyboardInterrupt, it is not for libraries to catch."""
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Raise `TimeIsUp` inside the block after this time, as Ctrl-C would raise an exception there.
+
+    Python code is left at once, a call of compiled code when it returns. Only the main thread of a
+    process on a system with timers can be woken so, and only if nobody else has set the timer; in
+    other cases nothing is raised.
+
+    Parameters
+    ----------
+    seconds
+        Until it rings; infinite for never.
+    """
+    if not math.isfinite(seconds) or not _can_ring():
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+        yield
+    finally:
+        try:  # it rings once at most, but that may be here
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+
+def _can_ring() -> bool:
+    """Whether this thread can be woken and the timer is free."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return hasattr(signal, "setitimer") and signal.getitimer(signal.ITIMER_REAL)[0] == 0

@@ -1,0 +1,70 @@
+"""SCIP on a program in a file (`.lp` or `.mps`): what a solver that is not ours makes of it."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+#: SCIP's tolerance for rows, in place of its own 1e-6: parts of GPUs have up to six decimals.
+ROW_TOLERANCE = 1e-7
+
+
+class FileAnswer(NamedTuple):
+    """What SCIP says of a program that is to be minimised.
+
+    Attributes
+    ----------
+    status
+        SCIP's own word: ``"optimal"``, ``"infeasible"``, ``"timelimit"``, ``"userinterrupt"``, …
+    objective, bound
+        The best objective found, infinite where none was, and the proven lower bound.
+    values
+        The best solution by the columns' names; empty where none was found.
+    seconds
+        Time for reading and solving.
+    """
+
+    status: str
+    objective: float
+    bound: float
+    values: Mapping[str, float]
+    seconds: float
+
+
+def run_scip(path: Path, *, seconds: float | None = None) -> FileAnswer:
+    """Minimise a program in a file with SCIP (extra `goodalloc[scip]`).
+
+    Ctrl-C ends the search, not the process, and the answer says so.
+
+    Parameters
+    ----------
+    path
+        The file.
+    seconds
+        Wall-clock limit; None for none.
+    """
+    import pyscipopt
+
+    begin = time.perf_counter()
+    solver: Any = pyscipopt.Model()
+    solver.hideOutput()
+    solver.readProblem(str(path))
+    solver.setParam("numerics/feastol", ROW_TOLERANCE)
+    if seconds is not None:
+        solver.setParam("limits/time", seconds)
+    solver.optimize()
+    found = solver.getBestSol() if solver.getNSols() else None
+    return FileAnswer(
+        str(solver.getStatus()),
+        _number(solver, solver.getPrimalbound()),
+        _number(solver, solver.getDualbound()),
+        {} if found is None else {column.name: float(found[column]) for column in solver.getVars()},
+        time.perf_counter() - begin,
+    )
+
+
+def _number(solver: Any, value: float) -> float:
+    """A number as Python has it: SCIP's infinity is a large one."""
+    return float(
+        "inf" if solver.isInfinity(value) else "-inf" if solver.isInfinity(-value) else value
+    )
