@@ -9,6 +9,7 @@ from goodalloc.experiments.cli_measure_arguments import add_fit, add_measure
 from goodalloc.experiments.cli_replay_arguments import add_reproduce, add_simulate
 from goodalloc.experiments.cli_types import (
     any_number,
+    gpus_per_node,
     names,
     number,
     seeds,
@@ -163,7 +164,7 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=whole(1), help="number of jobs")
     parser.add_argument("--load", type=number(0.0), help="GPUs asked for over GPUs (default: 1)")
     parser.add_argument("--nodes", type=whole(1), help="(default: 16)")
-    parser.add_argument("--gpus-per-node", type=whole(1), help="(default: 4)")
+    parser.add_argument("--gpus-per-node", type=gpus_per_node, help="(default: 4)")
     add_groups(parser)
     parser.add_argument(
         "--memory", type=number(0.0), metavar="GB", help="with --cores: memory of every node, too"
@@ -202,6 +203,11 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exact", action="store_true", help="add rational numbers as they are (smaller rounds)"
     )
+    parser.add_argument(
+        "--resolved", metavar="FILE",
+        help="write the instance with all models and rules spelt out, as the stand-alone "
+        "checker reads it",
+    )  # fmt: skip
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:

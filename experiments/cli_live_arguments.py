@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.cli_types import group, number, whole
+from goodalloc.experiments.cli_types import gpus_per_node, group, number, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,7 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="FOLDER", help=CLUSTER_HELP)
     parser.add_argument("--nodes", type=whole(1), metavar="N", help="with --gpus-per-node")
     parser.add_argument(
-        "--gpus-per-node", type=whole(1), metavar="G",
+        "--gpus-per-node", type=gpus_per_node, metavar="G",
         help="replicas that a node takes: its GPUs or, without any, say its cores",
     )  # fmt: skip
     parser.add_argument(

@@ -5,6 +5,7 @@ import argparse
 from goodalloc.experiments.cli_cluster import add_groups
 from goodalloc.experiments.cli_types import (
     any_number,
+    gpus_per_node,
     names,
     number,
     outages,
@@ -109,7 +110,7 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
 def _add_setting(parser: argparse.ArgumentParser) -> None:
     """The cluster and its conditions."""
     parser.add_argument("--nodes", type=whole(1), help="(default: 16)")
-    parser.add_argument("--gpus-per-node", type=whole(1), help="(default: 4)")
+    parser.add_argument("--gpus-per-node", type=gpus_per_node, help="(default: 4)")
     add_groups(parser)
     parser.add_argument(
         "--free-moves", action="store_true",

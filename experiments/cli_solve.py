@@ -126,9 +126,10 @@ def _cross_check(instance: Instance, result: Result, seconds: float) -> Output:
     why = f" ({check.message})" if check.message else ""
     lines = [("cross-check", f"scip: {check.verdict}{why}")]
     if check.status:
+        more = f"({check.difference:+.2g} relative to {result.solver})"
         lines += [
             ("  status", check.status),
-            ("  fitness", f"{check.fitness:.12g} (difference {check.difference:.2g})"),
+            ("  fitness", f"{check.fitness:.12g} {more}"),
             ("  bound", f"{check.bound:.12g}"),
             ("  seconds", f"{check.seconds:.3f}"),
         ]

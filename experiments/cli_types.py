@@ -57,6 +57,13 @@ def whole(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
     return parse
 
 
+def gpus_per_node(text: str) -> int:
+    """A type of argument: how many GPUs every node has."""
+    from goodalloc.models.cluster import MOST_GPUS
+
+    return whole(1, MOST_GPUS)(text)
+
+
 def workers(text: str) -> "Workers":
     """A type of argument: a number of processes, or a cluster of Dask or Ray."""
     from goodalloc.experiments.workers import parse_workers

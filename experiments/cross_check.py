@@ -36,6 +36,7 @@ class Verdict(StrEnum):
 
     AGREE = "agree"
     CONSISTENT = "consistent"
+    UNDECIDED = "undecided"
     DISAGREE = "disagree"
     NOT_COMPARABLE = "not comparable"
 
@@ -47,8 +48,10 @@ class CrossCheck:
     Parameters
     ----------
     verdict
-        ``"agree"``: both proved the same optimum; ``"consistent"``: nothing contradicts, but one of
-        them proved none; ``"disagree"``; ``"not comparable"`` where the program cannot tell.
+        ``"agree"``: both proved the same optimum; ``"consistent"``: the other solver proved an
+        optimum that contradicts nothing, but the result is not proved optimal; ``"undecided"``: the
+        other solver ended before a proof; ``"disagree"``; ``"not comparable"``: one program cannot
+        represent the round.
     status
         The other solver's own word.
     fitness, bound
@@ -165,7 +168,7 @@ def _compare(
     if complaint:
         verdict = Verdict.DISAGREE
     elif answer.status != "optimal":
-        verdict, message = Verdict.CONSISTENT, f"SCIP ended with '{answer.status}' before a proof"
+        verdict, message = Verdict.UNDECIDED, f"SCIP ended with '{answer.status}' before a proof"
     elif result.status is not Status.OPTIMAL:
         verdict, message = Verdict.CONSISTENT, f"{result.solver} proved no optimum"
     if answer.status == "infeasible":

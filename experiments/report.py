@@ -84,12 +84,20 @@ def percent(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
+#: What is said of a bound beside its source.
+_EVIDENCE = {
+    Evidence.PRICES: "proved by prices",
+    Evidence.SOLVER: "without certificate",
+    Evidence.GIVEN: "given",
+}
+
+
 def bound_text(bound: float, source: str, evidence: Evidence) -> str:
     """A bound with whose it is and how it is known to hold."""
     if evidence is Evidence.NONE:
         return "none"
-    words = dict.fromkeys((source, str(evidence)))
-    return f"{bound:.12g} ({'; '.join(words)})"
+    words = dict.fromkeys((source, _EVIDENCE[evidence]))
+    return f"{bound:.12g} ({', '.join(words)})"
 
 
 def best_of(results: Iterable[Result]) -> Result | None:

@@ -3,7 +3,8 @@
     python verify.py INSTANCE ALLOCATION CERTIFICATE [--exact] [--json]
 
 Only this file and `verify_round.py`, `verify_utilities.py` and `verify_prices.py` beside it take
-part: nothing else of goodalloc, and no solver. `data/FORMAT.md` describes the files,
+part: nothing else of goodalloc, and no solver. INSTANCE has all models and rules spelt out, as
+`goodalloc verify --resolved FILE` writes it. `data/FORMAT.md` describes the files,
 `formulations/CERTIFICATE.md` the proof. Exit code 0: verified; 1: not; 2: a file cannot be read.
 """
 
@@ -57,6 +58,9 @@ class Verdict:
         if math.isnan(self.claimed):  # a file made no sense: nothing was worked out
             return "\n".join([f"{'verified':<14} False", *self.reasons])
         lines = [f"{name:<14} {value}" for name, value in vars(self).items() if name != "reasons"]
+        if self.verified:
+            lines.append(f"No allocation is worth more than {self.claimed!r}; this one is at most")
+            lines.append(f"{100 * max(self.gap, 0.0):.3g} % below the greatest possible fitness.")
         return "\n".join([*lines, *self.reasons])
 
 
@@ -97,9 +101,22 @@ def judge(instance: Any, allocation: Any, certificate: Any, exact: bool) -> Verd
     bound = max(prove(r, c, value * (1 - 3 * ERROR), exact), value * (1 + 3 * ERROR))
     if not bound <= c.bound:
         reasons.append(f"A bound of {bound!r} is proved; {c.bound!r} is claimed.")
+    reasons += misstated(allocation, value) if value else []
     known = value or math.nan
     numbers_found = (known, 3 * ERROR * known, bound, c.bound, 1 - known / bound)
     return Verdict(not reasons, tuple(reasons), value > 0, *numbers_found)
+
+
+def misstated(document: Any, value: float) -> list[str]:
+    """What a result file says of itself and is not so: the fitness, or a bound below it."""
+    said = [document.get(key) for key in ("fitness", "bound")]
+    worth, bound = (x if type(x) in (int, float) else None for x in said)
+    reasons = []
+    if worth is not None and not abs(worth - value) <= 1e-9 * value:
+        reasons.append(f"Result: fitness is {worth!r}; the allocation is worth {value!r}.")
+    if bound is not None and not bound >= value * (1 - 1e-9):
+        reasons.append(f"Result: bound is {bound!r}; the allocation is worth {value!r}.")
+    return reasons
 
 
 def allocated(r: Any, rows: list[dict[int, int]], modes: list[int]) -> Any:

@@ -2,15 +2,17 @@
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
+import numpy as np
+
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.validation import did_you_mean
-from goodalloc.solvers.result import Answer
+from goodalloc.solvers.result import Answer, Result
 from goodalloc.solvers.stop import Stop
 
 
@@ -18,7 +20,8 @@ class Solver(Protocol):
     """A way to decide a round.
 
     A solver is any callable that takes an instance and, by keyword, as many of `stop`, `seed` and
-    `start` as it cares for, and returns an `Answer`, an `Allocation`, or a matrix (jobs × nodes).
+    `start` as it cares for, and returns an `Answer`, an `Allocation`, a matrix (jobs × nodes), or
+    the `Result` of another solver that it called.
     """
 
     def __call__(
@@ -139,15 +142,23 @@ def call_solver(
     Raises
     ------
     ValueError
-        If the solver does not take one of the other arguments.
+        If the solver does not take one of the other arguments, or returns something else.
     """
-    known = _taken(solver, arguments, name or str(getattr(solver, "__name__", "solver")))
+    known_as = name or str(getattr(solver, "__name__", "solver"))
+    known = _taken(solver, arguments, known_as)
     reply = solver(instance, **known)
     if isinstance(reply, Answer):
         return reply
+    if isinstance(reply, Result):
+        return Answer(reply.allocation, reply.bound, reply.bound_source, message=reply.message)
     if isinstance(reply, Allocation) or reply is None:
         return Answer(reply)
-    return Answer(Allocation.from_matrix(reply))
+    if isinstance(reply, (np.ndarray, Sequence)) and not isinstance(reply, str):
+        return Answer(Allocation.from_matrix(reply))
+    raise ValueError(
+        f"Solver '{known_as}' returned a {type(reply).__name__}; expected an Answer, an "
+        "Allocation or a matrix of whole numbers, jobs by nodes."
+    )
 
 
 def _taken(solver: Callable[..., Any], arguments: dict[str, Any], name: str) -> dict[str, Any]:

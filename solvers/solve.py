@@ -195,8 +195,9 @@ def certified(instance: Instance, result: Result, stop: Stop) -> Result:
     watch = Watch(stop.replace(seconds=seconds))
     found = search_certificate(bounds_of(instance), result.fitness, watch, most_leaves=leaves)
     message = result.message
-    if not as_good(found.bound, result.bound, result.fitness, stop.gap):
-        said = f"{result.bound_source} says {result.bound:.12g}, which prices do not prove"
+    if not as_good(found.bound, result.bound * (1 + stop.gap), result.fitness, stop.gap):
+        said = f"without a certificate, {result.bound_source} bounds the fitness by "
+        said += f"{result.bound:.12g}"
         message = "; ".join(filter(None, (message, said)))
     return replace(
         result, bound=found.bound, bound_source="prices", evidence=Evidence.PRICES,

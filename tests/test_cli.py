@@ -100,7 +100,7 @@ def test_a_solver_from_outside_is_called_by_its_path(
     """A function package.module:function is a solver; its bound comes from the knapsack."""
     text = run(capsys, "solve", SMALL, "--solver", f"{plugin}:stay")
     assert "status       feasible" in text
-    assert "(knapsack; solver)" in text
+    assert "(knapsack, without certificate)" in text
 
 
 def test_an_infeasible_answer_is_never_reported(

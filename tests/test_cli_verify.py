@@ -10,6 +10,7 @@ from goodalloc.data.allocation_file import write_allocation
 from goodalloc.data.benchmark_set import load_benchmark
 from goodalloc.data.instance_file import instance_from_dict, write_instance
 from goodalloc.experiments.cli import main
+from goodalloc.experiments.verify import verify
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from tests.certificates import certificate
@@ -71,6 +72,42 @@ def test_models_of_shipped_applications_are_resolved_before(tmp_path: Path) -> N
     path.write_text(json.dumps(SHORT | {"name": "short"}), encoding="utf-8")
     instance = instance_from_dict(SHORT | {"name": "short"})
     assert main(["verify", str(path), *files(tmp_path, instance, 50.0)]) == 0
+
+
+def test_the_resolved_instance_is_what_the_checker_reads_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written by `--resolved`; never over a file that is read."""
+    path, resolved = tmp_path / "short.json", tmp_path / "resolved.json"
+    path.write_text(json.dumps(SHORT | {"name": "short"}), encoding="utf-8")
+    instance = instance_from_dict(SHORT | {"name": "short"})
+    given = files(tmp_path, instance, 50.0)
+    documents = [json.loads(Path(name).read_text(encoding="utf-8")) for name in given]
+    assert not verify(json.loads(path.read_text(encoding="utf-8")), *documents).verified
+    assert main(["verify", str(path), *given, "--resolved", str(resolved)]) == 0
+    assert f"written        {resolved}" in capsys.readouterr().out
+    assert verify(json.loads(resolved.read_text(encoding="utf-8")), *documents).verified
+    assert main(["verify", str(path), *given, "--resolved", str(path)]) == 2
+    assert "is named twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"fitness": 2.0}, "Result: fitness is 2.0; the allocation is worth"),
+     ({"bound": 1e-6}, "Result: bound is 1e-06; the allocation is worth")],
+)  # fmt: skip
+def test_a_result_that_misstates_itself_is_not_verified(
+    changes: dict[str, float], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Even where its allocation and the certificate are right."""
+    result, proof = str(tmp_path / "result.json"), str(tmp_path / "proof.json")
+    assert main(["solve", "tiny-cold", "--out", result, "--certificate", proof]) == 0
+    assert main(["verify", "tiny-cold", result, proof]) == 0
+    assert "No allocation is worth more than" in capsys.readouterr().out
+    document = json.loads(Path(result).read_text(encoding="utf-8"))
+    Path(result).write_text(json.dumps(document | changes), encoding="utf-8")
+    assert main(["verify", "tiny-cold", result, proof]) == 1
+    assert words in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("bad", [0, 1])

@@ -139,7 +139,7 @@ def test_a_claim_that_another_answer_refutes_is_named(
     text = capsys.readouterr().out
     assert f"{liar} (seed 0): {words.format('greedy', value)}" in text
     assert "unverified" in text
-    assert f"bound {KNAPSACK:.12g} (knapsack; solver)" in text
+    assert f"bound {KNAPSACK:.12g} (knapsack, without certificate)" in text
     out = str(tmp_path / "gap")
     arguments = ["gap", "--instances", instance_file, "--solvers", f"{liar},greedy"]
     assert main([*arguments, "--out", out]) == 0
@@ -319,7 +319,7 @@ def test_a_claim_is_shown_as_such(
     assert main(["solve", instance_file, "--solver", liar, "--out", str(out)]) == 0
     text = capsys.readouterr().out
     assert "status       feasible" in text
-    assert f"bound        {KNAPSACK:.12g} (knapsack; solver)" in text
+    assert f"bound        {KNAPSACK:.12g} (knapsack, without certificate)" in text
     assert f"claimed      {worth(INSTANCE):.12g} (by {liar}; unverified)" in text
     kept = read_result(out, INSTANCE)
     assert (kept.claimed_bound, kept.evidence) == (worth(INSTANCE), Evidence.SOLVER)

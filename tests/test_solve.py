@@ -207,6 +207,20 @@ def test_every_kind_of_reply_becomes_an_answer(kind: str) -> None:
     assert answer == Answer(None if kind == "nothing" else allocation)
 
 
+def test_a_solver_may_return_the_result_of_another() -> None:
+    """Its allocation is checked anew, and its bound is the caller's claim."""
+    result = solve(INSTANCE, lambda instance: solve(instance, "greedy"))
+    assert result.allocation == solve(INSTANCE, "greedy").allocation
+    assert result.claimed_bound == solve(INSTANCE, "greedy").bound
+
+
+@pytest.mark.parametrize("reply", [3, "matrix", {"one": 1}, object()])
+def test_a_reply_that_is_no_allocation_is_refused(reply: object) -> None:
+    """In one sentence that names the solver and the type."""
+    with pytest.raises(ValueError, match=rf"^Solver 'mine' returned a {type(reply).__name__}; "):
+        call_solver(lambda instance: reply, INSTANCE, {}, name="mine")
+
+
 @pytest.mark.parametrize(
     ("matrix", "words"),
     [
