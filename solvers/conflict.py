@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.alike_nodes import told_apart
 from goodalloc.formulations.choices import Choices, Kind
 from goodalloc.formulations.mode_choices import Fits
 from goodalloc.formulations.node_program import build_node_program, decode_nodes
@@ -104,7 +105,7 @@ class ConflictFinder:
         """An allocation with these choices if there is one, and whether that is proved."""
         chosen = self.choices.where(taken)
         program = build_node_program(self.instance, chosen, np.zeros(len(chosen)))
-        outcome = run_mixed_integer(program.program, self.watch, gap=1.0)
+        outcome = run_mixed_integer(told_apart(self.instance, program), self.watch, gap=1.0)
         if outcome.values is None:
             return None, outcome.finished
         allocation = decode_nodes(self.instance, program, outcome.values)

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from goodalloc.formulations.alike_nodes import told_apart
 from goodalloc.formulations.certificate import Leaf
 from goodalloc.formulations.choices import Choices
 from goodalloc.formulations.node_program import build_node_program, decode_nodes
@@ -135,8 +136,9 @@ class ProgramOracle:
             self.instance, task.choices, task.scaled_cost, limits=task.limits
         )
         outcome = run_mixed_integer(
-            program.program, self.watch, gap=task.scaled_gap, most_branches=most_branches
-        )
+            told_apart(self.instance, program), self.watch, gap=task.scaled_gap,
+            most_branches=most_branches,
+        )  # fmt: skip
         self.nodes += outcome.nodes
         if outcome.values is None:
             return None, outcome.bound
