@@ -111,6 +111,13 @@ def group_items(jobs: Indices, gpus: Indices, taken: Floats, allowed: Flags) -> 
     return Items(names, gpus[first], taken[first], allowed[first])
 
 
+def placement_columns(items: Items, room: Room, *, exclusive: bool) -> int:
+    """How many columns `build_placement_program` makes of these, without making them."""
+    kind = np.nonzero(items.allowed & (room.gpus > 0))[0]
+    wide = int(np.count_nonzero(items.gpus[kind] > 1))
+    return int(kind.size) + (wide * (1 + exclusive) + len(items.jobs) if wide else 0)
+
+
 def build_placement_program(
     items: Items, room: Room, most_nodes: int, *, exclusive: bool
 ) -> PlacementProgram:

@@ -23,8 +23,9 @@ from goodalloc.models.speedup import Backend, goodput_table, stack_models
 
 Floats = NDArray[np.float64]
 
-#: Allocations up to which a speedup table is not worth compiling for.
-SMALL_TABLE = 200_000
+#: Allocations up to which a speedup table is not worth compiling for: that takes seconds, and so
+#: many take NumPy one.
+SMALL_TABLE = 4_000_000
 
 #: Least utility of a job that runs where nothing is added to it, so that every power of it is
 #: finite; about what Sia's artifact makes of none by clipping its power -1/2 at 3000.

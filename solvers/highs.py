@@ -5,7 +5,9 @@ with its packing and its cuts.
 """
 
 import math
+import time
 from contextlib import suppress
+from dataclasses import replace
 
 from goodalloc.formulations.choices import enumerate_choices
 from goodalloc.formulations.knapsack import knapsack_bound
@@ -14,21 +16,20 @@ from goodalloc.formulations.price_bound import PriceBound
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance, require_whole_gpus
-from goodalloc.models.objective import fitness
-from goodalloc.solvers.greedy import solve_greedy
+from goodalloc.models.objective import fitness, mode_utilities
 from goodalloc.solvers.hierarchy import maximise_power_mean
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.mode_oracle import ModeOracle
+from goodalloc.solvers.oracle import Outcome
 from goodalloc.solvers.pattern_oracle import PatternOracle
 from goodalloc.solvers.proofs import as_good, strongest
-from goodalloc.solvers.result import Answer, Incumbent, Limit
-from goodalloc.solvers.rounding import round_and_place
-from goodalloc.solvers.sharing import knapsack_replicas
+from goodalloc.solvers.result import Answer, Incumbent
+from goodalloc.solvers.stand_in import StandIn
 from goodalloc.solvers.stop import Stop, proves
 from goodalloc.solvers.ties import canonical
 
-#: Time for the greedy allocation that may stand in after a limit: little after a promised time.
-FALL_BACK_SECONDS = {Limit.TIME: 0.3, Limit.INTERRUPTED: 3.0}
+#: Share of the time in which dominated choices of jobs with modes are looked for, and its least.
+OF_TIME, LEAST_SECONDS = 0.5, 0.3
 
 
 def solve_highs(
@@ -46,7 +47,8 @@ def solve_highs(
     instance
         The round.
     stop
-        Limits; on time or Ctrl-C the best allocation so far is returned, with its bound.
+        Limits; on time or Ctrl-C the best allocation so far is returned, with its bound, and no
+        less than the heuristics find in the same time (`stand_in`).
     start
         An allocation to fall back on.
     leximin
@@ -54,65 +56,77 @@ def solve_highs(
     break_ties
         Among equally good allocations return the one that the stated rule prefers (see `ties`).
     """
-    stop = stop or Stop()
-    watch = Watch(stop)
-    oracle: PatternOracle | ModeOracle
-    if instance.plain:
-        choices = enumerate_choices(instance)
-        oracle = PatternOracle(instance, choices, watch)
-    else:
-        require_whole_gpus(instance)
-        choices = enumerate_mode_choices(instance)
-        oracle = ModeOracle(instance, choices, watch)
+    watch = Watch(stop or Stop())
+    oracle = _oracle(instance, watch)
     oracle.build_seconds = watch.seconds
-    usable = start if start is not None and not violations(instance, start) else None
-    outcome = maximise_power_mean(
-        oracle, instance, choices.job, choices.utility, start=usable, gap=stop.gap, leximin=leximin
-    )
+    found = start if start is not None and not violations(instance, start) else None
+    stand_in = StandIn(instance, oracle.choices, watch)
+    if stand_in.first:
+        found = stand_in.before(found)
+    oracle.watch = stand_in.search_watch()
+    answer = _searched(instance, oracle, found, leximin=leximin)
+    watch.interrupted |= oracle.watch.interrupted
+    if not (answer.proven or stand_in.first):
+        found = stand_in.after(answer.allocation, answer.limit)
+        answer = replace(answer, allocation=found)
+    answer = _with_knapsack(instance, answer, watch.stop.gap)
+    if answer.proven and not leximin:  # whose other ranks no bound covers
+        answer = replace(answer, limit=None)
+    allocation = answer.allocation
+    if allocation is not None and answer.proven and break_ties:
+        with suppress(KeyboardInterrupt):  # a proven optimum is there already
+            allocation = canonical(instance, allocation, watch, leximin=leximin)
+    if allocation is None:
+        return answer
+    last = Incumbent(watch.seconds, oracle.nodes, fitness(instance, allocation), answer.bound)
+    return replace(answer, allocation=allocation, history=(last,))
+
+
+def _oracle(instance: Instance, watch: Watch) -> PatternOracle | ModeOracle:
+    """Who answers requests about a round, with all that its jobs may do."""
+    if instance.plain:
+        return PatternOracle(instance, enumerate_choices(instance), watch)
+    require_whole_gpus(instance)
+    mode_utilities(instance)  # whose time is not that of looking through choices
+    seconds = max(OF_TIME * watch.left, LEAST_SECONDS)
+    choices = enumerate_mode_choices(instance, deadline=time.perf_counter() + seconds)
+    return ModeOracle(instance, choices, watch)
+
+
+def _searched(
+    instance: Instance, oracle: PatternOracle | ModeOracle, start: Allocation | None, *,
+    leximin: bool,
+) -> Answer:  # fmt: skip
+    """What the exact search makes of a start, and what is proved of it, if time is left."""
+    gap, choices = oracle.watch.stop.gap, oracle.choices
+    outcome = Outcome(start, math.inf, 0)
+    if oracle.watch.limit is None:
+        outcome = maximise_power_mean(
+            oracle, instance, choices.job, choices.utility, start=start, gap=gap, leximin=leximin
+        )
     allocation, bound = outcome.allocation, outcome.bound
+    value = 0.0 if allocation is None else fitness(instance, allocation)
     source = "pattern program" if instance.plain else "aggregate with cuts"
-    limit = watch.limit
-    value = fitness(instance, allocation) if allocation is not None else 0.0
     priced = PriceBound(instance, choices, oracle.grid)
-    certificate = strongest(oracle.proofs, priced, value, stop.gap)
-    if certificate is not None and as_good(certificate.bound, bound, value, stop.gap):
+    certificate = strongest(oracle.proofs, priced, value, gap)
+    if certificate is not None and as_good(certificate.bound, bound, value, gap):
         bound = certificate.bound
     else:
         certificate = None
-    if limit is not None or not proves(bound, value, stop.gap):
-        allocation = _fall_back(instance, allocation, _seconds_left(watch, limit))
-        knapsack = knapsack_bound(instance)
-        if knapsack < bound:
-            bound, source, certificate = knapsack, "knapsack", None
-    value = fitness(instance, allocation) if allocation is not None else 0.0
-    proven = allocation is not None and proves(bound, value, stop.gap)
-    if proven and not leximin:  # whose other ranks no bound covers
-        limit = None
-    if allocation is not None and proven and break_ties:
-        with suppress(KeyboardInterrupt):  # a proven optimum is there already
-            allocation = canonical(instance, allocation, watch, leximin=leximin)
-        value = fitness(instance, allocation)
-    history = () if allocation is None else (Incumbent(watch.seconds, oracle.nodes, value, bound),)
+    proven = allocation is not None and proves(bound, value, gap) and oracle.watch.limit is None
     return Answer(
-        allocation, bound, source, proven, limit, history, oracle.nodes,
-        oracle.build_seconds, certificate=certificate,
+        allocation, bound, source, proven, oracle.watch.limit, iterations=oracle.nodes,
+        build_seconds=oracle.build_seconds, certificate=certificate,
     )  # fmt: skip
 
 
-def _seconds_left(watch: Watch, limit: Limit | None) -> float | None:
-    """Time for the greedy allocation, None for any."""
-    if limit is not None:
-        return FALL_BACK_SECONDS[limit]
-    return max(watch.left, 0.1) if math.isfinite(watch.left) else None
-
-
-def _fall_back(
-    instance: Instance, allocation: Allocation | None, seconds: float | None
-) -> Allocation | None:
-    """The best of what was found in time, the rounded knapsack and the greedy allocation."""
-    greedy = solve_greedy(instance, stop=Stop(seconds=seconds)).allocation
-    rounded = None
-    if instance.plain:
-        rounded = round_and_place(instance, knapsack_replicas(instance))
-    candidates = [a for a in (allocation, rounded, greedy) if a is not None]
-    return max(candidates, key=lambda a: fitness(instance, a), default=None)
+def _with_knapsack(instance: Instance, answer: Answer, gap: float) -> Answer:
+    """The same with the knapsack's bound where that is less, of what is not proved otherwise."""
+    if answer.proven:
+        return answer
+    knapsack = knapsack_bound(instance)
+    if knapsack < answer.bound:
+        answer = replace(answer, bound=knapsack, bound_source="knapsack", certificate=None)
+    if answer.allocation is None:
+        return answer
+    return replace(answer, proven=proves(answer.bound, fitness(instance, answer.allocation), gap))

@@ -29,6 +29,7 @@ from goodalloc.formulations.synergy_placement import (
     build_placement_program,
     decode_placement,
     group_items,
+    placement_columns,
 )
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
@@ -85,10 +86,12 @@ def solve_synergy_opt(instance: Instance, *, stop: Stop | None = None) -> Answer
         Limits on both programs together; TUNE's allocation stands in for what is not there by then.
     """
     watch, modes = Watch(stop or Stop()), synergy_modes(instance)
-    choices = required_choices(instance, modes)
-    chosen = integer_optimum(instance, choices, watch)
-    if chosen.mode is None and watch.limit is None:
-        chosen = integer_optimum(instance, with_idling(instance, choices), watch)
+    chosen = Optimum(-math.inf, math.inf)
+    if watch.limit is None:
+        choices = required_choices(instance, modes)
+        chosen = integer_optimum(instance, choices, watch)
+        if chosen.mode is None and watch.limit is None:
+            chosen = integer_optimum(instance, with_idling(instance, choices), watch)
     bound, source = _bound(instance, watch)
     placing = watch
     if math.isfinite(watch.left):
@@ -175,9 +178,11 @@ def place_modes(
     watch
         A clock; without one there is no limit.
     """
-    nodes = ModeOccupancy(instance)
+    nodes, watch = ModeOccupancy(instance), watch or Watch(Stop())
     jobs = np.array(in_order(instance, modes, wanted), dtype=np.int64)
     for job in jobs.tolist():
+        if watch.limit is not None:
+            break
         room = nodes.room(int(wanted[job]))
         placement = nodes.best_fit(room, int(modes.gpus[job]), nodes.free_gpus)
         if not placement:
@@ -185,7 +190,6 @@ def place_modes(
         nodes.put(job, int(wanted[job]), placement)
     else:
         return nodes.allocation()
-    watch = watch or Watch(Stop())
     placed = _second_program(instance, modes, wanted, jobs, watch)
     if placed is not None:
         return placed
@@ -206,10 +210,10 @@ def _second_program(
     items = group_items(jobs, gpus, taken, instance.mode_nodes[wanted[jobs]])
     room = Room(nodes.free_gpus, nodes.free[:, 1:], nodes.distributed > 0)
     most_nodes = instance.rules.max_nodes_per_job
-    program = build_placement_program(items, room, most_nodes, exclusive=nodes.exclusive)
-    size = program.program.num_columns
+    size = placement_columns(items, room, exclusive=nodes.exclusive)
     if size > (MOST_SPLITTING if gpus.max() > 1 else MOST_COLUMNS):
         return None
+    program = build_placement_program(items, room, most_nodes, exclusive=nodes.exclusive)
     gap = 0.5 if size <= MOST_EXACT else float(gpus.sum())
     outcome = run_mixed_integer(program.program, watch, gap=gap)
     if outcome.values is None:
