@@ -18,7 +18,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
     Python code is left at once, a call of compiled code when it returns. Only the main thread of a
     process on a system with timers can be woken so, and only if nobody else has set the timer; in
-    other cases nothing is raised.
+    other cases nothing is raised: who relies on it estimates beforehand or looks at the clock.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ rules are applied to the matrices as they are written in Pollux (OSDI'21, sectio
 
 import itertools
 import math
+import time
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -88,13 +89,22 @@ def log_matrices(instance: Instance) -> float:
     return float(nodes @ ways) + modes
 
 
-def enumerate_allocations(instance: Instance) -> Enumeration:
+def enumerate_allocations(instance: Instance, deadline: float = math.inf) -> Enumeration:
     """Every feasible allocation of a tiny instance.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    deadline
+        When to give up, by `time.perf_counter`; also where no alarm can ring.
 
     Raises
     ------
     ValueError
         If there are too many.
+    TimeIsUp
+        If there is no time for them.
     """
     magnitude = log_matrices(instance)
     if magnitude > math.log10(MOST_MATRICES) + 1e-9:
@@ -113,6 +123,7 @@ def enumerate_allocations(instance: Instance) -> Enumeration:
     for job, (candidates, equipped) in enumerate(zip(rows, modes, strict=True)):
         states = []
         for index, (row, mode) in enumerate(zip(candidates, equipped, strict=True)):
+            _require_time(deadline)
             touched = (row > 0) & (np.count_nonzero(row) > 1)
             at = instance.first_mode[job] + mode
             takes = row[:, None] * instance.mode_resources[at]
@@ -131,11 +142,17 @@ def enumerate_allocations(instance: Instance) -> Enumeration:
                 np.hstack([chosen[fits], new]),
             ))  # fmt: skip
         used, taken, blocked, chosen = (np.concatenate(part) for part in zip(*states, strict=True))
+    _require_time(deadline)
     utility = np.column_stack([
         _row_utilities(instance, j, rows[j], modes[j])[chosen[:, j]]
         for j in range(instance.num_jobs)
     ])  # fmt: skip
     return Enumeration(rows, modes, chosen, utility)
+
+
+def _require_time(deadline: float) -> None:
+    if time.perf_counter() >= deadline:
+        raise TimeIsUp
 
 
 class _Loads:
@@ -281,7 +298,7 @@ def solve_brute_force(
     watch = Watch(stop or Stop())
     try:
         with alarm(watch.left):
-            allocation, fitness, tried = _best_of_all(instance)
+            allocation, fitness, tried = _best_of_all(instance, time.perf_counter() + watch.left)
     except TimeIsUp:
         return Answer(None, limit=Limit.TIME, message="not all allocations could be tried in time")
     except KeyboardInterrupt:
@@ -291,9 +308,10 @@ def solve_brute_force(
     return Answer(allocation, fitness, "enumeration", proven=True, iterations=tried)
 
 
-def _best_of_all(instance: Instance) -> tuple[Allocation, float, int]:
+def _best_of_all(instance: Instance, deadline: float) -> tuple[Allocation, float, int]:
     """The first of the best allocations, its fitness, and how many there are."""
-    found = enumerate_allocations(instance)
+    found = enumerate_allocations(instance, deadline)
+    _require_time(deadline)
     power = instance.rules.power
     fitness = np.asarray(power_mean(found.utility, power))
     preferred = fitness

@@ -181,7 +181,8 @@ def solve_pyomo(
         The round; a few dozen jobs and nodes are what this road is for.
     stop, start, leximin, break_ties
         As for `goodalloc.solvers.highs.solve_highs`; a round too large for the time is refused at
-        once, with a message that says so.
+        once, with a message that says so. What takes longer than estimated is broken off by an
+        alarm in the main thread alone; in others the estimates and the solver's limit have to do.
     solver_name
         A solver that Pyomo finds: ``"highs"`` is always there, ``"gurobi"``, ``"scip"``, ``"cbc"``
         where installed.

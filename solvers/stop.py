@@ -23,7 +23,9 @@ class Stop:
     Parameters
     ----------
     seconds
-        Wall-clock time.
+        Wall-clock time of the solver. What comes after it, the check and a bound from the knapsack,
+        is short; compiling is told apart (`Result.compile_seconds`). No limit cuts short the table
+        of utilities that nearly every solver begins with: some 30 microseconds for a mode of a job.
     gap
         Relative gap at which an allocation counts as optimal; see `proves`.
     iterations

@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -109,6 +110,17 @@ def test_no_more_time_is_taken_than_there_is() -> None:
     instance = Instance(Cluster.uniform(3, 4), jobs, Rules(interference_avoidance=False))
     begin = time.perf_counter()
     answer = solve_brute_force(instance, stop=Stop(seconds=0.1))
+    assert time.perf_counter() - begin < 2.0
+    assert (answer.allocation, answer.bound, answer.limit) == (None, math.inf, "time")
+
+
+def test_the_limit_holds_in_other_threads() -> None:
+    """Where no alarm can ring."""
+    jobs = tuple(Job(f"job{i}") for i in range(5))
+    instance = Instance(Cluster.uniform(3, 4), jobs, Rules(interference_avoidance=False))
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(solve_brute_force, instance, stop=Stop(seconds=0.1)).result()
     assert time.perf_counter() - begin < 2.0
     assert (answer.allocation, answer.bound, answer.limit) == (None, math.inf, "time")
 

@@ -14,11 +14,12 @@ from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness, mode_utilities
 from goodalloc.models.rules import Rules
-from goodalloc.solvers import highs, stand_in
+from goodalloc.solvers import highs
 from goodalloc.solvers.greedy import solve_greedy
 from goodalloc.solvers.highs import solve_highs
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.local_search import solve_local_search
+from goodalloc.solvers.mode_greedy import mode_greedy
 from goodalloc.solvers.oracle import Outcome
 from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.solve import solve
@@ -127,14 +128,14 @@ def test_ctrl_c_ends_the_heuristics_and_leaves_an_allocation(
     begun: list[float] = []
     monkeypatch.setattr(highs, "maximise_power_mean", searching(begun, ends=True))
     monkeypatch.setattr(StandIn, "first", True)
-    pressed, greedy = iter([True]), stand_in.mode_greedy
+    pressed = iter([True])
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         if next(pressed, False):
             raise KeyboardInterrupt
-        return greedy(*arguments, **options)
+        return mode_greedy(*arguments, **options)
 
-    monkeypatch.setattr(stand_in, "mode_greedy", interrupted)
+    monkeypatch.setattr("goodalloc.solvers.stand_in.mode_greedy", interrupted)
     instance = equip(generate(0, 20, 4, 4), 0)
     answer = solve_highs(instance, stop=Stop(seconds=60.0))
     assert not begun
