@@ -83,7 +83,8 @@ class StandIn:
         """The best of the heuristics in the time there is, where the exact search comes after.
 
         What the knapsack proves to be optimal needs no greedy algorithm. This has a little more
-        than the limit, so that it gets as far as it would alone.
+        than the limit, so that it gets as far as it would alone; if it does not end, prices tell
+        more of what to do.
 
         Parameters
         ----------
@@ -95,10 +96,12 @@ class StandIn:
             best = self._better(known, self._rounded())
             if self._proved(best):
                 return best
-            best = self._better(best, self._greedy(max(self.watch.left, 0.0) + least))
-            if self.instance.plain:
+            end = time.perf_counter() + max(self.watch.left, 0.0) + least
+            best = self._better(best, self._greedy(end - time.perf_counter()))
+            cut_short = time.perf_counter() >= end
+            if self.instance.plain or not (cut_short or self.watch.left > 0):
                 return best
-            return self._better(best, self._priced(max(self.watch.left, least)))
+            return self._better(best, self._priced(max(self.watch.left, 0.0)))
         except KeyboardInterrupt:
             self.watch.interrupted = True
             return self._better(known, self._greedy(least))
