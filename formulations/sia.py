@@ -92,6 +92,9 @@ class Configurations:
 def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) -> Configurations:
     """Every configuration that is worth more than staying idle, that, and keeping what a job holds.
 
+    But none that takes more GPUs than there are besides those of pinned jobs: what is left is in
+    some solution of (1).
+
     Parameters
     ----------
     instance
@@ -124,6 +127,9 @@ def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) ->
         ]),
         np.concatenate([np.zeros((idle.size, num_types), dtype=np.int64), held[keep], placed]),
     )  # fmt: skip
+    left = type_capacity(instance) - held[instance.pinned].sum(axis=0)
+    fits = instance.pinned[found.job] | (found.demand <= left).all(axis=1)
+    found = found.where(fits)
     return found.where(np.argsort(found.job, kind="stable"))
 
 

@@ -23,6 +23,7 @@ from goodalloc.formulations.sia import (
     published_cost,
     type_capacity,
 )
+from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.models.validation import require_choice, require_count
@@ -45,6 +46,12 @@ OF_GAP = 0.4
 SLACK = 0.02
 #: Share of the step between rounded objectives that still tells two of them apart.
 OF_STEP = 0.99
+#: The mean's term as a share of the reference's: from here on the scale fits, …
+ON_SCALE = 0.5
+#: … and no scale begins with a smaller one, …
+OFF_SCALE = 1e-2
+#: … and at most so many scales are tried.
+MOST_SCALES = 4
 
 
 def solve_sia(
@@ -135,13 +142,17 @@ def decide_published(
 ) -> tuple[Decision, float, float]:
     """Minimise the rounded cost, in units in which no positive power is too large for a solver.
 
+    Nor too small to survive the rounding, as powers of utilities below 1 would be.
+
     Returns
     -------
     tuple
         The decision, the gap below which it is optimal, and infinity: no bound on the fitness.
     """
     power = _finite(instance.rules.power)
-    reference = safe_reference(1.0, 0.0, float(found.utility.max()), max(power, 0.0))
+    greatest, reference = float(found.utility.max()), 1.0
+    if power > 0:
+        reference = safe_reference(min(reference, greatest), 0.0, greatest, power)
     cost = published_cost(found.utility, power, decimals, reference)
     gap = OF_STEP * 10.0**-decimals / (abs(power) or 1.0)
     return _decide(instance, found, cost, gap, watch), gap, math.inf
@@ -152,6 +163,9 @@ def decide_unrounded(
 ) -> tuple[Decision, float, float]:
     """Minimise the cost as it is, but for what no solver could tell apart, which is capped.
 
+    At a great power only utilities near the reference are told apart, so the program is decided
+    again at the mean that was reached while that is far from the reference.
+
     Returns
     -------
     tuple
@@ -159,9 +173,39 @@ def decide_unrounded(
         infinity at infinite powers.
     """
     power = _finite(instance.rules.power)
-    utility, reference = found.utility, float(np.median(found.utility))
+    best, best_gap, best_mean, bound = Decision(None, math.inf, -math.inf), 0.0, -math.inf, math.inf
+    reference = _first_reference(instance, found, power)
+    for _ in range(MOST_SCALES):
+        decision, gap, proven = _decide_at(instance, found, watch, power, reference)
+        bound = min(bound, proven)
+        if decision.values is None:
+            break
+        reached = found.utility[decision.values > 0.5]
+        mean = float(power_mean(reached, power))
+        if mean > best_mean:
+            best, best_gap, best_mean = decision, gap, mean
+        if _on_scale(reached, mean, reference, power):
+            break
+        reference = mean
+    return best, best_gap, bound if power == instance.rules.power else math.inf
+
+
+def _first_reference(instance: Instance, found: Configurations, power: float) -> float:
+    """A bound on the fitness, unless the best job alone shows it to be far off for this power."""
+    reference = float(np.median(found.utility))
     if power == instance.rules.power:
         reference = knapsack_bound(instance)
+    if power >= 1:
+        alone = float(found.utility.max()) / largest_ratio(power, instance.num_jobs)
+        reference = min(reference, alone * largest_ratio(power, 1.0 / OFF_SCALE))
+    return reference
+
+
+def _decide_at(
+    instance: Instance, found: Configurations, watch: Watch, power: float, reference: float
+) -> tuple[Decision, float, float]:
+    """As `decide_unrounded`, at one reference utility."""
+    utility = found.utility
     if power > 0:
         reference = safe_reference(reference, 0.0, float(utility.max()), power)
     elif power < 0:
@@ -169,10 +213,15 @@ def decide_unrounded(
     cost = power_cost(utility, power, reference)
     gap = OF_GAP * cost_gap(max(watch.stop.gap, 1e-12), instance.num_jobs, power)
     decision = _decide(instance, found, cost, gap, watch)
-    if power != instance.rules.power:
-        return decision, gap, math.inf
     lowest = decision.bound - SLACK * gap
     return decision, gap, fitness_from_cost(lowest, instance.num_jobs, power, reference)
+
+
+def _on_scale(reached: Floats, mean: float, reference: float, power: float) -> bool:
+    """Whether the program at this reference told apart what was reached and what is better."""
+    if power > 0:
+        return bool(mean >= reference / largest_ratio(power, 1.0 / ON_SCALE))
+    return bool(reached.min() >= reference / largest_ratio(power))
 
 
 def _finite(power: float) -> float:

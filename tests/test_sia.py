@@ -307,6 +307,42 @@ def test_every_power_ends_and_no_bound_lies(power: float) -> None:
         assert result.bound >= solve_brute_force(instance, break_ties=False).bound * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("power", [300.0, 1e3, 1e4, 1e6])
+@pytest.mark.parametrize("decimals", [2, None])
+def test_at_great_powers_the_best_job_gets_what_makes_it_best(
+    power: float, decimals: int | None
+) -> None:
+    """By default and unrounded, though a bound on the fitness is far above it; so is one proved."""
+    for rules in (SIA, Rules(floor=1e-5)):
+        plain = generate_typed(1, 40, cluster=sia_cluster())
+        instance = Instance(plain.cluster, plain.jobs, rules.replace(power=power))
+        greatest = max(enumerate_configurations(instance).utility)
+        result = solve(instance, "sia", decimals=decimals)
+        assert result.message == ""
+        assert result.fitness >= greatest * 40 ** (-1 / power) * (1 - 1e-9)
+        if decimals is None:
+            every = solve(instance, "sia", shapes="any", decimals=None)
+            assert every.status is Status.OPTIMAL
+            assert every.fitness >= result.fitness * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("power", [1.0, 100.0, 1e4, -100.0, -1e4])
+def test_what_pinned_jobs_leave_sets_the_scale(power: float) -> None:
+    """A job that could be ten times as fast, were it not for a pinned one: the others count."""
+    fast = SpeedupTable((1.0, 2.0, 3.0, 40.0), ())
+    jobs = (
+        Job("pinned", curve(0.5), placement=((0, 1),), preemptible=False, max_replicas=1),
+        Job("fast", fast, max_replicas=4),
+        Job("slow", curve(0.5), max_replicas=4),
+    )
+    rules = Rules(power=power, restart_delay=0.0, fair_share="one_gpu", speedup_scale="job")
+    instance = Instance(Cluster.uniform(1, 4), jobs, rules)
+    assert enumerate_configurations(instance, whole_nodes=False).utility.max() < 4
+    optimum = solve_brute_force(instance, break_ties=False).bound
+    result = solve(instance, "sia", shapes="any", decimals=None)
+    assert result.fitness == pytest.approx(optimum, rel=1e-8)
+
+
 def test_options_that_make_no_sense_are_refused() -> None:
     """One sentence names the option."""
     instance = typed_round(0)
