@@ -18,9 +18,9 @@ import numpy as np
 from scipy.optimize import least_squares, nnls
 
 from goodalloc.data.fit_gavel_pairs import SCALE, Slowdowns, fit_memory
-from goodalloc.data.fit_profiles import relative_errors
 from goodalloc.data.gavel_model import FORMAT, SHIPPED, VERSION, model_rates
 from goodalloc.data.gavel_rates import REPLICAS, TYPES, read_gavel_rates
+from goodalloc.data.measurements import relative_errors
 from goodalloc.data.shipped import run_fit
 
 if TYPE_CHECKING:

@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.fit_profiles import (
-    APPLICATIONS,
-    OPTIONS,
-    fit_errors,
-    read_observations,
-)
+from goodalloc.data.fit_profiles import OPTIONS, fit_errors
 from goodalloc.data.gpu_types import FORMAT, SHIPPED, VERSION
+from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.shipped import run_fit
 from goodalloc.models.fitting import fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters

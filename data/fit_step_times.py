@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.csv_table import read_table
-from goodalloc.data.fit_profiles import relative_errors
+from goodalloc.data.measurements import relative_errors
 from goodalloc.data.ps_worker_speed import read_ps_worker_speed
 from goodalloc.data.shipped import run_fit
 from goodalloc.data.step_times import FORM, FORMAT, SHIPPED, VERSION

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.batch_size import best_batch_size
-from goodalloc.models.fitting import FitOptions, fit_throughput, pad_observations
+from goodalloc.models.fitting import ONLINE, fit_throughput, pad_observations
 from goodalloc.models.speedup import stack_models
 from goodalloc.models.throughput import ThroughputParameters
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from goodalloc.experiments.simulated_job import SimulatedJob
-
-#: A scheduler refits all the time: it stops sooner than the fit of a profile.
-ONLINE = FitOptions(smoothing=1e-5, tolerance=1e-6)
 
 
 def fit_models(jobs: Iterable[SimulatedJob]) -> None:

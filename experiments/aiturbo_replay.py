@@ -27,11 +27,12 @@ import numpy as np
 
 from goodalloc.data.json_file import dump, in_file, write_atomically
 from goodalloc.data.ps_workload import PsWorkloadOptions, ps_workload
+from goodalloc.experiments.estimates import estimate
 from goodalloc.experiments.plots import COLOURS, MARKERS, STYLES
 from goodalloc.experiments.ps_simulator import PsSetting, PsSimulator
-from goodalloc.experiments.replay import DESCRIPTION, check_description
-from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, digest, estimate
+from goodalloc.experiments.records import DESCRIPTION, check_description, digest
+from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.models.ps_step_time import seconds_per_step
 from goodalloc.models.service_feasibility import pod_violations
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.data.ps_workload import PsSubmission
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
     from goodalloc.solvers.ps_policy import PsPolicy
 
 #: Per cent of the jobs that are unpredictable, and the share that is looked at closely.

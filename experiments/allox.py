@@ -31,8 +31,8 @@ from goodalloc.experiments.machine_queue import (
 from goodalloc.experiments.machine_queue import replay as replay_queue
 from goodalloc.experiments.range_plot import plot_ranges
 from goodalloc.experiments.recorded_task import RecordedTask
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.formulations.allox import build_matching, places_of
 from goodalloc.models.unrelated_machines import UnrelatedMachines, total_completion
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.machine_queue import Rule
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
 
 #: Jobs of a workload, how many are drawn, and how much of the time the machines have work.
 JOBS, SEEDS = 500, 8

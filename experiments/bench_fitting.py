@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.fit_profiles import APPLICATIONS, read_observations
+from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.profiles import application_names, load_profile
 from goodalloc.experiments.cli_types import whole
 from goodalloc.experiments.measurements import measurement_parser, write_measurements

@@ -1,15 +1,14 @@
 """The commands that run many solvers: compare, gap, demo."""
 
 import argparse
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from goodalloc.data.benchmark_set import benchmark_names, find_instance
 from goodalloc.data.json_file import write_atomically
-from goodalloc.experiments.cli_output import FAILED, INTERRUPTED, Output, flat, make_folder
+from goodalloc.experiments.cli_output import FAILED, INTERRUPTED, Output, drawing, flat, make_folder
 from goodalloc.experiments.compare import check_solvers, compare, usual_solvers
 from goodalloc.experiments.gap import (
     GapPlan,
@@ -118,15 +117,6 @@ def gap_command(arguments: argparse.Namespace) -> Output:
         f"written to {folder}: gap.csv, averages.csv"
     )
     return Output(f"{text} and pictures", for_machines(averages))
-
-
-@contextlib.contextmanager
-def drawing(written: str) -> Iterator[None]:
-    """Where pictures are drawn: an interrupt says what there is already."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted while drawing; {written}.") from None
 
 
 def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:

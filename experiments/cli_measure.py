@@ -11,8 +11,7 @@ from goodalloc.data.instance_file import read_instance, write_instance
 from goodalloc.data.measured_profile import FITS, NO_MEMORY, read_measured_profile
 from goodalloc.data.model_file import write_model
 from goodalloc.data.model_table import model_to_dict
-from goodalloc.experiments.cli_experiments import drawing
-from goodalloc.experiments.cli_output import Output, check_target
+from goodalloc.experiments.cli_output import Output, check_target, drawing
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.measure_crew import LaunchedCrew, LocalCrew, launched_size

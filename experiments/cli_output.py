@@ -1,7 +1,8 @@
 """What a command hands back to be printed, and what all commands need around files."""
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,3 +79,12 @@ def make_folder(path: str) -> Path:
 def flat(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
     """One tuple of many."""
     return tuple(item for items in lists for item in items)
+
+
+@contextlib.contextmanager
+def drawing(written: str) -> Iterator[None]:
+    """Where pictures are drawn: an interrupt says what there is already."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted while drawing; {written}.") from None

@@ -10,18 +10,18 @@ from goodalloc.data.philly import draw_from_philly, read_philly
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload, jobs_at
 from goodalloc.experiments.cli_cluster import uniform_size
-from goodalloc.experiments.cli_experiments import drawing
-from goodalloc.experiments.cli_output import BAD_INPUT, Output, flat, make_folder
+from goodalloc.experiments.cli_output import BAD_INPUT, Output, drawing, flat, make_folder
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.progress import progress_bar
 from goodalloc.experiments.replay_parquet import write_parquet
 from goodalloc.experiments.replay_report import plot_replays, summarise
-from goodalloc.experiments.replay_task import ReplayTask, run_tasks
+from goodalloc.experiments.replay_task import ReplayTask
 from goodalloc.experiments.report import for_machines, text_table
 from goodalloc.experiments.reproduce import GROUPS, MINUTES, MINUTES_NOTE, REPRODUCTIONS
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Outage, Setting
+from goodalloc.experiments.tasks import run_tasks
 from goodalloc.experiments.workers import ALONE
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.mode import resources
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.data.workload import Submission
-    from goodalloc.experiments.replay_task import Task
+    from goodalloc.experiments.tasks import Task
     from goodalloc.experiments.workers import Workers
 
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from goodalloc.data.workload import Submission
-from goodalloc.experiments.replay_report import HOUR, curves, rounded, summarise
+from goodalloc.experiments.replay_report import curves, summarise
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.table_numbers import HOUR, rounded
 from goodalloc.models.cluster import Cluster
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from goodalloc.data.json_file import write_atomically
 from goodalloc.data.traces_digest import traces_digest
 from goodalloc.experiments.classifiers import Learner
 from goodalloc.experiments.extras import require_extra
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.records import DESCRIPTION, check_description
 from goodalloc.experiments.version import library_version
 from goodalloc.models.validation import require_choice, require_count
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.aiturbo_jobs import JobRecords
-    from goodalloc.experiments.replay_task import Report
+    from goodalloc.experiments.tasks import Report
 
 #: Parts of the jobs, each predicted by a classifier trained on the others.
 FOLDS = 5

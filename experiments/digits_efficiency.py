@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from goodalloc.experiments.axes import logarithmic, open_axes
 from goodalloc.experiments.digits_run import DigitsRun
 from goodalloc.experiments.digits_training import DigitsJob, require_training
+from goodalloc.experiments.estimates import estimate, shown_estimate
 from goodalloc.experiments.plots import COLOURS, MARKERS
-from goodalloc.experiments.predictions import logarithmic, open_axes
-from goodalloc.experiments.reproduction import Reproduction, digest, estimate, shown_estimate
+from goodalloc.experiments.records import digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.models.efficiency import efficiency
 
 if TYPE_CHECKING:

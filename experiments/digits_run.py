@@ -15,8 +15,8 @@ from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.experiments.digits_training import Moment, train
 from goodalloc.experiments.fit_process import fit_table
 from goodalloc.experiments.folder_lock import measuring_alone
-from goodalloc.experiments.overhead_measurements import machine
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.machine import machine
+from goodalloc.experiments.records import DESCRIPTION, check_description
 from goodalloc.experiments.version import library_version
 from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.solvers.result_file import csv_text
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from goodalloc.experiments.digits_training import DigitsJob
-    from goodalloc.experiments.replay_task import Report
+    from goodalloc.experiments.tasks import Report
 
 HISTORY, PROFILE = "history.csv", "profile.json"
 

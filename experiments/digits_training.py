@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.replay_task import Report
+    from goodalloc.experiments.tasks import Report
     from goodalloc.models.batch_rules import BatchRule
     from goodalloc.models.throughput import ThroughputParameters
 

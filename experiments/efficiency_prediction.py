@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.fit_profiles import APPLICATIONS, read_gradient
+from goodalloc.data.measurements import APPLICATIONS, read_gradient
+from goodalloc.experiments.axes import logarithmic
 from goodalloc.experiments.plots import COLOURS, MARKERS, STYLES
-from goodalloc.experiments.predictions import logarithmic, reading, require_traces, two_rows
-from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.predictions import reading, require_traces, two_rows
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.efficiency import GradientStatistics, efficiency
 
 if TYPE_CHECKING:

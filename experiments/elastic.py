@@ -41,18 +41,18 @@ from goodalloc.experiments.digits_training import require_training
 from goodalloc.experiments.elastic_job import NETWORKS, OUTCOME
 from goodalloc.experiments.elastic_report import plot_elastic, summarise_elastic
 from goodalloc.experiments.folder_lock import measuring_alone
-from goodalloc.experiments.overhead_measurements import machine
-from goodalloc.experiments.replay import DESCRIPTION, check_description
+from goodalloc.experiments.machine import machine
+from goodalloc.experiments.records import DESCRIPTION, check_description, digest
 from goodalloc.experiments.replica_group import kill_replicas
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.version import library_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
 
 #: The file of what a run gave, and the folder of its cluster.
 RECORDS, CLUSTER = "records.json", "cluster"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from goodalloc.experiments.axes import open_axes
+from goodalloc.experiments.estimates import estimate, shown_estimate
 from goodalloc.experiments.plots import COLOURS
-from goodalloc.experiments.predictions import open_axes
-from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import estimate, shown_estimate
+from goodalloc.experiments.table_numbers import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

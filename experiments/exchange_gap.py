@@ -19,8 +19,8 @@ import numpy as np
 from goodalloc.data.ps_rounds import ANY_CHOICE, NODES_PER_JOB, ps_round
 from goodalloc.experiments.range_plot import plot_ranges
 from goodalloc.experiments.recorded_task import RecordedTask
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.models.ps_configuration import PsConfiguration
 from goodalloc.models.ps_job import Measure, PsChoices, service_table
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
     from goodalloc.models.service_table import Cell, ServiceTable
 
 #: Jobs of a round, and how many rounds of that size are drawn.

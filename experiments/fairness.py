@@ -19,11 +19,12 @@ import pandas as pd
 from goodalloc.data.json_file import write_atomically
 from goodalloc.data.traces_digest import traces_digest
 from goodalloc.data.workload import Submission
-from goodalloc.experiments.replay_report import curves, draw_distribution, rounded
+from goodalloc.experiments.replay_report import curves, draw_distribution
 from goodalloc.experiments.replay_task import applications_of
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.cluster import Cluster
 from goodalloc.solvers.queueing import EqualShare
 from goodalloc.solvers.result_file import csv_text
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.application import Application
-    from goodalloc.experiments.replay_task import ReplayTask, Report, Task
+    from goodalloc.experiments.replay_task import ReplayTask
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report, Task
 
 #: Clusters that a share lies between: nodes and GPUs of each.
 SHARES = ((1, 1), (1, 2), (1, 4), *((nodes, 4) for nodes in range(2, 17)))

@@ -27,10 +27,12 @@ from goodalloc.data.append_lines import append_lines
 from goodalloc.data.json_file import dump
 from goodalloc.experiments.fairness import alone_tasks, finish_time_fairness
 from goodalloc.experiments.judge import Judge
-from goodalloc.experiments.replay_report import parts_of_gaps, rounded, summarise
+from goodalloc.experiments.records import digest
+from goodalloc.experiments.replay_report import parts_of_gaps, summarise
 from goodalloc.experiments.replay_task import ReplayTask
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.replay_task import Task
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Task
     from goodalloc.models.shared_speed import Sharing
     from goodalloc.solvers.policy import BatchSizes, Decision, Policy, Round
 

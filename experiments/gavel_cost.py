@@ -19,14 +19,15 @@ import numpy as np
 from goodalloc.data.gavel_model import gavel_rates
 from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import HOUR, GavelWorkload, draw_deadlines, draw_gavel_jobs
+from goodalloc.experiments.axes import open_axes
+from goodalloc.experiments.estimates import estimated, shown_estimate
 from goodalloc.experiments.gavel_replay import NODES, cluster_of
 from goodalloc.experiments.metered_policy import Metered
 from goodalloc.experiments.plots import COLOURS, MARKERS
-from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.rate_simulator import RateSimulator
 from goodalloc.experiments.recorded_task import RecordedTask
-from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, estimated, shown_estimate
+from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.solvers.gavel import Gavel
 from goodalloc.solvers.gavel_cost import PRICES, PerDollar
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
     from goodalloc.solvers.policy import Policy
 
     Deadlines = Mapping[str, float]

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import GavelWorkload
+from goodalloc.experiments.axes import open_axes
+from goodalloc.experiments.estimates import estimated, shown_estimate
 from goodalloc.experiments.gavel_replay import RateReplay
 from goodalloc.experiments.plots import COLOURS
-from goodalloc.experiments.predictions import open_axes
-from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, estimated, shown_estimate
+from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.solvers.gavel import Gavel
 from goodalloc.solvers.paired_shares import PairedShares

@@ -18,16 +18,13 @@ import numpy as np
 from goodalloc.data.gavel_model import gavel_rates
 from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import GavelWorkload, draw_gavel_jobs
+from goodalloc.experiments.axes import open_axes
+from goodalloc.experiments.estimates import estimated, shown_estimate
 from goodalloc.experiments.plots import COLOURS
-from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.rate_simulator import RateSimulator
 from goodalloc.experiments.recorded_task import RecordedTask
-from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import (
-    Reproduction,
-    estimated,
-    shown_estimate,
-)
+from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.solvers.gavel import Gavel
@@ -40,8 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
     from goodalloc.models.rate_table import RateTable
     from goodalloc.solvers.policy import Policy
 

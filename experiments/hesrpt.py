@@ -18,8 +18,8 @@ import numpy as np
 
 from goodalloc.experiments.range_plot import plot_ranges
 from goodalloc.experiments.recorded_task import RecordedTask
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.models.fluid import fluid_completion_times
 from goodalloc.models.hesrpt import hesrpt_shares, least_flow_time
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
 
     Floats = NDArray[np.float64]
 

@@ -24,11 +24,11 @@ from goodalloc.data.workload import Submission
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.policies import PolicyOptions, make_policy
-from goodalloc.experiments.replay import check_description
-from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.records import check_description
 from goodalloc.experiments.replay_task import applications_of
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.trial import Hyperparameters, train
 from goodalloc.experiments.version import library_version
 from goodalloc.models.cluster import Cluster
@@ -38,8 +38,8 @@ from goodalloc.solvers.result_file import csv_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.simulated_job import SimulatedJob
+    from goodalloc.experiments.tasks import Report
 
 #: What the cluster believes that it trains.
 APPLICATION = "cifar10"

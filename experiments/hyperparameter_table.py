@@ -15,12 +15,14 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.workload import Submission
+from goodalloc.experiments.estimates import estimate
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.hyperparameter_search import APPLICATION, CLUSTER, SearchTask
 from goodalloc.experiments.plots import figure_of, looks, new_axes
-from goodalloc.experiments.replay_report import HOUR, rounded
-from goodalloc.experiments.reproduction import Reproduction, digest, estimate
+from goodalloc.experiments.records import digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.simulated_job import SimulatedJob
+from goodalloc.experiments.table_numbers import HOUR, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

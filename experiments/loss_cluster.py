@@ -19,7 +19,7 @@ from goodalloc.models.unit_gains import one_each, unit_violations
 from goodalloc.solvers.unit_shares import Shares, share_exactly, share_greedily
 
 if TYPE_CHECKING:
-    from goodalloc.experiments.replay_task import Report
+    from goodalloc.experiments.tasks import Report
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

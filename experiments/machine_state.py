@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from goodalloc.experiments.overhead_measurements import machine
+from goodalloc.experiments.machine import machine
 from goodalloc.experiments.version import library_version
 
 CPU_FACTS = Path("/proc/cpuinfo")

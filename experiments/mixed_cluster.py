@@ -14,9 +14,10 @@ import numpy as np
 
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.plots import COLOURS, figure_of, new_axes
-from goodalloc.experiments.replay_report import rounded, summarise
+from goodalloc.experiments.replay_report import summarise
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.mode import resources
 

@@ -24,8 +24,8 @@ from goodalloc.data.openb import (
 from goodalloc.data.openb_generator import arrivals, draw_machines, draw_pods
 from goodalloc.experiments.compare import with_common_bound
 from goodalloc.experiments.plots import figure_of, looks, new_axes
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from goodalloc.experiments.machine import machine
 from goodalloc.experiments.ps_training import PsTraining
 from goodalloc.experiments.ps_training_job import StartSeconds, StepSeconds, TrainingJob
-from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.ps_configuration import PsConfiguration
 from goodalloc.models.ps_step_time import seconds_per_step
 from goodalloc.models.ps_step_time_fitting import design_points, fit_step_time
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Rows
+    from goodalloc.experiments.tasks import Report
 
     Indices = NDArray[np.int64]
 
@@ -72,13 +71,6 @@ FULL = Extent()
 QUICK = Extent(
     repetitions=1, changes=((1, 2), (1, 1)), most=2, fitted=6, held_out=2, warm_up=2, steps=5
 )
-
-
-def machine() -> dict[str, Any]:
-    """What the measurements depend on: usable cores, and the version of PyTorch."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = os.cpu_count() if affinity is None else len(affinity(0))
-    return {"cores": cores or 1, "torch": version("torch")}
 
 
 def _measured(

@@ -32,25 +32,25 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.json_file import dump, write_atomically
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.folder_lock import measuring_alone
+from goodalloc.experiments.machine import machine
 from goodalloc.experiments.overhead_measurements import (
     FULL,
     QUICK,
-    machine,
     measure_profiling,
     measure_restarts,
 )
 from goodalloc.experiments.overheads_report import plot_overheads, summarise_overheads
 from goodalloc.experiments.ps_networks import NETWORKS
-from goodalloc.experiments.replay import DESCRIPTION, check_description
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.records import DESCRIPTION, check_description, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.version import library_version
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.experiments.overhead_measurements import Extent
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
 
 #: The file of a task's rows.
 ROWS = "rows.json"

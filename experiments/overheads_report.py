@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.experiments.axes import identity, open_axes
 from goodalloc.experiments.plots import COLOURS, MARKERS
-from goodalloc.experiments.predictions import identity, open_axes
-from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.table_numbers import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

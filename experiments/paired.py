@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from goodalloc.experiments.estimates import estimate, shown_estimate
 from goodalloc.experiments.plots import COLOURS, MARKERS, figure_of, new_axes
 from goodalloc.experiments.replay_report import summarise
-from goodalloc.experiments.reproduction import Reproduction, estimate, shown_estimate
+from goodalloc.experiments.reproduction import Reproduction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -28,7 +28,8 @@ from goodalloc.experiments.cross_validation import CrossValidation, fold_slices
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.indicators import best_threshold, correlations, importance
 from goodalloc.experiments.predictability_plot import plot_predictability
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.records import digest
+from goodalloc.experiments.reproduction import Reproduction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.experiments.axes import open_axes
 from goodalloc.experiments.classifier_scores import reliability, score
 from goodalloc.experiments.plots import COLOURS, MARKERS, STYLES
-from goodalloc.experiments.predictions import open_axes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

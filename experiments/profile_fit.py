@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.generator import MOST_REPLICAS
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.statistics import rmsle
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.fitting import Observations, fit_throughput
 from goodalloc.models.goodput import BatchLimits, GoodputModel, validate

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.experiments.axes import identity, logarithmic, open_axes
 from goodalloc.experiments.plots import COLOURS, MARKERS, STYLES
-from goodalloc.experiments.predictions import identity, logarithmic, open_axes
 from goodalloc.models.throughput import throughput
 
 if TYPE_CHECKING:

@@ -30,12 +30,12 @@ import numpy as np
 from goodalloc.data.ps_rounds import NODE
 from goodalloc.data.ps_workload import check_ps_workload
 from goodalloc.models.loss_forecast import Forecast, forecast
-from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.predictability import is_predictable
 from goodalloc.models.ps_busy import IDLE, Busy, busy_parts
 from goodalloc.models.ps_job import CORE_WEIGHT, GPU_WEIGHT, PsJob
 from goodalloc.models.ps_step_time import seconds_per_step
 from goodalloc.models.service_table import Pods, ServiceTable
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.validation import require_count, require_number
 from goodalloc.solvers.colocation import place_together, share_between_nodes
 from goodalloc.solvers.ps_policy import ActivePsJob, PsView

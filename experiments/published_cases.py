@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.experiments.plots import figure_of, new_axes
-from goodalloc.experiments.replay_report import GAP_PARTS, rounded, summarise
+from goodalloc.experiments.replay_report import GAP_PARTS, summarise
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.table_numbers import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.json_file import dump, write_atomically
-from goodalloc.experiments.replay import DESCRIPTION, check_description
-from goodalloc.experiments.reproduction import digest
+from goodalloc.experiments.records import DESCRIPTION, check_description, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from goodalloc.experiments.replay_task import Report
+    from goodalloc.experiments.tasks import Report
 
 RECORD = "record.json"
 

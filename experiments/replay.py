@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import sys
 import time
@@ -23,10 +22,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.append_lines import append_lines
-from goodalloc.data.json_file import check_keys, dump, write_atomically
+from goodalloc.data.json_file import check_keys, write_atomically
 from goodalloc.experiments.checkpoint import OtherVersion, read_checkpoint, write_checkpoint
 from goodalloc.experiments.folder_lock import locked
 from goodalloc.experiments.memory import Memory
+from goodalloc.experiments.records import DESCRIPTION, begun_otherwise, check_description
 from goodalloc.experiments.simulated_job import total
 from goodalloc.models.validation import require_count
 
@@ -66,8 +66,6 @@ CHECKPOINT = "checkpoint.json"
 
 #: What earlier versions wrote; it is not read, as reading one may run anything.
 OLD_CHECKPOINT = "checkpoint.pickle"
-
-DESCRIPTION = "replay.json"
 
 
 @dataclass
@@ -228,45 +226,6 @@ class Replay:
         self.simulator.unpack(state["simulator"])
         self._memory.unpack(state["policy"])
         return sizes
-
-
-def check_description(path: Path, description: Mapping[str, Any]) -> None:
-    """Write down what a folder is for, and refuse one that is for something else.
-
-    Raises
-    ------
-    ValueError
-        If the file is there and says something else, or cannot be written.
-    """
-    text = dump(dict(description)) + "\n"
-    if path.exists() and path.read_text(encoding="utf-8") != text:
-        other, mine = _values(path.read_text(encoding="utf-8")), _values(text)
-        different = sorted(name for name in {*mine, *other} if other.get(name) != mine.get(name))
-        if different == ["library"]:
-            raise ValueError(begun_otherwise(path.parent))
-        raise ValueError(
-            f"Folder '{path.parent}' holds another replay: {', '.join(different)} in its "
-            f"{path.name} differ{'s' if len(different) == 1 else ''}; take another folder, or "
-            "remove this one."
-        )
-    write_atomically(path, text)
-
-
-def begun_otherwise(folder: Path) -> str:
-    """What to do with the records of another version's code, in a sentence."""
-    return (
-        f"Folder '{folder}' was begun by another version of goodalloc; remove it or take another "
-        "folder."
-    )
-
-
-def _values(text: str) -> dict[str, Any]:
-    """What a description says; nothing where it cannot be read."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _cells(row: tuple[object, ...]) -> list[object]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.experiments.plots import looks
+from goodalloc.experiments.table_numbers import HOUR, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-HOUR = 3600.0
 
 #: Policies in the order of the colours, so that a policy looks the same in every picture.
 LOOKS = (
@@ -101,11 +101,6 @@ def mean_efficiency(rounds: pd.DataFrame) -> float:
     known = rounds[rounds.efficiency.notna()]
     weight = known.training_gpus.sum()
     return float((known.efficiency * known.training_gpus).sum() / weight) if weight else math.nan
-
-
-def rounded(value: float, digits: int = 5) -> float:
-    """A number with the digits that a table needs."""
-    return float(f"{value:.{digits}g}")
 
 
 def plot_replays(folders: Mapping[str, Path]) -> Figure:

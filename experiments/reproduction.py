@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from goodalloc.data.json_file import dump
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
-from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.records import digest
 from goodalloc.experiments.replay_task import ReplayTask, applications_of
 from goodalloc.experiments.version import library_version
 
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
     from goodalloc.data.application import Application
     from goodalloc.data.workload import Submission
     from goodalloc.data.workload_generator import Requests
-    from goodalloc.experiments.replay_task import Task
+    from goodalloc.experiments.tasks import Task
 
 Rows = list[dict[str, Any]]
 
@@ -215,35 +211,3 @@ class Reproduction:
             "workload_numbers": told("workloads", " ".join(map(str, plan.workloads))),
             "quick": told("quick", plan.quick), "version": library_version(),
         }  # fmt: skip
-
-
-def digest(description: Mapping[str, Any]) -> str:
-    """Twelve characters that tell descriptions apart; equal ones have the same."""
-    return hashlib.sha256(dump(description).encode()).hexdigest()[:12]
-
-
-def estimate(values: Sequence[float]) -> dict[str, float]:
-    """Mean of independent values and half the width of its 95 % confidence interval (Student's t).
-
-    With one value the half-width is NaN.
-    """
-    from scipy.stats import t
-
-    found = np.asarray(values, dtype=float)
-    half = float("nan")
-    if found.size > 1:
-        error = found.std(ddof=1) / np.sqrt(found.size)
-        half = float(t.ppf(0.975, found.size - 1) * error)
-    return {"mean": rounded(float(found.mean())), "half_width": rounded(half)}
-
-
-def estimated(quantity: str, values: Sequence[float]) -> dict[str, float]:
-    """The estimate of a quantity as two columns of a row, its name and that with `_half_width`."""
-    found = estimate(values)
-    return {quantity: found["mean"], f"{quantity}_half_width": found["half_width"]}
-
-
-def shown_estimate(mean: float, half_width: float, form: str = ".1f") -> str:
-    """An estimate as people read it: "5.0 ± 0.3", or the mean alone where no interval is known."""
-    text = format(mean, form)
-    return text if np.isnan(half_width) else f"{text} ± {format(half_width, form.lstrip('+'))}"

@@ -26,9 +26,8 @@ import numpy as np
 from goodalloc.data.application import profiled_applications
 from goodalloc.data.json_file import dump, in_file, write_atomically
 from goodalloc.data.workload_generator import Requests, draw_workload
-from goodalloc.experiments.replay import DESCRIPTION, check_description
-from goodalloc.experiments.replay_report import HOUR, rounded
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.records import DESCRIPTION, check_description, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.shared_gpu_optima import COMPARE, Compared
 from goodalloc.experiments.shared_gpu_report import (
@@ -40,6 +39,7 @@ from goodalloc.experiments.shared_gpu_report import (
     summarise_sharing,
 )
 from goodalloc.experiments.simulator import RoundRecord, Simulator
+from goodalloc.experiments.table_numbers import HOUR, rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.models.shared_speed import GpuUse, Sharing, guest_memory
 from goodalloc.solvers.antman import AntMan
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
     from goodalloc.solvers.policy import Policy
 
 #: Jobs in multiples of the published 160; and of quick replays.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from goodalloc.experiments.estimates import estimate, shown_estimate
 from goodalloc.experiments.plots import COLOURS, MARKERS, STYLES
-from goodalloc.experiments.reproduction import estimate, shown_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

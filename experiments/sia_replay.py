@@ -25,9 +25,10 @@ from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload
 from goodalloc.experiments.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.policies import POLICIES
-from goodalloc.experiments.replay_report import rounded, summarise
+from goodalloc.experiments.replay_report import summarise
 from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.setting import Setting
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.solvers.gavel import Gavel
 
 if TYPE_CHECKING:

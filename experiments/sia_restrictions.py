@@ -21,12 +21,12 @@ from goodalloc.data.traces_digest import traces_digest
 from goodalloc.data.typed_rounds import generate_typed, sia_cluster
 from goodalloc.experiments.plots import COLOURS
 from goodalloc.experiments.range_plot import plot_ranges
-from goodalloc.experiments.replay import DESCRIPTION, check_description
-from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.records import DESCRIPTION, check_description, digest
 from goodalloc.experiments.replay_task import applications_of
 from goodalloc.experiments.replayed_rounds import replayed_rounds
-from goodalloc.experiments.reproduction import Reproduction, digest
+from goodalloc.experiments.reproduction import Reproduction
 from goodalloc.experiments.sia_replay import sia_setting, sia_workload
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.bounds import Bound, believed_bound
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from goodalloc.data.typed_rounds import TypedState
     from goodalloc.data.workload import Submission
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
     from goodalloc.models.instance import Instance
 
 #: Jobs, and how many times Sia's cluster of 64 GPUs.

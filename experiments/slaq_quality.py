@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.loss_jobs import draw_loss_jobs
+from goodalloc.experiments.axes import open_axes
+from goodalloc.experiments.estimates import estimate
 from goodalloc.experiments.loss_cluster import INTERVAL, LEVELS, RULES, Course, run_cluster
 from goodalloc.experiments.plots import COLOURS, STYLES
-from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.recorded_task import RecordedTask
-from goodalloc.experiments.replay_report import rounded
-from goodalloc.experiments.reproduction import Reproduction, estimate
+from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
 
 
 class Case(NamedTuple):

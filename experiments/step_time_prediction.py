@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.ps_worker_speed import read_ps_worker_speed, some_of
+from goodalloc.experiments.axes import identity, open_axes
 from goodalloc.experiments.plots import COLOURS, MARKERS
-from goodalloc.experiments.predictions import identity, open_axes
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.ps_step_time import seconds_per_step
 from goodalloc.models.ps_step_time_fitting import default_terms, design_points, fit_step_time
 from goodalloc.models.ps_step_time_form import StepTimeForm

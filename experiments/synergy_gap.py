@@ -17,8 +17,8 @@ import numpy as np
 
 from goodalloc.data.synergy_rounds import FLOOR, ONE_GPU, PUBLISHED_GPUS, synergy_round
 from goodalloc.experiments.range_plot import plot_ranges
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.formulations.synergy import required_choices
 from goodalloc.formulations.synergy_modes import NO_MODE, synergy_modes
 from goodalloc.models.feasibility import violations

@@ -17,8 +17,8 @@ import numpy as np
 
 from goodalloc.data.auction_rounds import draw_auction
 from goodalloc.experiments.range_plot import plot_ranges
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.auction import Auction, auction_violations
 from goodalloc.solvers.nash_product import largest_product
 from goodalloc.solvers.partial_allocation import partial_allocation

@@ -17,14 +17,9 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.experiments.fairness import alone_tasks, finish_time_fairness
-from goodalloc.experiments.replay_report import (
-    HOUR,
-    curves,
-    draw_distribution,
-    rounded,
-    summarise,
-)
+from goodalloc.experiments.replay_report import curves, draw_distribution, summarise
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import HOUR, rounded
 from goodalloc.solvers.themis import FAIRNESS_KNOB, LEASE, PUBLISHED_TERMS, AuctionTerms
 
 if TYPE_CHECKING:
@@ -34,8 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.replay_task import ReplayTask, Task
+    from goodalloc.experiments.replay_task import ReplayTask
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Task
 
 #: What Themis is compared with, the exact ones first.
 OTHERS = ("themis-exact", "themis-maxmin", "tiresias", "srtf", "optimus", "equal", "fifo")

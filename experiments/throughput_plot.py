@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.application import packed
-from goodalloc.data.fit_profiles import APPLICATIONS
+from goodalloc.data.measurements import APPLICATIONS
 from goodalloc.data.traces import MeasuredApplication
+from goodalloc.experiments.axes import logarithmic
 from goodalloc.experiments.plots import COLOURS, MARKERS, STYLES
 from goodalloc.experiments.predictions import (
-    logarithmic,
     measured_throughput,
     plan_pass,
     predicted_throughput,

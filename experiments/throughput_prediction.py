@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.fit_profiles import APPLICATIONS, read_observations, relative_errors
+from goodalloc.data.measurements import APPLICATIONS, read_observations, relative_errors
 from goodalloc.experiments.predictions import reading, require_traces
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.statistics import rmsle
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.fitting import fit_throughput, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, step_time
 

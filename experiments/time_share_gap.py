@@ -18,11 +18,11 @@ import numpy as np
 from goodalloc.data.gavel_model import gavel_rates
 from goodalloc.data.gavel_rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel_workload import PUBLISHED, GavelWorkload, draw_gavel_jobs
+from goodalloc.experiments.axes import logarithmic, open_axes
 from goodalloc.experiments.plots import COLOURS, MARKERS
-from goodalloc.experiments.predictions import logarithmic, open_axes
 from goodalloc.experiments.recorded_task import RecordedTask
-from goodalloc.experiments.replay_report import rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.models.share_goal import (
     Worst,
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
     from goodalloc.models.share_goal import Goal
 
     Floats = NDArray[np.float64]

@@ -34,13 +34,13 @@ from goodalloc.data.rigid_jobs import (
     read_tiresias_cluster,
     read_tiresias_jobs,
 )
+from goodalloc.experiments.axes import open_axes
 from goodalloc.experiments.fairness import mean_active
 from goodalloc.experiments.policies import GITTINS_DELTA, make_policy
-from goodalloc.experiments.predictions import open_axes
 from goodalloc.experiments.rate_simulator import RateSimulator
 from goodalloc.experiments.recorded_task import RecordedTask
-from goodalloc.experiments.replay_report import HOUR, rounded
 from goodalloc.experiments.reproduction import Reproduction
+from goodalloc.experiments.table_numbers import HOUR, rounded
 from goodalloc.experiments.version import library_version
 from goodalloc.models.cluster import Cluster
 from goodalloc.solvers.tiresias import Tiresias
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.rigid_jobs import RigidJob
-    from goodalloc.experiments.replay_task import Report
     from goodalloc.experiments.reproduction import Plan, Rows
+    from goodalloc.experiments.tasks import Report
     from goodalloc.solvers.policy import Policy
 
     Floats = NDArray[np.float64]

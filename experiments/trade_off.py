@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.fit_profiles import read_gradient
+from goodalloc.data.measurements import read_gradient
 from goodalloc.data.profiles import load_profile
 from goodalloc.data.traces import MeasuredApplication
+from goodalloc.experiments.axes import open_axes
 from goodalloc.experiments.plots import COLOURS, MARKERS, STYLES
 from goodalloc.experiments.predictions import (
     GPUS_PER_NODE,
     Pass,
     measured_throughput,
-    open_axes,
     plan_pass,
     predicted_throughput,
 )
-from goodalloc.experiments.replay_report import rounded
+from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.batch_size import best_batch_size
 from goodalloc.models.efficiency import GradientStatistics, efficiency, noise_scale
 from goodalloc.models.goodput import GoodputModel

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from goodalloc.formulations.choices import Choices, Kind, may_keep
 from goodalloc.formulations.node_items import ANY_TYPE
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

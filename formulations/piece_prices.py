@@ -17,7 +17,7 @@ from goodalloc.formulations.prices import Prices
 from goodalloc.formulations.resource_grid import WHOLE, ResourceGrid, common_unit, price_units
 from goodalloc.formulations.splits import least_splits
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

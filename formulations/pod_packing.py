@@ -50,7 +50,7 @@ from goodalloc.formulations.gpu_fillings import fillings
 from goodalloc.formulations.pods import Demand, pod_options
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

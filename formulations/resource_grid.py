@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_choices import node_capacity
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

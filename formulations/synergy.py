@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.formulations.synergy_modes import NO_MODE, SynergyModes
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

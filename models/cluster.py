@@ -6,13 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.mode import (
-    RESOURCE_TOLERANCE,
-    Mode,
-    Resources,
-    require_resources,
-    require_type,
-)
+from goodalloc.models.mode import Mode, Resources, require_resources, require_type
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.validation import require_count, require_name
 
 #: Most GPUs on one node; programs grow with the square of it.

@@ -137,3 +137,7 @@ def _errors(
 
     first, second = (summarise(*pair) for pair in predicted)
     return first, second
+
+
+#: A scheduler refits all the time: it stops sooner than the fit of a profile.
+ONLINE = FitOptions(smoothing=1e-5, tolerance=1e-6)

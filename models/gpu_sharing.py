@@ -8,7 +8,7 @@ told apart safely, by this as by any solver.
 import math
 from collections.abc import Iterator, Sequence
 
-from goodalloc.models.mode import RESOURCE_TOLERANCE
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 #: The shares that one GPU carries.
 Shares = tuple[float, ...]

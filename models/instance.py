@@ -11,8 +11,9 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.gpu_sharing import pack_shares
 from goodalloc.models.job import Job
-from goodalloc.models.mode import RESOURCE_TOLERANCE, JobModel, Mode
+from goodalloc.models.mode import JobModel, Mode
 from goodalloc.models.rules import Rules
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.validation import require_name
 
 

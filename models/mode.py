@@ -21,8 +21,6 @@ RESERVED = ("gpu", "gpus")
 #: Largest amount of a resource: far beyond any node, and sums of it keep their last digits.
 MOST_RESOURCES = 1e12
 
-#: Relative excess over what a node has, or over a GPU that is shared, that is rounding.
-RESOURCE_TOLERANCE = 1e-9
 
 #: Smallest part of a GPU that a replica may take, other than none.
 SMALLEST_SHARE = 1e-3

@@ -17,8 +17,8 @@ from goodalloc.formulations.power_cost import settled_level
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 from goodalloc.solvers.alarm import TimeIsUp, alarm
 from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.result import Answer, Limit

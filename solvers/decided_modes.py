@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.mode import RESOURCE_TOLERANCE
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

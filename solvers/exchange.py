@@ -27,8 +27,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.service_table import Cell, ServiceTable, check_tables, marginal_table
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.validation import require_choice, require_count
 
 Floats = NDArray[np.float64]

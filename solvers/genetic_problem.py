@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
 from goodalloc.models.objective import mode_utilities, speedup_table
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 from goodalloc.solvers.genetic_modes import Modes
 from goodalloc.solvers.genetic_operators import Genes, Problem
 

@@ -8,7 +8,7 @@ from goodalloc.formulations.mode_choices import most_replicas, node_capacity
 from goodalloc.formulations.synergy_modes import NO_MODE
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

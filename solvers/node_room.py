@@ -7,7 +7,7 @@ from goodalloc.formulations.pods import Demand, mode_of, pod_demands
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.gpu_sharing import pack_shares
 from goodalloc.models.instance import Instance, node_demand
-from goodalloc.models.mode import RESOURCE_TOLERANCE
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

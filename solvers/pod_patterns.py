@@ -11,7 +11,7 @@ from goodalloc.formulations.pods import Demand
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.gpu_sharing import pack_shares
 from goodalloc.models.instance import Instance
-from goodalloc.models.mode import RESOURCE_TOLERANCE
+from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 
 Floats = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ from goodalloc.experiments import cloud
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.memory import Memory
 from goodalloc.experiments.policies import make_policy
-from goodalloc.experiments.replay_task import run_tasks
 from goodalloc.experiments.reproduction import Plan
 from goodalloc.experiments.setting import Setting
 from goodalloc.experiments.simulator import Simulator
+from goodalloc.experiments.tasks import run_tasks
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel

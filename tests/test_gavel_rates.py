@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.data.fit_gavel_rates import compared_rates, derive_gavel_rates, main
-from goodalloc.data.fit_profiles import relative_errors
 from goodalloc.data.gavel_model import SHIPPED, parse_gavel_rates, shipped_gavel_rates
 from goodalloc.data.gavel_rates import REPLICAS, TABLE, TYPES, read_gavel_rates
+from goodalloc.data.measurements import relative_errors
 from goodalloc.data.shipped import read_shipped, write_document
 from goodalloc.models.rate_table import Configuration, RateTable
 from goodalloc.models.time_sharing import TimeSharing

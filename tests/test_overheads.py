@@ -10,6 +10,7 @@ import pytest
 
 from goodalloc.experiments import overhead_measurements, overheads
 from goodalloc.experiments.cli import main
+from goodalloc.experiments.machine import machine
 from goodalloc.experiments.overhead_measurements import (
     FORM,
     FULL,
@@ -17,7 +18,6 @@ from goodalloc.experiments.overhead_measurements import (
     Candidates,
     Extent,
     choose_configurations,
-    machine,
     measure_profiling,
     measure_restarts,
     with_predictions,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.data.application import packed
-from goodalloc.data.fit_profiles import APPLICATIONS, read_observations
+from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.profiles import load_profile
 from goodalloc.experiments.efficiency_prediction import (
     fig2_rows,

@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from goodalloc.data.fit_profiles import (
-    APPLICATIONS,
-    derive_profiles,
-    main,
-    read_observations,
-)
+from goodalloc.data.fit_profiles import derive_profiles, main
+from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.profiles import (
     FORMAT,
     SHIPPED,

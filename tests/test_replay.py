@@ -15,7 +15,8 @@ from goodalloc.experiments import replay as replay_module
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.judge import Judge
 from goodalloc.experiments.policies import make_policy
-from goodalloc.experiments.replay import Replay, check_description
+from goodalloc.experiments.records import check_description
+from goodalloc.experiments.replay import Replay
 from goodalloc.experiments.replay_report import over_time, summarise
 from goodalloc.experiments.replay_task import ReplayTask
 from goodalloc.experiments.simulator import Simulator

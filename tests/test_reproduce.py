@@ -14,16 +14,13 @@ from goodalloc.data.workload import Submission, write_workload
 from goodalloc.data.workload_generator import Requests, draw_workload
 from goodalloc.experiments import cli_replay, reproduce
 from goodalloc.experiments.cli import main
+from goodalloc.experiments.estimates import estimate, shown_estimate
 from goodalloc.experiments.policies import POLICIES
 from goodalloc.experiments.published_cases import AVERAGE, CASES, Case, published_cases
-from goodalloc.experiments.replay_task import ReplayTask, run_tasks
+from goodalloc.experiments.replay_task import ReplayTask
 from goodalloc.experiments.reproduce import GROUPS, MINUTES, REPRODUCTIONS
-from goodalloc.experiments.reproduction import (
-    Plan,
-    Reproduction,
-    estimate,
-    shown_estimate,
-)
+from goodalloc.experiments.reproduction import Plan, Reproduction
+from goodalloc.experiments.tasks import run_tasks
 from goodalloc.experiments.workers import ALONE, Workers
 from tests.test_replay import SAME
 from tests.test_simulator import SHORT, SMALL

@@ -15,7 +15,8 @@ import pytest
 
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.extras import MODULES
-from goodalloc.experiments.replay_task import ReplayTask, run_tasks
+from goodalloc.experiments.replay_task import ReplayTask
+from goodalloc.experiments.tasks import run_tasks
 from goodalloc.experiments.workers import ALONE, Workers, map_unordered, parse_workers
 from tests.test_replay import SAME
 from tests.test_simulator import SHORT, SMALL

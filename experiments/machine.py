@@ -1,0 +1,12 @@
+"""The machine that measurements are made on."""
+
+import os
+from importlib.metadata import version
+from typing import Any
+
+
+def machine() -> dict[str, Any]:
+    """What the measurements depend on: usable cores, and the version of PyTorch."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = os.cpu_count() if affinity is None else len(affinity(0))
+    return {"cores": cores or 1, "torch": version("torch")}

@@ -1,0 +1,8 @@
+"""Numbers as tables show them."""
+
+HOUR = 3600.0
+
+
+def rounded(value: float, digits: int = 5) -> float:
+    """A number with the digits that a table needs."""
+    return float(f"{value:.{digits}g}")
