@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.fit_profiles import OPTIONS, fit_errors
-from goodalloc.data.gpu_types import FORMAT, SHIPPED, VERSION
+from goodalloc.data.gpu_types import CAPPED, FORMAT, SHIPPED, SUFFIXES, VERSION
 from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.shipped import run_fit
 from goodalloc.models.fitting import fit_throughput, pad_observations
@@ -29,12 +29,6 @@ SOURCE = {
     "note": "Parameters derived from the measurements of the Sia artifact (SOSP'23).",
 }
 
-#: What the artifact's files on each type end in. Left out are the Quadro RTX 6000, measured on a
-#: single node, and the V100 of Azure, which the throughput model does not fit.
-SUFFIXES = {"a100": "-dgx-ext", "rtx2080ti": "-rtx"}
-
-#: Largest atomic batch sizes (examples) that the artifact's simulator states rather than measures.
-CAPPED = {("deepspeech2", "rtx2080ti"): 57}
 
 #: Far beyond any batch size that was measured.
 ANY_SIZE = 2**31

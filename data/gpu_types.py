@@ -83,3 +83,12 @@ def parse_gpu_types(text: str) -> dict[str, dict[str, Any]]:
 def _shipped() -> dict[str, dict[str, Any]]:
     """The table shipped with the package, read once."""
     return parse_gpu_types(read_shipped(SHIPPED))
+
+
+#: What the artifact's files on each type end in. Left out are the Quadro RTX 6000, measured on a
+#: single node, and the V100 of Azure, which the throughput model does not fit.
+SUFFIXES = {"a100": "-dgx-ext", "rtx2080ti": "-rtx"}
+
+
+#: Largest atomic batch sizes (examples) that the artifact's simulator states rather than measures.
+CAPPED = {("deepspeech2", "rtx2080ti"): 57}

@@ -25,8 +25,7 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.application import Application, Spread, StepTimes
-from goodalloc.data.fit_gpu_types import CAPPED, SUFFIXES
-from goodalloc.data.gpu_types import FIRST_TYPE
+from goodalloc.data.gpu_types import CAPPED, FIRST_TYPE, SUFFIXES
 from goodalloc.data.measurements import APPLICATIONS
 from goodalloc.data.profiles import Restriction
 from goodalloc.data.trace_files import (

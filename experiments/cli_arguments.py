@@ -3,11 +3,11 @@
 import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from goodalloc.experiments.cli_cluster import add_groups
 from goodalloc.experiments.cli_live_arguments import add_launch, add_schedule
 from goodalloc.experiments.cli_measure_arguments import add_fit, add_measure
 from goodalloc.experiments.cli_replay_arguments import add_reproduce, add_simulate
 from goodalloc.experiments.cli_types import (
+    add_groups,
     any_number,
     gpus_per_node,
     names,

@@ -9,8 +9,8 @@ from goodalloc.data.json_file import write_atomically
 from goodalloc.data.philly import draw_from_philly, read_philly
 from goodalloc.data.workload import read_workload
 from goodalloc.data.workload_generator import draw_workload, jobs_at
-from goodalloc.experiments.cli_cluster import uniform_size
 from goodalloc.experiments.cli_output import BAD_INPUT, Output, drawing, flat, make_folder
+from goodalloc.experiments.cli_types import uniform_size
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.policies import make_policy
 from goodalloc.experiments.progress import progress_bar

@@ -2,8 +2,8 @@
 
 import argparse
 
-from goodalloc.experiments.cli_cluster import add_groups
 from goodalloc.experiments.cli_types import (
+    add_groups,
     any_number,
     gpus_per_node,
     names,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.cli_cluster import uniform_size
 from goodalloc.experiments.cli_launch import log_line
 from goodalloc.experiments.cli_output import INTERRUPTED, Output, make_folder
+from goodalloc.experiments.cli_types import uniform_size
 from goodalloc.experiments.live_scheduler import LiveScheduler, live_policy
 from goodalloc.experiments.policies import POLICIES, PolicyOptions
 from goodalloc.experiments.stop_request import stop_request

@@ -8,7 +8,6 @@ from typing import Any
 from goodalloc.data.benchmark_set import find_instance
 from goodalloc.data.instance_file import instance_text, instance_to_dict, write_instance
 from goodalloc.data.json_file import pack_number
-from goodalloc.experiments.cli_cluster import uniform_size
 from goodalloc.experiments.cli_output import (
     FAILED,
     INTERRUPTED,
@@ -16,6 +15,7 @@ from goodalloc.experiments.cli_output import (
     check_distinct,
     check_target,
 )
+from goodalloc.experiments.cli_types import uniform_size
 from goodalloc.experiments.compare import check_solvers
 from goodalloc.experiments.extras import require_extra
 from goodalloc.experiments.report import bound_text, percent

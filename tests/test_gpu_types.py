@@ -6,8 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from goodalloc.data.fit_gpu_types import CAPPED, SUFFIXES, derive_gpu_types, main
-from goodalloc.data.gpu_types import SHIPPED, gpu_types, load_type_profile, parse_gpu_types
+from goodalloc.data.fit_gpu_types import derive_gpu_types, main
+from goodalloc.data.gpu_types import (
+    CAPPED,
+    SHIPPED,
+    SUFFIXES,
+    gpu_types,
+    load_type_profile,
+    parse_gpu_types,
+)
 from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.profiles import application_names, load_profile
 from goodalloc.data.shipped import read_shipped, write_document
