@@ -33,10 +33,10 @@ from goodalloc.experiments.object_fields import (
 from goodalloc.experiments.row_reader import RowReader
 from goodalloc.experiments.row_writer import RowWriter
 
-OURS = re.compile(r"goodalloc\.(models|data|formulations|solvers|experiments)\.\w+")
+OURS = re.compile(r"goodalloc\.(models|data|formulations|solvers|experiments)(\.\w+)+")
 
 #: Where dataclasses hold data, and no names of functions as those of solvers do.
-DATA = re.compile(r"goodalloc\.(models|data)\.\w+")
+DATA = re.compile(r"goodalloc\.(models|data)(\.\w+)+")
 
 
 class Memory:
