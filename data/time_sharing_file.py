@@ -20,10 +20,9 @@ from goodalloc.data.json_file import (
     shown,
     write_atomically,
 )
-from goodalloc.models.array_checks import real_array
 from goodalloc.models.share_goal import Gain, Goal, Level, Total, Worst, require_goal
 from goodalloc.models.time_sharing import TimeSharing, real_rates
-from goodalloc.models.validation import require_choice, require_name
+from goodalloc.models.validation import real_array, require_choice, require_name
 
 if TYPE_CHECKING:
     import os

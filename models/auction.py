@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.models.array_checks import as_numbers, require_all
+from goodalloc.models.validation import as_numbers, require_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,8 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.models.loops import advance
-from goodalloc.models.namespace import Array, namespace
+from goodalloc.models.namespace import Array, advance, namespace
 from goodalloc.models.throughput import overlap
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from goodalloc.models.lanes import BatchSize, Lanes
-from goodalloc.models.loops import repeat
-from goodalloc.models.namespace import Array, namespace
+from goodalloc.models.namespace import Array, namespace, repeat
 from goodalloc.models.throughput import overlap
 
 ROUNDING = 1e-8

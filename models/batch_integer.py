@@ -42,8 +42,7 @@ from typing import NamedTuple
 
 from goodalloc.models.batch_atomic import SMALLEST, Problem, best_atomic, tangent_bound
 from goodalloc.models.lanes import BatchSize, Lanes
-from goodalloc.models.loops import advance
-from goodalloc.models.namespace import Array, namespace
+from goodalloc.models.namespace import Array, advance, namespace
 from goodalloc.models.throughput import overlap
 
 NOISE = 1e-14

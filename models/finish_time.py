@@ -30,8 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.array_checks import as_numbers, require_all
-from goodalloc.models.validation import require_number
+from goodalloc.models.validation import as_numbers, require_all, require_number
 
 Floats = NDArray[np.float64]
 

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from goodalloc.models.array_checks import as_numbers, require_all
 from goodalloc.models.efficiency import GradientStatistics, efficiency
 from goodalloc.models.namespace import Array, namespace
 from goodalloc.models.throughput import ThroughputParameters, throughput
-from goodalloc.models.validation import LARGEST_COUNT
+from goodalloc.models.validation import LARGEST_COUNT, as_numbers, require_all
 
 #: Largest throughput parameter, gradient statistic and batch size: far beyond any that was ever
 #: measured (10^9 seconds are thirty years), and far from overflowing.

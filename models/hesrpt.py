@@ -30,8 +30,7 @@ With *p* near 1 all servers go to the smallest job (SRPT), with *p* near 0 all h
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from goodalloc.models.array_checks import as_numbers, require_all
-from goodalloc.models.validation import require_number
+from goodalloc.models.validation import as_numbers, require_all, require_number
 
 Floats = NDArray[np.float64]
 

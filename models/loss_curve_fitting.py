@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.array_checks import as_numbers, require_all
 from goodalloc.models.loss_curve import LossCurve, LossCurveFit, curves_through, loss_slopes
-from goodalloc.models.validation import require_count, require_number
+from goodalloc.models.validation import as_numbers, require_all, require_count, require_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

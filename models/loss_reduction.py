@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from goodalloc.models.array_checks import as_numbers, require_all
 from goodalloc.models.loss_extrapolation import extrapolate
-from goodalloc.models.validation import require_choice, require_number
+from goodalloc.models.validation import as_numbers, require_all, require_choice, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

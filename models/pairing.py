@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.array_checks import as_numbers, require_all
 from goodalloc.models.shared_speed import GpuUse, Sharing
+from goodalloc.models.validation import as_numbers, require_all
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.models.array_checks import as_numbers, require_all
-from goodalloc.models.validation import LARGEST_COUNT
+from goodalloc.models.validation import LARGEST_COUNT, as_numbers, require_all
 
 if TYPE_CHECKING:
     from goodalloc.models.namespace import Array

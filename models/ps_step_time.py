@@ -37,10 +37,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.models.array_checks import as_numbers, require_all
 from goodalloc.models.ps_configuration import PsConfiguration, checked_configuration
 from goodalloc.models.ps_step_time_form import StepTimeForm
-from goodalloc.models.validation import require_number
+from goodalloc.models.validation import as_numbers, require_all, require_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.models.array_checks import as_numbers, require_all
 from goodalloc.models.ps_step_time import (
     PsStepTime,
     StepTimeCoefficients,
     optimus_terms,
     step_time_loads,
 )
-from goodalloc.models.validation import require_choice, require_count
+from goodalloc.models.validation import as_numbers, require_all, require_choice, require_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

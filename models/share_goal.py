@@ -32,9 +32,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.array_checks import real_array
 from goodalloc.models.time_sharing import equal_rates, rates
-from goodalloc.models.validation import literal
+from goodalloc.models.validation import literal, real_array
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

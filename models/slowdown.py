@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.models.array_checks import require_all
-from goodalloc.models.validation import require_number
+from goodalloc.models.validation import require_all, require_number
 
 if TYPE_CHECKING:
     from goodalloc.models.namespace import Array

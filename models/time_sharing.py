@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.array_checks import real_array
-from goodalloc.models.validation import literal, require_name
+from goodalloc.models.validation import literal, real_array, require_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

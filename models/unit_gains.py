@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.array_checks import as_numbers, require_all
-from goodalloc.models.validation import require_count
+from goodalloc.models.validation import as_numbers, require_all, require_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

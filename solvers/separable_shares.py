@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from goodalloc.models.array_checks import as_numbers, require_all
+from goodalloc.models.validation import as_numbers, require_all
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

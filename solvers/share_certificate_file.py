@@ -29,8 +29,7 @@ from goodalloc.data.time_sharing_file import (
     time_sharing_to_dict,
 )
 from goodalloc.formulations.share_certificate import SharePrices
-from goodalloc.models.array_checks import real_array
-from goodalloc.models.validation import require_choice
+from goodalloc.models.validation import real_array, require_choice
 from goodalloc.solvers.certificate_file import CERTIFICATE_FORMAT, VERSION
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """The front door: any way to name a solver, every answer checked, every option known."""
 
 import dataclasses
-import importlib
 import itertools
 import math
 import pkgutil
