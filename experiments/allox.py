@@ -37,8 +37,9 @@ from goodalloc.experiments.version import library_version
 from goodalloc.formulations.allox import build_matching, places_of
 from goodalloc.models.unrelated_machines import UnrelatedMachines, total_completion
 from goodalloc.solvers.allox import least_total_completion, match_jobs
-from goodalloc.solvers.highs_program import Watch, run_relaxation
+from goodalloc.solvers.highs_program import run_relaxation
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

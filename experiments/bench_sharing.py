@@ -18,9 +18,10 @@ from goodalloc.models.guests import Guests
 from goodalloc.models.pairing import Pairing
 from goodalloc.models.shared_speed import FAIR, GUARANTEED, GpuUse
 from goodalloc.solvers.guests import best_hosts
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
 from goodalloc.solvers.pairing import best_pairs
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 #: GPUs of a job, each as often.
 GPUS = (1, 1, 2, 4, 8)

@@ -26,9 +26,9 @@ from goodalloc.models.feasibility import violations
 from goodalloc.models.objective import mode_utilities
 from goodalloc.solvers.decoupled_placement import place_by_type
 from goodalloc.solvers.exchange_core import decide_configurations
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.sia import decide_published, decide_unrounded
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 SIZES = "40x1,160x1,160x8,500x16,1000x32,2000x64"
 STATES: tuple[TypedState, ...] = ("cold", "running")

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.node_room import NodeRoom
 from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 
 def solve_best_fit(instance: Instance, *, stop: Stop | None = None) -> Answer:

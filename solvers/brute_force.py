@@ -20,10 +20,10 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
 from goodalloc.models.tolerances import RESOURCE_TOLERANCE
 from goodalloc.solvers.alarm import TimeIsUp, alarm
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.ties import canonical
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -31,8 +31,8 @@ from goodalloc.formulations.resource_grid import resource_grid
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.choice_relaxation import ChoiceRelaxation, relaxation_of
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.stop import proves
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.program import Program
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.price_and_core import INTEGRAL
 from goodalloc.solvers.result import Limit
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

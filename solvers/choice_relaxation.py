@@ -18,8 +18,9 @@ from goodalloc.formulations.program import Program
 from goodalloc.formulations.shared_gpus import build_shared, shared_prices
 from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time
+from goodalloc.solvers.highs_program import new_solver, run_in_time
 from goodalloc.solvers.packing_cut import CutFinder
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

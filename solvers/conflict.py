@@ -34,7 +34,8 @@ from goodalloc.formulations.value_cut import Cut
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
+from goodalloc.solvers.watch import Watch
 
 Indices = NDArray[np.int64]
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from goodalloc.formulations.counted import count_columns, fix_counts
 from goodalloc.formulations.program import Program
-from goodalloc.solvers.highs_program import GRACE, Outcome, Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import GRACE, Outcome, run_mixed_integer, run_relaxation
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 #: Columns are counted where, on average, so many are the same.
 SHARED = 50

@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.sia import build_sia_program, encode_rows
 from goodalloc.solvers.counted_program import run_choices
-from goodalloc.solvers.highs_program import Watch, run_relaxation
+from goodalloc.solvers.highs_program import run_relaxation
 from goodalloc.solvers.price_and_core import INTEGRAL, Decision
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -33,10 +33,10 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.pods import Demand
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.node_room import SLACK, NodeRoom, take_fullest
 from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

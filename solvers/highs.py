@@ -18,7 +18,6 @@ from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance, require_whole_gpus
 from goodalloc.models.objective import fitness, mode_utilities
 from goodalloc.solvers.hierarchy import maximise_power_mean
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.mode_oracle import ModeOracle
 from goodalloc.solvers.oracle import Outcome
 from goodalloc.solvers.pattern_oracle import PatternOracle
@@ -27,6 +26,7 @@ from goodalloc.solvers.result import Answer, Incumbent
 from goodalloc.solvers.stand_in import StandIn
 from goodalloc.solvers.stop import Stop, proves
 from goodalloc.solvers.ties import canonical
+from goodalloc.solvers.watch import Watch
 
 #: Share of the time in which dominated choices of jobs with modes are looked for, and its least.
 OF_TIME, LEAST_SECONDS = 0.5, 0.3

@@ -8,7 +8,7 @@ they come, and a run that does not return in time is left behind with what it ha
 import math
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import highspy
@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.program import Program
-from goodalloc.solvers.result import Limit
-from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 
@@ -34,32 +33,6 @@ GRACE = 0.5
 #: programs optimal that are not (`tests/test_highs.py` keeps one, of nine columns). Jumping to a
 #: first feasible point is left out, too: ours are easy to find.
 TRUSTED = {"presolve": "off", "mip_heuristic_run_feasibility_jump": False}
-
-
-@dataclass
-class Watch:
-    """The clock of one solve: its limits, and whether somebody pressed Ctrl-C."""
-
-    stop: Stop
-    begin: float = field(default_factory=time.perf_counter)
-    interrupted: bool = False
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self.begin
-
-    @property
-    def left(self) -> float:
-        """Seconds left, infinite without a limit."""
-        return math.inf if self.stop.seconds is None else self.stop.seconds - self.seconds
-
-    @property
-    def limit(self) -> Limit | None:
-        """The limit that is reached, if any."""
-        if self.interrupted:
-            return Limit.INTERRUPTED
-        return Limit.TIME if self.left <= 0 else None
 
 
 @dataclass(frozen=True)

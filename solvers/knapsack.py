@@ -5,12 +5,12 @@ import time
 from goodalloc.formulations.knapsack import knapsack_bound
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance, require_whole_gpus
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.mode_greedy import priced_greedy
 from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.rounding import round_and_place
 from goodalloc.solvers.sharing import knapsack_replicas
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 
 def solve_knapsack(instance: Instance, *, stop: Stop | None = None, exact: bool = False) -> Answer:

@@ -31,9 +31,9 @@ from goodalloc.formulations.resource_grid import ResourceGrid
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import mode_utilities
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_dive import PatternDive
 from goodalloc.solvers.pattern_master import PatternMaster
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

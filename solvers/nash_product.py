@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.nash_product import decode_bundles, nash_program
 from goodalloc.models.auction import Auction, product_of
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
 from goodalloc.solvers.result import Limit
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 Indices = NDArray[np.int64]
 

@@ -21,8 +21,8 @@ from goodalloc.formulations.node_items import Items, NodeClasses, node_classes
 from goodalloc.formulations.resource_grid import ResourceGrid
 from goodalloc.formulations.value_cut import Cut, CutMaker
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_master import PACKED, PatternMaster
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from goodalloc.formulations.node_items import ANY_TYPE, Items, NodeClasses
 from goodalloc.formulations.node_value import NOTHING, NodeValue, beside, node_value
 from goodalloc.formulations.program import require_finite
-from goodalloc.solvers.highs_program import Watch, new_solver, run_in_time
+from goodalloc.solvers.highs_program import new_solver, run_in_time
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -8,8 +8,9 @@ from goodalloc.formulations.packing import pack
 from goodalloc.formulations.patterns import build_patterns
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 #: Largest node-indexed program, in columns, that is tried when counting pieces was not enough.
 MOST_NODE_COLUMNS = 200_000

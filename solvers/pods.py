@@ -22,11 +22,12 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.best_fit import place_by_best_fit, solve_best_fit
 from goodalloc.solvers.fragmentation import solve_fgd
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.node_room import NodeRoom
 from goodalloc.solvers.pod_patterns import pattern_that_fits, patterns_of, place_patterns
 from goodalloc.solvers.result import Answer, Incumbent
 from goodalloc.solvers.stop import Stop, proves
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 

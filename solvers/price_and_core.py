@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.program import Program
 from goodalloc.solvers.counted_program import run_choices
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 

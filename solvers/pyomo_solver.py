@@ -20,11 +20,12 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.alarm import TimeIsUp, alarm
 from goodalloc.solvers.hierarchy import maximise_power_mean
-from goodalloc.solvers.highs_program import TRUSTED, Watch
+from goodalloc.solvers.highs_program import TRUSTED
 from goodalloc.solvers.oracle import Reply, Request
 from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.stop import Stop, proves
 from goodalloc.solvers.ties import canonical
+from goodalloc.solvers.watch import Watch
 
 #: Costs are scaled so that the gap to close is this, well above the solvers' tolerances …
 GAP_IN_PROGRAM = 1e-5

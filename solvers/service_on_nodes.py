@@ -20,12 +20,12 @@ from goodalloc.formulations.service_on_nodes import (
     pod_choices,
 )
 from goodalloc.models.service_table import ServiceTable
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.pattern_dive import PatternDive
 from goodalloc.solvers.pattern_master import PACKED, PatternMaster
 from goodalloc.solvers.price_and_core import Decision, decide
 from goodalloc.solvers.service_optimum import SCALE, ServiceOptimum, program_scale
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

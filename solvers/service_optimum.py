@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from goodalloc.formulations.service_knapsack import service_choices
 from goodalloc.models.service_table import Cell, ServiceTable
 from goodalloc.solvers.exchange_core import decide_configurations
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.result import Limit
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -29,10 +29,10 @@ from goodalloc.models.objective import fitness
 from goodalloc.models.validation import require_choice, require_count
 from goodalloc.solvers.decoupled_placement import place_by_type
 from goodalloc.solvers.exchange_core import decide_configurations
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.price_and_core import Decision
 from goodalloc.solvers.result import Answer, Incumbent
 from goodalloc.solvers.stop import Stop, proves
+from goodalloc.solvers.watch import Watch
 
 Shapes = Literal["sia", "any"]
 

@@ -24,10 +24,10 @@ from goodalloc.solvers.bounds import (
     told,
 )
 from goodalloc.solvers.certificate_search import MOST_LEAVES, bounds_of, search_certificate
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.proofs import as_good
 from goodalloc.solvers.result import Answer, Evidence, Result, Status, refutes
 from goodalloc.solvers.stop import Stop, proves
+from goodalloc.solvers.watch import Watch
 
 #: Seconds for branch and bound by prices, where the caller sets no limit.
 CERTIFICATE_SECONDS = 60.0

@@ -17,13 +17,13 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.greedy import solve_greedy
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.local_search import solve_local_search
 from goodalloc.solvers.mode_greedy import mode_greedy, priced_greedy
 from goodalloc.solvers.result import Limit
 from goodalloc.solvers.rounding import round_and_place
 from goodalloc.solvers.sharing import knapsack_replicas
 from goodalloc.solvers.stop import Stop, proves
+from goodalloc.solvers.watch import Watch
 
 #: Seconds that the greedy algorithm takes for a job, from every start it has where jobs run, …
 SECONDS_A_JOB, STARTS = 8e-4, 3

@@ -19,10 +19,10 @@ from goodalloc.formulations.synergy_modes import NO_MODE, SynergyModes, synergy_
 from goodalloc.models.allocation import Placement
 from goodalloc.models.instance import Instance
 from goodalloc.models.validation import require_choice, require_flag
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 Indices = NDArray[np.int64]
 Order = Literal["demand", "gpus", "queue"]

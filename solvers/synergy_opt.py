@@ -34,12 +34,13 @@ from goodalloc.formulations.synergy_placement import (
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.price_and_core import decide
 from goodalloc.solvers.result import Answer
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.synergy import Order, in_order, tune
+from goodalloc.solvers.watch import Watch
 
 Indices = NDArray[np.int64]
 

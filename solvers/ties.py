@@ -36,9 +36,10 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import utilities
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.place import MOST_NODE_COLUMNS, place
 from goodalloc.solvers.price_and_core import decide
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 

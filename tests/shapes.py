@@ -9,8 +9,9 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.brute_force import enumerate_allocations
-from goodalloc.solvers.highs_program import Outcome, Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import Outcome, run_mixed_integer
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

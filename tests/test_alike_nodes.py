@@ -14,10 +14,11 @@ from goodalloc.formulations.mode_choices import enumerate_mode_choices
 from goodalloc.formulations.node_program import build_node_program, decode_nodes
 from goodalloc.models.feasibility import violations
 from goodalloc.models.rules import Rules
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_mode_instance
 from tests.small_rounds import mode_round
 

@@ -29,8 +29,9 @@ from goodalloc.solvers.allox import (
     match_jobs,
     start_now,
 )
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 
 def tiny(seed: int, most_jobs: int = 4) -> UnrelatedMachines:

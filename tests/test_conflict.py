@@ -10,8 +10,8 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.conflict import ConflictFinder
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.enumerated import some_allocations, taken_by
 from tests.random_instances import random_mode_instance
 

@@ -7,8 +7,9 @@ from goodalloc.formulations.counted import count_columns
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.solvers import counted_program
 from goodalloc.solvers.counted_program import run_choices
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 
 def draw_choices(seed: int, jobs: int = 12, kinds: int = 4) -> Program:

@@ -21,11 +21,12 @@ from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness, mode_utilities
 from goodalloc.models.rules import Rules
 from goodalloc.models.throughput import ThroughputParameters
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
 from goodalloc.solvers.mode_greedy import mode_greedy
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_mode_instance
 
 PARAMETERS = ThroughputParameters(0.1, 0.01, 0.1, 0.0, 0.2, 0.0, 1.5)

@@ -13,9 +13,10 @@ from goodalloc.formulations.counted import count_columns
 from goodalloc.formulations.sia import build_sia_program, encode_rows, enumerate_configurations
 from goodalloc.solvers import counted_program, exchange_core
 from goodalloc.solvers.exchange_core import Exchanges, decide_configurations
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.sia import decide_published
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 
 
 def draw(

@@ -17,8 +17,9 @@ from goodalloc.formulations.extreme_cost import program_fitness
 from goodalloc.models.instance import Instance
 from goodalloc.models.mode import Mode
 from goodalloc.solvers.brute_force import solve_brute_force
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_instance, random_mode_instance
 
 

@@ -26,9 +26,10 @@ from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_force
 from goodalloc.solvers.greedy import solve_greedy
 from goodalloc.solvers.highs import solve_highs
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+from goodalloc.solvers.highs_program import run_mixed_integer
 from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_instance
 
 #: Seconds that an answer may come after its limit.

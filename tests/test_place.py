@@ -10,9 +10,9 @@ from goodalloc.models.job import Job
 from goodalloc.models.rules import Rules
 from goodalloc.solvers import place as module
 from goodalloc.solvers.brute_force import enumerate_allocations
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.place import place, place_by_node
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_instance
 from tests.shapes import choices_of, has_choices
 

@@ -25,12 +25,13 @@ from goodalloc.models.job import Job, SpeedupTable
 from goodalloc.models.mode import Mode
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import solve_brute_force
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.pod_patterns import patterns_of
 from goodalloc.solvers.pods import solve_pods
 from goodalloc.solvers.result import Status
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_pod_instance
 from tests.test_against_oracle import reordered
 

@@ -11,9 +11,10 @@ from goodalloc.formulations.patterns import build_patterns
 from goodalloc.formulations.power_cost import power_cost
 from goodalloc.formulations.program import Program, ProgramBuilder
 from goodalloc.models.objective import utility_table
-from goodalloc.solvers.highs_program import Watch, run_mixed_integer, run_relaxation
+from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.price_and_core import decide
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_instance
 from tests.shapes import decide_whole, every_choice
 

@@ -18,9 +18,9 @@ from goodalloc.formulations.resource_grid import resource_grid
 from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.certificate_search import bounds_of, fitting_measure, search_certificate
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.enumerated import some_allocations, taken_by
 from tests.random_instances import (
     random_instance,

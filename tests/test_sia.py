@@ -132,7 +132,7 @@ def enumerated_optimum(instance: Instance, found: Configurations, cost: np.ndarr
 def test_the_program_is_decided_as_by_enumeration(first: int, shapes: str) -> None:
     """1,000 tiny rounds: rounded costs, to the last multiple of the rounding."""
     from goodalloc.solvers.exchange_core import decide_configurations
-    from goodalloc.solvers.highs_program import Watch
+    from goodalloc.solvers.watch import Watch
 
     for seed in range(first, first + 50):
         draw = random_mode_instance if seed % 2 else random_instance
@@ -266,7 +266,8 @@ def test_a_round_of_sia_is_placed_as_decided() -> None:
         )
     ]
     program = build_sia_program(found.job, cost, found.demand, type_capacity(instance))
-    from goodalloc.solvers.highs_program import Watch, run_mixed_integer
+    from goodalloc.solvers.highs_program import run_mixed_integer
+    from goodalloc.solvers.watch import Watch
 
     whole = run_mixed_integer(program, Watch(Stop()), gap=1e-6)
     assert published_cost(np.array(reached), -0.5, 2).sum() == pytest.approx(whole.objective)

@@ -17,7 +17,6 @@ from goodalloc.models.rules import Rules
 from goodalloc.solvers import highs
 from goodalloc.solvers.greedy import solve_greedy
 from goodalloc.solvers.highs import solve_highs
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.local_search import solve_local_search
 from goodalloc.solvers.mode_greedy import mode_greedy
 from goodalloc.solvers.oracle import Outcome
@@ -25,6 +24,7 @@ from goodalloc.solvers.result import Answer, Limit
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stand_in import StandIn
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.small_rounds import gpu_round, mode_round
 
 MAKERS = (gpu_round, mode_round)

@@ -22,7 +22,6 @@ from goodalloc.models.instance import Instance
 from goodalloc.models.objective import fitness, mode_utilities
 from goodalloc.solvers.base import find_solver
 from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_force
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.result import Limit
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop
@@ -32,6 +31,7 @@ from goodalloc.solvers.synergy_opt import (
     place_modes,
     solve_synergy_opt,
 )
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_instance, random_mode_instance
 from tests.test_synergy import ROUNDS, RULES, equipped, nodes, outcome
 

@@ -16,9 +16,9 @@ from goodalloc.models.objective import fitness, utilities, utility_table
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.highs import solve_highs
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.stop import Stop
 from goodalloc.solvers.ties import canonical
+from goodalloc.solvers.watch import Watch
 from tests.random_instances import random_instance
 
 #: Powers at which float64 tells any two allocations apart that are not equally good.

@@ -10,10 +10,10 @@ from goodalloc.formulations.node_value import NodeValue, node_value
 from goodalloc.formulations.resource_grid import ResourceGrid, resource_grid
 from goodalloc.formulations.value_cut import CutMaker
 from goodalloc.models.instance import Instance
-from goodalloc.solvers.highs_program import Watch
 from goodalloc.solvers.mode_packing import ModePacker
 from goodalloc.solvers.packing_cut import CutFinder
 from goodalloc.solvers.stop import Stop
+from goodalloc.solvers.watch import Watch
 from tests.enumerated import some_allocations, taken_by
 from tests.random_instances import random_mode_instance
 
