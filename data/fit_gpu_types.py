@@ -15,7 +15,8 @@ from goodalloc.data.fit_profiles import OPTIONS, fit_errors
 from goodalloc.data.gpu_types import CAPPED, FORMAT, SHIPPED, SUFFIXES, VERSION
 from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.shipped import run_fit
-from goodalloc.models.fitting import fit_throughput, pad_observations
+from goodalloc.models.fitting import fit_throughput
+from goodalloc.models.fitting_problem import pad_observations
 from goodalloc.models.throughput import ThroughputParameters
 
 if TYPE_CHECKING:

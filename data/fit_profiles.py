@@ -19,7 +19,8 @@ from goodalloc.data.measurements import (
 from goodalloc.data.profiles import FORMAT, SHIPPED, VERSION
 from goodalloc.data.shipped import run_fit
 from goodalloc.data.workload import read_workload
-from goodalloc.models.fitting import FitOptions, fit_throughput, pad_observations
+from goodalloc.models.fitting import fit_throughput
+from goodalloc.models.fitting_problem import FitOptions, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:

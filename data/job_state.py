@@ -27,12 +27,7 @@ from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.job import Job
 from goodalloc.models.throughput import ThroughputParameters
-from goodalloc.models.validation import (
-    require_count,
-    require_flag,
-    require_name,
-    require_number,
-)
+from goodalloc.models.validation import require_count, require_flag, require_name, require_number
 
 if TYPE_CHECKING:
     import os

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.json_file import in_file, read_text, shown
-from goodalloc.models.fitting import Observations
+from goodalloc.models.fitting_problem import Observations
 from goodalloc.models.validation import require_choice
 
 if TYPE_CHECKING:

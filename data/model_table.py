@@ -5,7 +5,7 @@ from typing import Any
 from goodalloc.data.json_file import Document, as_float, check_keys, check_list, shown
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel, validate
-from goodalloc.models.job import JobModel, SpeedupTable
+from goodalloc.models.mode import JobModel, SpeedupTable
 from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.models.validation import literal, require_number
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from goodalloc.data.csv_table import read_table
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import Mode, resources
+from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, SpeedupTable, resources
 from goodalloc.models.rules import Rules
 from goodalloc.models.validation import require_choice
 

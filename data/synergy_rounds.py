@@ -20,12 +20,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.data.sensitivity import (
-    CLASSES,
-    Sensitivity,
-    load_sensitivity,
-    sensitivity_names,
-)
+from goodalloc.data.sensitivity import CLASSES, Sensitivity, load_sensitivity, sensitivity_names
 from goodalloc.models.cluster import MOST_GPUS, Cluster, NodeGroup
 from goodalloc.models.instance import Instance
 from goodalloc.models.job import Job

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.batch_size import best_batch_size
-from goodalloc.models.fitting import ONLINE, fit_throughput, pad_observations
+from goodalloc.models.fitting import ONLINE, fit_throughput
+from goodalloc.models.fitting_problem import pad_observations
 from goodalloc.models.speedup import stack_models
 from goodalloc.models.throughput import ThroughputParameters
 

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.machine_jobs import (
-    MACHINES,
-    MEDIAN,
-    MOST_SPEEDUP,
-    SPREAD,
-    draw_arrivals,
-)
+from goodalloc.data.machine_jobs import MACHINES, MEDIAN, MOST_SPEEDUP, SPREAD, draw_arrivals
 from goodalloc.experiments.machine_queue import (
     allox,
     dominant_share,

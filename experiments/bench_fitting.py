@@ -26,7 +26,8 @@ from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.profiles import application_names, load_profile
 from goodalloc.experiments.cli_types import whole
 from goodalloc.experiments.measurements import measurement_parser, write_measurements
-from goodalloc.models.fitting import Fit, Observations, fit_throughput, pad_observations
+from goodalloc.models.fitting import Fit, fit_throughput
+from goodalloc.models.fitting_problem import Observations, pad_observations
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:

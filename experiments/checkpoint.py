@@ -10,13 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.json_file import (
-    check_format,
-    check_keys,
-    parse,
-    read_text,
-    write_atomically,
-)
+from goodalloc.data.json_file import check_format, check_keys, parse, read_text, write_atomically
 from goodalloc.experiments.version import code_digest, library_version
 
 if TYPE_CHECKING:

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from goodalloc.data.benchmark_set import load_benchmark
 from goodalloc.data.json_file import write_atomically
 from goodalloc.experiments.compare import compare
-from goodalloc.experiments.report import (
-    SUMMARY_COLUMNS,
-    best_of,
-    comparison_rows,
-    comparison_text,
-)
+from goodalloc.experiments.report import SUMMARY_COLUMNS, best_of, comparison_rows, comparison_text
 from goodalloc.models.instance import Instance
 from goodalloc.solvers.result import Result
 from goodalloc.solvers.result_file import csv_text

@@ -107,7 +107,8 @@ def fit_table(table: Sequence[Sequence[float]]) -> ThroughputParameters:
     table
         Rows of N, K, m, and seconds of a pass without and with synchronisation.
     """
-    from goodalloc.models.fitting import ONLINE, fit_throughput, pad_observations
+    from goodalloc.models.fitting import ONLINE, fit_throughput
+    from goodalloc.models.fitting_problem import pad_observations
 
     fitted = fit_throughput(pad_observations([table]), ONLINE).parameters
     return ThroughputParameters(*(float(column[0]) for column in fitted))

@@ -21,11 +21,7 @@ from goodalloc.solvers.gavel_levels import Levels
 from goodalloc.solvers.hesrpt import HeSrpt
 from goodalloc.solvers.optimus import Optimus
 from goodalloc.solvers.pollux import Pollux, PolluxGenetic, shortest_remaining_time
-from goodalloc.solvers.queueing import (
-    EqualShare,
-    FirstComeFirstServed,
-    ShortestRemainingTimeFirst,
-)
+from goodalloc.solvers.queueing import EqualShare, FirstComeFirstServed, ShortestRemainingTimeFirst
 from goodalloc.solvers.sia_policy import sia
 from goodalloc.solvers.slaq import Slaq
 from goodalloc.solvers.stop import Stop

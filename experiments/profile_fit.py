@@ -18,7 +18,8 @@ from goodalloc.data.generator import MOST_REPLICAS
 from goodalloc.experiments.statistics import rmsle
 from goodalloc.experiments.table_numbers import rounded
 from goodalloc.models.efficiency import GradientStatistics
-from goodalloc.models.fitting import Observations, fit_throughput
+from goodalloc.models.fitting import fit_throughput
+from goodalloc.models.fitting_problem import Observations
 from goodalloc.models.goodput import BatchLimits, GoodputModel, validate
 from goodalloc.models.job import Job
 from goodalloc.models.throughput import ThroughputParameters, gradient_time, step_time

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.json_file import (
-    check_keys,
-    dump,
-    in_file,
-    read_document,
-    write_atomically,
-)
+from goodalloc.data.json_file import check_keys, dump, in_file, read_document, write_atomically
 from goodalloc.experiments.ps_networks import NETWORKS
 from goodalloc.models.validation import require_choice, require_count, require_name
 

@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.json_file import shown
-from goodalloc.experiments.object_fields import (
-    check_declared,
-    is_named_tuple,
-    is_plain,
-    set_fields,
-)
+from goodalloc.experiments.object_fields import check_declared, is_named_tuple, is_plain, set_fields
 from goodalloc.experiments.row_writer import ARRAY_TYPE, BIT_GENERATORS, FACTORIES
 
 if TYPE_CHECKING:

@@ -7,12 +7,7 @@ from typing import NamedTuple, get_args
 
 from goodalloc.experiments.experience import Knowledge
 from goodalloc.models.cluster import Cluster
-from goodalloc.models.validation import (
-    require_choice,
-    require_count,
-    require_flag,
-    require_number,
-)
+from goodalloc.models.validation import require_choice, require_count, require_flag, require_number
 
 #: The cluster of Pollux's evaluation.
 TESTBED = Cluster.uniform(16, 4)

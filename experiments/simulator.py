@@ -27,13 +27,7 @@ from goodalloc.models.shared_speed import FAIR
 from goodalloc.models.validation import require_choice, require_count, require_number
 from goodalloc.solvers.check_decision import check_decision
 from goodalloc.solvers.decided_modes import decided_modes
-from goodalloc.solvers.policy import (
-    ActiveJob,
-    BatchSizes,
-    Decision,
-    Policy,
-    Round,
-)
+from goodalloc.solvers.policy import ActiveJob, BatchSizes, Decision, Policy, Round
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

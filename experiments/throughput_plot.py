@@ -18,11 +18,7 @@ from goodalloc.experiments.predictions import (
     require_traces,
     two_rows,
 )
-from goodalloc.experiments.throughput_prediction import (
-    CrossValidation,
-    cross_validate,
-    read_tables,
-)
+from goodalloc.experiments.throughput_prediction import CrossValidation, cross_validate, read_tables
 from goodalloc.models.throughput import throughput
 
 if TYPE_CHECKING:

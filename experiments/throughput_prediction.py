@@ -18,7 +18,8 @@ from goodalloc.data.measurements import APPLICATIONS, read_observations, relativ
 from goodalloc.experiments.predictions import reading, require_traces
 from goodalloc.experiments.statistics import rmsle
 from goodalloc.experiments.table_numbers import rounded
-from goodalloc.models.fitting import fit_throughput, pad_observations
+from goodalloc.models.fitting import fit_throughput
+from goodalloc.models.fitting_problem import pad_observations
 from goodalloc.models.throughput import ThroughputParameters, step_time
 
 if TYPE_CHECKING:

@@ -50,13 +50,7 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
 from goodalloc.formulations.program import Program, ProgramBuilder
-from goodalloc.formulations.residents import (
-    FreeNodes,
-    Offers,
-    StayRows,
-    add_residents,
-    free_nodes,
-)
+from goodalloc.formulations.residents import FreeNodes, Offers, StayRows, add_residents, free_nodes
 from goodalloc.models.instance import Instance
 
 Floats = NDArray[np.float64]

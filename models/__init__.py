@@ -7,8 +7,8 @@ from goodalloc.models.feasibility import violations as violations
 from goodalloc.models.goodput import GoodputModel as GoodputModel
 from goodalloc.models.instance import Instance as Instance
 from goodalloc.models.job import Job as Job
-from goodalloc.models.job import SpeedupTable as SpeedupTable
 from goodalloc.models.mode import Mode as Mode
+from goodalloc.models.mode import SpeedupTable as SpeedupTable
 from goodalloc.models.mode import resources as resources
 from goodalloc.models.objective import fitness as fitness
 from goodalloc.models.objective import utilities as utilities

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.batch_size import best_batch_size
+from goodalloc.models.chunked import Backend
 from goodalloc.models.fitness import power_mean, restart_factor
 from goodalloc.models.goodput import GoodputModel
 from goodalloc.models.instance import Instance, require_plain
-from goodalloc.models.job import SpeedupTable
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.shapes import allowed_shapes
-from goodalloc.models.speedup import Backend, goodput_table, stack_models
+from goodalloc.models.speedup import goodput_table, stack_models
 
 Floats = NDArray[np.float64]
 

@@ -4,12 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from goodalloc.models.validation import (
-    require_choice,
-    require_count,
-    require_flag,
-    require_number,
-)
+from goodalloc.models.validation import require_choice, require_count, require_flag, require_number
 
 FairShare = Literal["one_node", "packed", "one_gpu", "least"]
 SpeedupScale = Literal["node", "job"]

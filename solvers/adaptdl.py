@@ -20,7 +20,8 @@ import numpy as np
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop

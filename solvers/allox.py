@@ -17,11 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from goodalloc.formulations.allox import place_costs, places_of, schedule_of
-from goodalloc.models.unrelated_machines import (
-    MachineSchedule,
-    UnrelatedMachines,
-    total_completion,
-)
+from goodalloc.models.unrelated_machines import MachineSchedule, UnrelatedMachines, total_completion
 from goodalloc.models.validation import require_share
 
 Floats = NDArray[np.float64]

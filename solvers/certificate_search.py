@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.certificate import (
-    Certificate,
-    Leaf,
-    Measure,
-    Split,
-    Tree,
-    leaf_bound,
-)
+from goodalloc.formulations.certificate import Certificate, Leaf, Measure, Split, Tree, leaf_bound
 from goodalloc.formulations.choices import Choices, Kind, enumerate_choices
 from goodalloc.formulations.mode_choices import enumerate_mode_choices
 from goodalloc.formulations.power_cost import least_useful, safe_reference

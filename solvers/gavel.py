@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from goodalloc.models.share_goal import (
-    completion_time,
-    finish_time,
-    makespan,
-    max_min,
-    throughput,
-)
+from goodalloc.models.share_goal import completion_time, finish_time, makespan, max_min, throughput
 from goodalloc.models.shared_speed import FAIR, Sharing
 from goodalloc.models.time_sharing import TimeSharing, isolated_shares, largest_rates, rates
 from goodalloc.models.validation import require_choice, require_flag

@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.choices import Choices, Kind
-from goodalloc.formulations.mode_choices import (
-    choice_demand,
-    enumerate_mode_choices,
-    node_capacity,
-)
+from goodalloc.formulations.mode_choices import choice_demand, enumerate_mode_choices, node_capacity
 from goodalloc.formulations.power_cost import power_cost
 from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.instance import Instance, require_whole_gpus

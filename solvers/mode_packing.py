@@ -21,12 +21,7 @@ from goodalloc.formulations.mode_choices import (
     most_replicas,
     node_capacity,
 )
-from goodalloc.formulations.node_items import (
-    ANY_TYPE,
-    NodeClasses,
-    node_classes,
-    without_stays,
-)
+from goodalloc.formulations.node_items import ANY_TYPE, NodeClasses, node_classes, without_stays
 from goodalloc.formulations.resource_grid import ResourceGrid
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.instance import Instance

@@ -22,12 +22,7 @@ from goodalloc.data.json_file import (
     unpack_number,
     write_atomically,
 )
-from goodalloc.data.time_sharing_file import (
-    ShareProblem,
-    digest_of,
-    numbers,
-    time_sharing_to_dict,
-)
+from goodalloc.data.time_sharing_file import ShareProblem, digest_of, numbers, time_sharing_to_dict
 from goodalloc.formulations.share_certificate import SharePrices
 from goodalloc.models.validation import real_array, require_choice
 from goodalloc.solvers.certificate_file import CERTIFICATE_FORMAT, VERSION

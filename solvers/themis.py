@@ -17,12 +17,7 @@ import numpy as np
 
 from goodalloc.models.auction import Auction
 from goodalloc.models.finish_time import Progress, finish_time_fairness, valuations
-from goodalloc.models.validation import (
-    require_choice,
-    require_count,
-    require_number,
-    require_share,
-)
+from goodalloc.models.validation import require_choice, require_count, require_number, require_share
 from goodalloc.solvers.partial_allocation import partial_allocation, winners
 from goodalloc.solvers.policy import BatchSizes, Decision
 from goodalloc.solvers.progressive_filling import least_largest

@@ -26,12 +26,7 @@ from numpy.typing import NDArray
 from goodalloc.formulations.choices import Choices, Kind, enumerate_choices
 from goodalloc.formulations.node_program import build_node_program
 from goodalloc.formulations.patterns import Limit, build_patterns
-from goodalloc.formulations.power_cost import (
-    AtMost,
-    power_cost,
-    settled_level,
-    settled_rows,
-)
+from goodalloc.formulations.power_cost import AtMost, power_cost, settled_level, settled_rows
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance

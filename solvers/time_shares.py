@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.formulations.share_certificate import (
-    SharePrices,
-    as_promises,
-    certify,
-    no_prices,
-)
+from goodalloc.formulations.share_certificate import SharePrices, as_promises, certify, no_prices
 from goodalloc.formulations.share_program import require_solver, solve_shares
 from goodalloc.models.share_goal import Gain, Level, Worst, require_goal
 from goodalloc.models.time_sharing import (

@@ -9,7 +9,8 @@ import numpy as np
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness
 from goodalloc.solvers.brute_force import solve_brute_force
 from goodalloc.solvers.result import Answer, Incumbent

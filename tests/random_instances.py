@@ -10,8 +10,8 @@ from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, JobModel, SpeedupTable
-from goodalloc.models.mode import Mode, Resources, resources
+from goodalloc.models.job import Job
+from goodalloc.models.mode import JobModel, Mode, Resources, SpeedupTable, resources
 from goodalloc.models.objective import mode_utilities, utility_table
 from goodalloc.models.rules import Rules
 from goodalloc.models.throughput import ThroughputParameters

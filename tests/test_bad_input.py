@@ -22,7 +22,8 @@ from goodalloc.experiments.statistics import performance_profile, shifted_geomet
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.solve import solve
 from goodalloc.solvers.stop import Stop

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from goodalloc.experiments.bench_goodput import sample_allocations
 from goodalloc.models.batch_integer import find_optimum
-from goodalloc.models.batch_size import BatchSize, best_batch_size
+from goodalloc.models.batch_size import best_batch_size
 from goodalloc.models.chunked import CPU_CHUNK, Search
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel, goodput
-from goodalloc.models.lanes import prepare_lanes
+from goodalloc.models.lanes import BatchSize, prepare_lanes
 from goodalloc.models.namespace import leaves
 from goodalloc.models.speedup import stack_models
 from goodalloc.models.throughput import ThroughputParameters

@@ -13,7 +13,8 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness, utilities
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import (

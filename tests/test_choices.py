@@ -6,7 +6,8 @@ import pytest
 from goodalloc.formulations.choices import Choices, Kind, enumerate_choices, may_keep
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations
 from goodalloc.solvers.highs import solve_highs

@@ -16,7 +16,8 @@ from goodalloc.formulations.power_cost import fitness_from_cost
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import solve_brute_force
 from goodalloc.solvers.convex import solve_convex

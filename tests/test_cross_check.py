@@ -14,7 +14,8 @@ from goodalloc.experiments.cli import main
 from goodalloc.experiments.cross_check import AGREE, Verdict, cross_check
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import solve_brute_force

@@ -10,8 +10,8 @@ from goodalloc.formulations.sia import Configurations
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import Mode, resources
+from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, SpeedupTable, resources
 from goodalloc.models.rules import SIA
 from goodalloc.solvers.decoupled_placement import place_by_type
 

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.models.efficiency import (
-    GradientStatistics,
-    adascale_gain,
-    efficiency,
-    noise_scale,
-)
+from goodalloc.models.efficiency import GradientStatistics, adascale_gain, efficiency, noise_scale
 
 MOMENTS = st.floats(1e-6, 1e6)
 EXAMPLES = st.integers(1, 10_000)

@@ -13,13 +13,7 @@ from goodalloc.experiments import elastic, elastic_job, extras
 from goodalloc.experiments.agent_options import STATE
 from goodalloc.experiments.cli import main
 from goodalloc.experiments.cluster_folder import DECISIONS, SUBMISSION, job_folder
-from goodalloc.experiments.elastic import (
-    ELASTIC,
-    QUICK,
-    RECORDS,
-    ElasticTask,
-    slot_seconds,
-)
+from goodalloc.experiments.elastic import ELASTIC, QUICK, RECORDS, ElasticTask, slot_seconds
 from goodalloc.experiments.elastic_job import LIMITS, NETWORKS, OUTCOME
 from goodalloc.experiments.elastic_report import plot_elastic, summarise_elastic
 from goodalloc.experiments.folder_lock import locked

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.models.finish_time import (
-    Progress,
-    finish_time_fairness,
-    speed_of_share,
-    valuations,
-)
+from goodalloc.models.finish_time import Progress, finish_time_fairness, speed_of_share, valuations
 
 LINEAR = np.arange(9.0)
 

@@ -17,14 +17,11 @@ from goodalloc.experiments.bench_fitting import (
     published_fit,
     published_loss,
 )
-from goodalloc.models.fitting import (
-    Fit,
+from goodalloc.models.fitting import Fit, fit_throughput
+from goodalloc.models.fitting_problem import (
     FitOptions,
     Observations,
-    fit_throughput,
     pad_observations,
-)
-from goodalloc.models.fitting_problem import (
     pad_problem,
     settings_of,
     state_problem,

@@ -15,17 +15,13 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.genetic import Evolution, evolve, solve_genetic
 from goodalloc.solvers.genetic_noise import noise
-from goodalloc.solvers.genetic_operators import (
-    Genes,
-    grow_and_repair,
-    growth_thresholds,
-    recombine,
-)
+from goodalloc.solvers.genetic_operators import Genes, grow_and_repair, growth_thresholds, recombine
 from goodalloc.solvers.genetic_options import GeneticOptions
 from goodalloc.solvers.genetic_problem import (
     build_problem,

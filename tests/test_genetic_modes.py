@@ -13,8 +13,8 @@ from goodalloc.models.allocation import Allocation, Placement
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import Mode, resources
+from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, SpeedupTable, resources
 from goodalloc.models.objective import fitness
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import solve_brute_force

@@ -14,8 +14,8 @@ from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import Violation, violations
 from goodalloc.models.gpu_sharing import pack_shares
 from goodalloc.models.instance import Instance, require_whole_gpus
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import Mode, resources
+from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, SpeedupTable, resources
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import solve_brute_force
 from goodalloc.solvers.solve import solve

@@ -9,7 +9,8 @@ import pytest
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.fitness import power_mean
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness, utilities
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import Enumeration, enumerate_allocations

@@ -20,7 +20,8 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness, utilities, utility_table
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_force

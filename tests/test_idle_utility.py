@@ -15,8 +15,8 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import Mode
+from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, SpeedupTable
 from goodalloc.models.objective import (
     LEAST_UTILITY,
     fitness,

@@ -12,7 +12,8 @@ from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.rules import OSDI21, PRESETS, SIA, Rules
 from goodalloc.models.throughput import ThroughputParameters
 

@@ -26,7 +26,8 @@ from goodalloc.models.efficiency import GradientStatistics
 from goodalloc.models.feasibility import violations
 from goodalloc.models.goodput import BatchLimits, GoodputModel
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.rules import OSDI21, Rules
 from goodalloc.models.throughput import ThroughputParameters
 from goodalloc.solvers.brute_force import enumerate_allocations

@@ -27,12 +27,7 @@ from goodalloc.data.job_state import JobState, read_job_state, read_placements, 
 from goodalloc.data.job_submission import JobSubmission, write_job_submission
 from goodalloc.experiments.agent_options import STATE
 from goodalloc.experiments.cli import main
-from goodalloc.experiments.cluster_folder import (
-    DECISIONS,
-    SUBMISSION,
-    allocation_file,
-    job_folder,
-)
+from goodalloc.experiments.cluster_folder import DECISIONS, SUBMISSION, allocation_file, job_folder
 from goodalloc.experiments.folder_lock import is_locked, locked
 from goodalloc.experiments.live_jobs import NoOracle, find_jobs, fitting
 from goodalloc.experiments.live_scheduler import LIVE, LiveScheduler, live_policy

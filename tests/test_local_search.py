@@ -11,7 +11,8 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness, utilities
 from goodalloc.solvers.brute_force import solve_brute_force
 from goodalloc.solvers.greedy import solve_greedy

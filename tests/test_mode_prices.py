@@ -9,11 +9,7 @@ from goodalloc.data.equipped_rounds import equip
 from goodalloc.data.generator import generate
 from goodalloc.formulations import mode_choices
 from goodalloc.formulations.choices import Choices
-from goodalloc.formulations.mode_choices import (
-    choice_demand,
-    enumerate_mode_choices,
-    node_capacity,
-)
+from goodalloc.formulations.mode_choices import choice_demand, enumerate_mode_choices, node_capacity
 from goodalloc.formulations.power_cost import power_cost
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance

@@ -16,7 +16,8 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.goodput import GoodputModel
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness, speedup_table, utilities, utility_table
 from goodalloc.models.rules import OSDI21, Rules
 

@@ -9,12 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.experiments.bench_sharing import main
-from goodalloc.models.pairing import (
-    Pairing,
-    pairing_violations,
-    shared_gain,
-    total_gain,
-)
+from goodalloc.models.pairing import Pairing, pairing_violations, shared_gain, total_gain
 from goodalloc.models.shared_speed import FAIR, GpuUse, Sharing
 from goodalloc.solvers.pairing import best_pairs, first_pairs, gainful
 from goodalloc.solvers.stop import Stop

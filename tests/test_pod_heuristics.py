@@ -11,8 +11,8 @@ from goodalloc.models.allocation import Allocation
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import Mode, resources
+from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, SpeedupTable, resources
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.best_fit import solve_best_fit
 from goodalloc.solvers.brute_force import solve_brute_force

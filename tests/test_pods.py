@@ -21,8 +21,8 @@ from goodalloc.formulations.pod_packing import (
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import Mode
+from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, SpeedupTable
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import solve_brute_force
 from goodalloc.solvers.highs_program import run_mixed_integer, run_relaxation

@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from goodalloc.data.application import packed
 from goodalloc.data.measurements import APPLICATIONS, read_observations
 from goodalloc.data.profiles import load_profile
-from goodalloc.experiments.efficiency_prediction import (
-    fig2_rows,
-    plot_fig2,
-    read_efficiencies,
-)
+from goodalloc.experiments.efficiency_prediction import fig2_rows, plot_fig2, read_efficiencies
 from goodalloc.experiments.predictions import plan_pass
 from goodalloc.experiments.throughput_plot import plot_fig3
 from goodalloc.experiments.throughput_prediction import (

@@ -10,13 +10,7 @@ import pytest
 
 from goodalloc.data.fit_profiles import derive_profiles, main
 from goodalloc.data.measurements import APPLICATIONS, read_observations
-from goodalloc.data.profiles import (
-    FORMAT,
-    SHIPPED,
-    application_names,
-    load_profile,
-    parse_profiles,
-)
+from goodalloc.data.profiles import FORMAT, SHIPPED, application_names, load_profile, parse_profiles
 from goodalloc.data.shipped import read_shipped, write_document
 from goodalloc.models.goodput import goodput
 from goodalloc.models.throughput import gradient_time, step_time

@@ -14,14 +14,7 @@ from goodalloc.models.ps_job import Measure, PsJob, service_table
 from goodalloc.models.ps_step_time import seconds_per_step
 from goodalloc.solvers.ps_aiturbo import PsAiturbo, as_long_again, marginal_effect
 from goodalloc.solvers.ps_optimus import PsOptimus
-from goodalloc.solvers.ps_policy import (
-    ActivePsJob,
-    PsPolicy,
-    PsView,
-    TurnClock,
-    admit,
-    as_asked,
-)
+from goodalloc.solvers.ps_policy import ActivePsJob, PsPolicy, PsView, TurnClock, admit, as_asked
 from goodalloc.solvers.ps_queueing import PsFirstCome, PsShortestFirst, PsTiresias
 
 DRAWN = ps_workload(0, PsWorkloadOptions(jobs=6))

@@ -6,11 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from goodalloc.data.time_sharing_file import (
-    ShareProblem,
-    time_shares_to_dict,
-    time_sharing_to_dict,
-)
+from goodalloc.data.time_sharing_file import ShareProblem, time_shares_to_dict, time_sharing_to_dict
 from goodalloc.experiments.verify_time_shares import verify
 from goodalloc.formulations.share_certificate import SharePrices, certify, no_prices
 from goodalloc.models.share_goal import Gain, Goal, Level, Total, Worst, max_min

@@ -19,14 +19,7 @@ from goodalloc.models.allocation import Placement
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.mode import resources
 from goodalloc.models.rules import OSDI21
-from goodalloc.models.shared_speed import (
-    FAIR,
-    GUARANTEED,
-    GpuUse,
-    Sharing,
-    busy_part,
-    guest_memory,
-)
+from goodalloc.models.shared_speed import FAIR, GUARANTEED, GpuUse, Sharing, busy_part, guest_memory
 from goodalloc.solvers.check_decision import check_decision
 from goodalloc.solvers.policy import BatchSizes, Decision, Round
 from goodalloc.solvers.spread import take_of

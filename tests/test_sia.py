@@ -21,8 +21,8 @@ from goodalloc.formulations.sia import (
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.feasibility import violations
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import Mode
+from goodalloc.models.job import Job
+from goodalloc.models.mode import Mode, SpeedupTable
 from goodalloc.models.objective import mode_utilities, utilities
 from goodalloc.models.rules import SIA, Rules
 from goodalloc.models.shapes import allowed_shapes

@@ -9,14 +9,7 @@ import pytest
 from goodalloc.data.loss_jobs import LossJob, draw_loss_jobs
 from goodalloc.experiments import slaq_quality
 from goodalloc.experiments.cli import main
-from goodalloc.experiments.loss_cluster import (
-    LEVELS,
-    RULES,
-    Decided,
-    by_gain,
-    fair,
-    run_cluster,
-)
+from goodalloc.experiments.loss_cluster import LEVELS, RULES, Decided, by_gain, fair, run_cluster
 from goodalloc.experiments.slaq_quality import (
     CASES,
     LABELS,

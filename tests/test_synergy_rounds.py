@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from goodalloc.data.instance_file import instance_from_dict, instance_to_dict, read_instance
 from goodalloc.data.sensitivity import CLASSES, load_sensitivity, sensitivity_names
-from goodalloc.data.synergy_rounds import (
-    FLOOR,
-    PUBLISHED_GPUS,
-    Server,
-    job_modes,
-    synergy_round,
-)
+from goodalloc.data.synergy_rounds import FLOOR, PUBLISHED_GPUS, Server, job_modes, synergy_round
 from goodalloc.experiments.cli import main
 from goodalloc.models.allocation import Allocation
 from goodalloc.models.mode import SpeedupTable

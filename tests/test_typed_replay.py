@@ -19,13 +19,7 @@ from goodalloc.data.traces import measured_applications
 from goodalloc.data.typed_rounds import sia_cluster
 from goodalloc.data.workload import Submission, read_workload
 from goodalloc.experiments.cli import main
-from goodalloc.experiments.job_modes import (
-    Equipment,
-    Measured,
-    draw_pipeline,
-    equip,
-    predict,
-)
+from goodalloc.experiments.job_modes import Equipment, Measured, draw_pipeline, equip, predict
 from goodalloc.experiments.judge import Judge
 from goodalloc.experiments.policies import make_policy, require_types_known
 from goodalloc.experiments.replay import Replay
@@ -34,8 +28,8 @@ from goodalloc.experiments.simulated_job import JobOracle, SimulatedJob
 from goodalloc.experiments.simulator import Simulator
 from goodalloc.models.cluster import Cluster, NodeGroup
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
-from goodalloc.models.mode import resources
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable, resources
 from goodalloc.models.objective import mode_utilities
 from goodalloc.models.rules import OSDI21
 from goodalloc.models.throughput import throughput

@@ -13,12 +13,7 @@ from goodalloc.experiments import bench_unit_shares
 from goodalloc.models.service_table import ServiceTable
 from goodalloc.models.unit_gains import UnitGains, one_each, total_gain, unit_violations
 from goodalloc.solvers.marginal_gain import greedy_by_gain
-from goodalloc.solvers.unit_shares import (
-    gain_bound,
-    gain_by_units,
-    share_exactly,
-    share_greedily,
-)
+from goodalloc.solvers.unit_shares import gain_bound, gain_by_units, share_exactly, share_greedily
 
 Floats = NDArray[np.float64]
 seeds = st.integers(0, 1_000_000)

@@ -20,7 +20,8 @@ from goodalloc.formulations.mode_choices import enumerate_mode_choices
 from goodalloc.formulations.power_cost import fitness_from_cost, power_cost
 from goodalloc.models.cluster import Cluster
 from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job, SpeedupTable
+from goodalloc.models.job import Job
+from goodalloc.models.mode import SpeedupTable
 from goodalloc.models.objective import fitness
 from goodalloc.models.rules import Rules
 from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_force
