@@ -1,9 +1,9 @@
 """Ways to decide a round, behind one front door: `solve`."""
 
-from goodalloc.solvers.base import solver_names as solver_names
-from goodalloc.solvers.result import Answer as Answer
-from goodalloc.solvers.result import Limit as Limit
-from goodalloc.solvers.result import Result as Result
-from goodalloc.solvers.result import Status as Status
-from goodalloc.solvers.solve import solve as solve
-from goodalloc.solvers.stop import Stop as Stop
+from goodalloc.solvers.certificates.solve import solve as solve
+from goodalloc.solvers.interface.base import solver_names as solver_names
+from goodalloc.solvers.interface.result import Answer as Answer
+from goodalloc.solvers.interface.result import Limit as Limit
+from goodalloc.solvers.interface.result import Result as Result
+from goodalloc.solvers.interface.result import Status as Status
+from goodalloc.solvers.interface.stop import Stop as Stop

@@ -5,20 +5,25 @@ from collections.abc import Callable
 
 import pytest
 
-from goodalloc.formulations.concave_relaxation import solve_concave_relaxation
-from goodalloc.formulations.knapsack import knapsack_bound
-from goodalloc.models.allocation import Allocation
-from goodalloc.models.feasibility import violations
-from goodalloc.models.instance import Instance
-from goodalloc.models.objective import fitness, utilities
-from goodalloc.solvers.base import find_solver
-from goodalloc.solvers.brute_force import enumerate_allocations, solve_brute_force
-from goodalloc.solvers.result import Status
-from goodalloc.solvers.solve import solve
-from goodalloc.solvers.stop import Stop
-from tests.extreme_rounds import extreme_round
-from tests.high_precision import best_mean, mean_of, shortfall, utilities_of
-from tests.random_instances import random_instance, random_mode_instance, renamed, tight_instance
+from goodalloc.formulations.gpu_rounds.concave_relaxation import solve_concave_relaxation
+from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import fitness, utilities
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.exact.brute_force import enumerate_allocations, solve_brute_force
+from goodalloc.solvers.interface.base import find_solver
+from goodalloc.solvers.interface.result import Status
+from goodalloc.solvers.interface.stop import Stop
+from tests.support.extreme_rounds import extreme_round
+from tests.support.high_precision import best_mean, mean_of, shortfall, utilities_of
+from tests.support.random_instances import (
+    random_instance,
+    random_mode_instance,
+    renamed,
+    tight_instance,
+)
 
 EXACT = ("highs", "pyomo")
 EXACT_WITH_MODES = ("highs", "pyomo")

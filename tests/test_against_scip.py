@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from goodalloc.data.benchmark_set import benchmark_names, load_benchmark
-from goodalloc.experiments.cross_check import AGREE, Verdict, cross_check
-from goodalloc.solvers.result import Status
-from goodalloc.solvers.solve import solve
-from tests.small_rounds import KINDS
+from goodalloc.data.rounds.benchmark_set import benchmark_names, load_benchmark
+from goodalloc.experiments.gap.cross_check import AGREE, Verdict, cross_check
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.interface.result import Status
+from tests.support.small_rounds import KINDS
 
 pytest.importorskip("pyscipopt", reason="needs goodalloc[scip]")
 

@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from goodalloc.data.generator import generate
-from goodalloc.data.instance_file import instance_from_dict, instance_to_dict, write_instance
-from goodalloc.experiments.cli import main
-from goodalloc.experiments.compare import compare
-from goodalloc.experiments.gap import GapPlan
-from goodalloc.experiments.statistics import performance_profile, shifted_geometric_mean
-from goodalloc.models.allocation import Allocation
-from goodalloc.models.cluster import Cluster, NodeGroup
-from goodalloc.models.instance import Instance
-from goodalloc.models.job import Job
-from goodalloc.models.mode import SpeedupTable
-from goodalloc.models.rules import Rules
-from goodalloc.solvers.solve import solve
-from goodalloc.solvers.stop import Stop
-from tests.documents import Place, changed
+from goodalloc.data.files.instance import instance_from_dict, instance_to_dict, write_instance
+from goodalloc.data.rounds.generator import generate
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.gap.compare import compare
+from goodalloc.experiments.gap.gap import GapPlan
+from goodalloc.experiments.reporting.statistics import performance_profile, shifted_geometric_mean
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.job import Job
+from goodalloc.models.round.mode import SpeedupTable
+from goodalloc.models.round.rules import Rules
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.interface.stop import Stop
+from tests.support.documents import Place, changed
 
 GOOD: dict[str, Any] = {
     "format": "goodalloc-instance",

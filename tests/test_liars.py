@@ -12,34 +12,34 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from goodalloc.data.application import profiled_applications
-from goodalloc.data.benchmark_set import best_known, load_benchmark
-from goodalloc.data.instance_file import write_instance
-from goodalloc.experiments.cli import main
-from goodalloc.experiments.compare import compare, with_common_bound
-from goodalloc.experiments.gap import GapPlan, read_rows, run_gap
-from goodalloc.experiments.gap_bounds import with_least_bounds
-from goodalloc.experiments.judge import Judge
-from goodalloc.experiments.make_benchmark_set import better
-from goodalloc.experiments.plots import plot_comparison
-from goodalloc.experiments.policies import make_policy
-from goodalloc.experiments.replay_task import ReplayTask
-from goodalloc.experiments.simulator import Simulator
-from goodalloc.formulations.knapsack import knapsack_bound
-from goodalloc.models.instance import Instance
-from goodalloc.models.objective import fitness
-from goodalloc.models.rules import OSDI21
-from goodalloc.solvers import base
-from goodalloc.solvers.base import SOLVERS, find_solver, load_callable, ships
-from goodalloc.solvers.policy import BatchSizes, Decision, Round
-from goodalloc.solvers.pollux import Pollux
-from goodalloc.solvers.result import Answer, Evidence, Result, Status
-from goodalloc.solvers.result_file import read_result, result_to_dict, write_result
-from goodalloc.solvers.solve import certify, solve
-from goodalloc.solvers.stop import Stop
-from tests import liars
-from tests.liars import INSTANCE, LIARS, honest, one_gpu_each, worth
-from tests.test_simulator import SHORT, SMALL
+from goodalloc.data.applications.application import profiled_applications
+from goodalloc.data.files.instance import write_instance
+from goodalloc.data.rounds.benchmark_set import best_known, load_benchmark
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.gap.compare import compare, with_common_bound
+from goodalloc.experiments.gap.gap import GapPlan, read_rows, run_gap
+from goodalloc.experiments.gap.gap_bounds import with_least_bounds
+from goodalloc.experiments.gap.make_benchmark_set import better
+from goodalloc.experiments.replay.judge import Judge
+from goodalloc.experiments.replay.replay_task import ReplayTask
+from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.experiments.reporting.plots import plot_comparison
+from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import fitness
+from goodalloc.models.round.rules import OSDI21
+from goodalloc.solvers.certificates.solve import certify, solve
+from goodalloc.solvers.interface import base
+from goodalloc.solvers.interface.base import SOLVERS, find_solver, load_callable, ships
+from goodalloc.solvers.interface.result import Answer, Evidence, Result, Status
+from goodalloc.solvers.interface.result_file import read_result, result_to_dict, write_result
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policies.pollux import Pollux
+from goodalloc.solvers.registry import make_policy
+from tests.experiments.replay.test_simulator import SHORT, SMALL
+from tests.support import liars
+from tests.support.liars import INSTANCE, LIARS, honest, one_gpu_each, worth
 
 #: How a bound of ours is known to hold.
 OURS = (Evidence.PRICES, Evidence.SOLVER)
@@ -306,7 +306,7 @@ def test_only_solvers_that_ship_ship(monkeypatch: pytest.MonkeyPatch) -> None:
         assert find_solver(point.name) is ours
         assert solve(INSTANCE, point.name).fitness == pytest.approx(OPTIMUM)
     with pytest.raises(TypeError):
-        SOLVERS["mine"] = "tests.liars:highs"  # type: ignore[index]
+        SOLVERS["mine"] = "tests.support.liars:highs"  # type: ignore[index]
     monkeypatch.setattr(liars, "renamed", ours, raising=False)
     assert solve(INSTANCE, f"{liars.__name__}:renamed").status is Status.OPTIMAL
 
@@ -394,7 +394,7 @@ def test_a_result_file_whose_bound_cannot_be_is_refused(
 
 def test_a_result_without_a_bound_survives_its_file(tmp_path: Path) -> None:
     """As a solver leaves that failed."""
-    (failed,) = compare(INSTANCE, ["tests.liars:raises"])
+    (failed,) = compare(INSTANCE, ["tests.support.liars:raises"])
     assert failed.evidence is Evidence.NONE
     write_result(failed, INSTANCE, tmp_path / "failed.json")
     assert read_result(tmp_path / "failed.json", INSTANCE).message == failed.message

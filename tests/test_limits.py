@@ -7,16 +7,16 @@ from types import MappingProxyType
 
 import pytest
 
-from goodalloc.data.equipped_rounds import equip
-from goodalloc.data.generator import generate
-from goodalloc.data.openb import pods_instance
-from goodalloc.data.openb_generator import arrivals, draw_machines, draw_pods
-from goodalloc.models.instance import Instance
-from goodalloc.models.rules import Rules
-from goodalloc.solvers.base import SOLVERS
-from goodalloc.solvers.result import Limit
-from goodalloc.solvers.solve import solve
-from goodalloc.solvers.stop import Stop
+from goodalloc.data.pods.generator import arrivals, draw_machines, draw_pods
+from goodalloc.data.pods.openb import pods_instance
+from goodalloc.data.rounds.equipped import equip
+from goodalloc.data.rounds.generator import generate
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.rules import Rules
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.interface.base import SOLVERS
+from goodalloc.solvers.interface.result import Limit
+from goodalloc.solvers.interface.stop import Stop
 
 SECONDS = 1.0
 #: How much later than its limit a solver may come, compiling left out, its bound and check not.

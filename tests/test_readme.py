@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goodalloc.experiments.cli_arguments import build_parser
-from goodalloc.experiments.extras import MODULES
+from goodalloc.experiments.cli.arguments import build_parser
+from goodalloc.experiments.support.extras import MODULES
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
 

@@ -1,0 +1,1 @@
+"""The applications of Pollux and Sia: shipped profiles and the artifacts' measurements."""

@@ -1,0 +1,203 @@
+"""The truth about an application: what a replay lets a job experience, whatever it predicts.
+
+Two sources stand behind one interface: the shipped profiles (`ProfiledApplication`, no outside
+data) and the measurements of the Pollux artifact (`data/applications/traces.py`). Progress is
+counted as there, in optimiser steps at the initial batch size M0; an epoch ends when its progress
+is reached.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from goodalloc.data.applications.gpu_types import FIRST_TYPE, load_type_profile
+from goodalloc.data.applications.profiles import application_names, load_profile
+from goodalloc.models.goodput.efficiency import GradientStatistics, adascale_gain
+from goodalloc.models.goodput.throughput import gradient_time, step_time
+
+if TYPE_CHECKING:
+    from goodalloc.data.applications.profiles import Profile, Restriction
+    from goodalloc.models.goodput.model import BatchLimits
+
+#: GPUs on each node of a job, in some order; no zeros.
+Spread = tuple[int, ...]
+
+
+def packed(gpus: int, gpus_per_node: int = 4) -> Spread:
+    """GPUs on each node of as few nodes as possible."""
+    full, rest = divmod(gpus, gpus_per_node)
+    return (gpus_per_node,) * full + ((rest,) if rest else ())
+
+
+def examples_per_second(application: Application) -> float:
+    """True throughput on one GPU with the largest batch that fits there."""
+    atomic = int(application.batch.atomic_maximum)
+    return atomic / application.step_times((1,), atomic).step
+
+
+class PassTime(NamedTuple):
+    """Seconds of a pass on one GPU: what it takes however few its examples, and each of them."""
+
+    fixed: float
+    per_example: float
+
+
+def pass_time(application: Application) -> PassTime:
+    """The line through a pass with the least and one with the greatest batch that fits on a GPU.
+
+    The input of the next pass is prepared while examples are trained on, not during the fixed part
+    (`models/goodput/input_pipeline.py` has it so for the jobs' predictions).
+    """
+    limits = application.batch
+    least, most = int(limits.atomic_minimum), int(limits.atomic_maximum)
+    short, long = (
+        times.step - times.synchronisation
+        for times in (application.step_times((1,), size) for size in (least, most))
+    )
+    slope = (long - short) / (most - least) if most > least else long / most
+    slope = min(slope, short / least)
+    return PassTime(short - least * slope, slope)
+
+
+class StepTimes(NamedTuple):
+    """Seconds of one pass with synchronisation, and of the part that is synchronisation."""
+
+    step: float
+    synchronisation: float
+
+
+class Application(Protocol):
+    """What is true of every job of one application.
+
+    Attributes
+    ----------
+    name
+        Short name.
+    batch
+        Batch limits in examples.
+    restriction
+        What Pollux fixes for it, None for nothing.
+    epochs
+        Length of the training in epochs.
+    slowdown
+        How many times longer training takes than the times of its passes say.
+    restart_delay
+        Seconds that a restart takes, None for what the setting of the replay says.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def batch(self) -> BatchLimits: ...
+
+    @property
+    def restriction(self) -> Restriction | None: ...
+
+    @property
+    def epochs(self) -> int: ...
+
+    @property
+    def slowdown(self) -> float: ...
+
+    @property
+    def restart_delay(self) -> float | None: ...
+
+    def on(self, gpu_type: str) -> Application:
+        """The same application on a type of GPU, whose name is empty where there is only one.
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of it on that type.
+        """
+        ...
+
+    def step_times(self, spread: Spread, atomic_batch_size: int) -> StepTimes:
+        """Times of one pass on these GPUs with this many examples a GPU."""
+        ...
+
+    def gradient_statistics(self, batch_size: int, epoch: int) -> GradientStatistics:
+        """Gradient statistics at a total batch size in an epoch, counted from 0."""
+        ...
+
+    def progress(self, epoch: int) -> float:
+        """Cumulative progress at the end of an epoch, counted from 0."""
+        ...
+
+    def steps(self, batch_size: int, epoch: int) -> float:
+        """Optimiser steps at a total batch size until the end of an epoch, counted from 0."""
+        ...
+
+
+class ProfiledApplication:
+    """The truth of a shipped profile: its fitted throughput and its gradient statistics.
+
+    Parameters
+    ----------
+    profile
+        The profile.
+    """
+
+    slowdown = 1.0
+    restart_delay = None
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.name = profile.name
+        self.batch = profile.batch
+        self.restriction = profile.restriction
+        self.epochs = profile.epochs
+        self._times: dict[tuple[int, int, int], StepTimes] = {}
+        self._steps: dict[int, list[float]] = {}
+        self._types: dict[str, Application] = {"": self, FIRST_TYPE: self}
+
+    def on(self, gpu_type: str) -> Application:
+        """The profile on that type."""
+        if gpu_type not in self._types:
+            self._types[gpu_type] = ProfiledApplication(load_type_profile(self.name, gpu_type))
+        return self._types[gpu_type]
+
+    def step_times(self, spread: Spread, atomic_batch_size: int) -> StepTimes:
+        """Times by the fitted throughput model: only one node or several counts."""
+        key = (min(len(spread), 2), sum(spread), atomic_batch_size)
+        if key not in self._times:
+            nodes, replicas, atomic = key
+            parameters = self.profile.throughput
+            step = float(step_time(parameters, nodes, replicas, atomic, 0.0))
+            gradient = float(gradient_time(parameters, atomic))
+            self._times[key] = StepTimes(step, step - gradient)
+        return self._times[key]
+
+    def gradient_statistics(self, batch_size: int, epoch: int) -> GradientStatistics:
+        """Statistics of the epoch, linear between the measured batch sizes."""
+        return self.profile.gradient_in_epoch(epoch, batch_size)
+
+    def progress(self, epoch: int) -> float:
+        """Cumulative progress of the profile at the end of an epoch."""
+        return self._progress[epoch]
+
+    @cached_property
+    def _progress(self) -> list[float]:
+        return [float(p) for p in self.profile.progress * self.profile.total_progress]
+
+    def steps(self, batch_size: int, epoch: int) -> float:
+        """Every epoch takes its progress divided by the gain of a step, summed over epochs."""
+        if batch_size not in self._steps:
+            initial = self.batch.initial
+            gains = [
+                float(adascale_gain(self.gradient_statistics(batch_size, e), initial, batch_size))
+                for e in range(self.epochs)
+            ]
+            needed = np.diff(self._progress, prepend=0.0) / gains
+            self._steps[batch_size] = np.cumsum(needed).tolist()
+        return self._steps[batch_size][epoch]
+
+
+@lru_cache(maxsize=1)
+def profiled_applications() -> dict[str, Application]:
+    """All applications with a shipped profile, by name."""
+    return {name: ProfiledApplication(load_profile(name)) for name in application_names()}

@@ -1,0 +1,116 @@
+"""The measurements of Pollux's artifact: which applications, and the step times of each."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.data.applications.trace_files import (
+    POINT,
+    batch_size_of,
+    read_placements,
+    read_run,
+    read_scalability,
+)
+
+Floats = NDArray[np.float64]
+
+
+class Application(NamedTuple):
+    """What the artifact states about an application rather than measures.
+
+    Batch sizes in examples; `restriction` is (total batch size, replicas) where Pollux fixes them.
+    """
+
+    title: str
+    category: str
+    initial: int
+    maximum: int
+    atomic_minimum: int
+    atomic_maximum: int
+    restriction: tuple[int, int] | None = None
+
+
+APPLICATIONS = {
+    "bert": Application("BERT / SQuAD", "medium", 12, 384, 4, 12),
+    "cifar10": Application("ResNet-18 / CIFAR-10", "small", 128, 4096, 32, 1024),
+    "deepspeech2": Application("DeepSpeech2 / CMU-ARCTIC", "medium", 20, 640, 10, 80),
+    "imagenet": Application("ResNet-50 / ImageNet", "extra large", 200, 12800, 20, 200),
+    "ncf": Application("NeuMF / MovieLens", "small", 256, 32768, 32, 32768, (32768, 1)),
+    "yolov3": Application("YOLOv3 / VOC", "large", 8, 512, 4, 8),
+}
+
+
+def read_observations(folder: Path, application: Application, suffix: str = "") -> Floats:
+    """Read the measured steps of one application within its limits on the atomic batch size.
+
+    A measurement that both files hold counts once.
+
+    Parameters
+    ----------
+    folder
+        Its folder of the artifact's traces.
+    application
+        What is known of it.
+    suffix
+        What the names of the files end in, where there are several types of GPU.
+
+    Returns
+    -------
+    ndarray
+        Of shape (measurements, 5): nodes, replicas, atomic batch size, gradient time, step time.
+    """
+    tables = (
+        read_placements(folder / f"placements{suffix}.csv"),
+        read_scalability(folder / f"scalability{suffix}.csv"),
+    )
+    columns = [*POINT, "sync_time", "step_time"]
+    measured = [
+        row for table in tables for row in table[columns].itertuples(index=False, name=None)
+    ]
+    observations = np.array(list(dict.fromkeys(measured)))
+    observations[:, 3] = observations[:, 4] - observations[:, 3]
+    within = (observations[:, 2] >= application.atomic_minimum) & (
+        observations[:, 2] <= application.atomic_maximum
+    )
+    return observations[within]
+
+
+def read_gradient(folder: Path) -> tuple[dict[str, Any], float]:
+    """Read the gradient statistics of one application, and the length of its training.
+
+    An epoch ends when its least cumulative progress over the measured batch sizes is reached.
+
+    Parameters
+    ----------
+    folder
+        Its folder of the artifact's traces.
+
+    Returns
+    -------
+    dict, float
+        The field `gradient` of the profile, and the progress at the end of the last epoch.
+    """
+    runs = {batch_size_of(path): read_run(path) for path in folder.glob("validation-*.csv")}
+    sizes = sorted(runs)
+    columns = ("progress", "grad_sqr", "grad_var")
+    table = np.array([[*zip(*(runs[size][key] for key in columns), strict=True)] for size in sizes])
+    ends = table[:, :, 0].min(axis=0)
+    gradient = {
+        "batch_sizes": sizes,
+        "progress": (ends / ends[-1]).tolist(),
+        "square": table[:, :, 1].tolist(),
+        "variance": table[:, :, 2].tolist(),
+    }
+    return gradient, float(ends[-1])
+
+
+def relative_errors(predicted: Floats, measured: Floats) -> dict[str, float]:
+    """Median, 90th percentile and maximum of abs(predicted / measured - 1)."""
+    error = np.abs(predicted / measured - 1.0)
+    return {
+        "median": float(np.median(error)),
+        "percentile_90": float(np.percentile(error, 90)),
+        "maximum": float(error.max()),
+    }

@@ -1,0 +1,1 @@
+"""Seeded inputs of the classical problems: auctions, losses, unrelated machines."""

@@ -1,0 +1,81 @@
+"""Seeded jobs that come to processors and GPUs, each faster on a GPU by a factor of its own.
+
+A job's seconds on a GPU are log-normal, on a processor 1 to 30 times as many, log-uniformly, and it
+is of one of ten users (a documented reading: AlloX's workloads are not published).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from goodalloc.models.support.validation import require_count, require_number
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Processors and GPUs, and who may use them.
+MACHINES = (20, 10)
+USERS = 10
+
+#: Seconds on a GPU: median, and standard deviation of the logarithm; most seconds on a processor.
+MEDIAN, SPREAD, MOST_SPEEDUP = 600.0, 1.5, 30.0
+
+
+class Arrivals(NamedTuple):
+    """Jobs as they come.
+
+    Attributes
+    ----------
+    time
+        When every job comes, ascending, in seconds; shape (jobs,).
+    times
+        Seconds on every type of machine, shape (jobs, types).
+    user
+        Whose it is, from 0; shape (jobs,).
+    """
+
+    time: Floats
+    times: Floats
+    user: Indices
+
+
+def most_jobs_a_second() -> float:
+    """The arrival rate of load 1: the greatest at which the machines keep up with the jobs.
+
+    Jobs of a speedup below *s* go to processors, the others to GPUs, so that both are just busy:
+    with *S* log-uniform up to *b* and *X* the seconds on a GPU, the rate is that of GPUs,
+    ``n_gpu / (E[X] (1 - ln s / ln b))``, and that of processors, ``n_cpu ln b / (E[X] (s - 1))``.
+    """
+    processors, gpus = MACHINES
+    width, mean = np.log(MOST_SPEEDUP), MEDIAN * np.exp(SPREAD**2 / 2)
+
+    def rates(speedup: float) -> tuple[float, float]:
+        return (
+            float(gpus / (mean * (1.0 - np.log(speedup) / width))),
+            float(processors * width / (mean * (speedup - 1.0))),
+        )
+
+    found = brentq(
+        lambda s: rates(s)[0] - rates(s)[1], 1.0 + 1e-9, MOST_SPEEDUP * (1.0 - 1e-9), xtol=1e-12
+    )
+    return rates(float(found))[0]
+
+
+def draw_arrivals(seed: int, jobs: int, load: float) -> Arrivals:
+    """So many jobs that come at random; all at once at an infinite load.
+
+    Raises
+    ------
+    ValueError
+        If there is no job, or the load is not above 0.
+    """
+    require_count("Arrivals: jobs", jobs, minimum=1)
+    require_number("Arrivals: load", load, minimum=0.0, finite=False, strict=True)
+    random = np.random.default_rng([seed, jobs])
+    gpu = MEDIAN * random.lognormal(0.0, SPREAD, jobs)
+    processor = gpu * np.exp(random.uniform(0.0, np.log(MOST_SPEEDUP), jobs))
+    gaps = random.exponential(1.0, jobs) / (load * most_jobs_a_second())
+    user = random.integers(0, USERS, jobs)
+    return Arrivals(np.cumsum(gaps), np.column_stack([processor, gpu]), user)

@@ -1,0 +1,1 @@
+"""The scripts that derive the shipped documents from published measurements."""

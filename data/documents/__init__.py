@@ -1,0 +1,1 @@
+"""Strict reading and atomic writing of JSON, tables and shipped documents."""

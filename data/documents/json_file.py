@@ -1,0 +1,279 @@
+"""JSON documents: read strictly, written atomically, every refusal one sentence."""
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from goodalloc.data.documents.regular_file import read_bytes
+from goodalloc.models.support.validation import literal, require_name
+
+Document = dict[str, Any]
+
+
+class Literal:
+    """A literal that JSON does not know (NaN, Infinity): every check of a value refuses it."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def parse(text: str) -> Any:
+    """The value that a JSON text stands for.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, is nested beyond reason, or an object names a key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=Literal)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"line {error.lineno}, column {error.colno} is not JSON ({error.msg})."
+        ) from error
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply.") from error
+    except ValueError as error:
+        if "digits" in str(error):  # Python's own limit on the length of whole numbers
+            raise ValueError("a whole number has too many digits.") from error
+        raise
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Document:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                name = document.get("name")
+                where = f" of '{name}'" if isinstance(name, str) else ""
+                raise ValueError(
+                    f"key {literal(key)}{where} is given twice; expected each key once."
+                )
+            seen.add(key)
+    return document
+
+
+def read_text(path: str | os.PathLike[str], kind: str = "JSON") -> str:
+    """The text of a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        What it should be, for people.
+
+    Raises
+    ------
+    ValueError
+        If it is no file or cannot be read, is empty, or is not UTF-8 text.
+    """
+    raw = read_bytes(path)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"File '{path}' is not UTF-8 text (byte {error.start}); expected a {kind} file."
+        ) from error
+    if not text.strip():
+        raise ValueError(f"File '{path}' is empty; expected a {kind} file.")
+    return text
+
+
+def read_document(path: str | os.PathLike[str], formats: Iterable[str]) -> Document:
+    """The object in a file of one of our formats, version 1.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or is of another format or version; the sentence names the file.
+    """
+    text = read_text(path)
+    try:
+        return check_format(parse(text), formats)
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error
+
+
+def in_file(path: str | os.PathLike[str], error: ValueError) -> str:
+    """The sentence of an error, with the file it happened in put before it."""
+    return f"File '{path}': {error}"
+
+
+def check_format(document: object, formats: Iterable[str], version: int = 1) -> Document:
+    """The document itself, if it is an object of one of the formats and of that version."""
+    expected = " or ".join(f"'{name}'" for name in formats)
+    if not isinstance(document, dict):
+        raise ValueError(f"the document is {shown(document)}; expected an object of {expected}.")
+    for key, wanted in (("format", expected), ("version", str(version))):
+        if key not in document:
+            raise ValueError(f"key '{key}' is missing; expected {wanted}.")
+    if document["format"] not in formats:
+        raise ValueError(f"format is {shown(document['format'])}; expected {expected}.")
+    found = document["version"]
+    if type(found) is not int or found != version:
+        raise ValueError(f"version is {shown(found)}; expected {version}.")
+    return document
+
+
+def check_object(item: str, value: object) -> Document:
+    """The value itself, if it is an object."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{item} is {shown(value)}; expected an object.")
+    return value
+
+
+def check_keys(
+    item: str, value: object, required: Iterable[str], optional: Iterable[str] = ()
+) -> Document:
+    """The value itself, if it is an object with all the required keys and no unknown ones."""
+    found, required, optional = check_object(item, value), tuple(required), tuple(optional)
+    known = (*required, *optional)
+    for key in found:
+        if key not in known:
+            meant = "".join(f" (did you mean '{k}'?)" for k in get_close_matches(key, known, 1))
+            raise ValueError(
+                f"{item}: key {literal(key)} is unknown{meant}; expected one of {', '.join(known)}."
+            )
+    for key in required:
+        if key not in found:
+            raise ValueError(f"{item}: key '{key}' is missing.")
+    return found
+
+
+def check_list(item: str, value: object) -> list[Any]:
+    """The value itself, if it is a list."""
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{item} is {shown(value)}; expected a list.")
+    return list(value)
+
+
+def check_text(item: str, value: object) -> str:
+    """The value itself, if it is a string of printable characters, maybe empty."""
+    if value == "":
+        return ""
+    require_name(item, value)
+    return str(value)
+
+
+def as_float(value: object) -> Any:
+    """An integer as the float it stands for; anything else, and what is too large, as it is."""
+    if type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            return value
+    return value
+
+
+def pack_number(value: float) -> float | str | None:
+    """A number as JSON has it: infinities as ``"inf"`` and ``"-inf"``, NaN as null."""
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return float(value)
+
+
+def unpack_number(item: str, value: object) -> float:
+    """The reverse of `pack_number`."""
+    if value is None:
+        return math.nan
+    if value in ("inf", "-inf"):
+        return float(str(value))
+    number = as_float(value)
+    if type(number) is not float or math.isinf(number):
+        raise ValueError(f"{item} is {shown(value)}; expected a number, 'inf', '-inf' or null.")
+    return number
+
+
+def shown(value: object) -> str:
+    """A value of a document as a message shows it: what is long only by its length."""
+    if isinstance(value, (dict, list)) and len(value) > 4:
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
+    return literal(value)
+
+
+def rows_text(head: Mapping[str, Any], tables: Mapping[str, Any]) -> str:
+    """A JSON object, indented, with each entry of its tables (objects or lists) on one line."""
+    parts = [f" {json.dumps(key)}: {dump(value)}" for key, value in head.items()]
+    for key, table in tables.items():
+        if isinstance(table, Mapping):
+            lines = [f"  {json.dumps(k, ensure_ascii=False)}: {dump(v)}" for k, v in table.items()]
+            opening, closing = "{", "}"
+        else:
+            lines = [f"  {dump(value)}" for value in table]
+            opening, closing = "[", "]"
+        body = "\n" + ",\n".join(lines) + "\n " if lines else ""
+        parts.append(f" {json.dumps(key)}: {opening}{body}{closing}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def dump(value: object) -> str:
+    """One line of JSON; floats by their shortest exact decimal."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file so that nobody ever sees half of it: a temporary file, then a rename.
+
+    A file that is there keeps its mode and, where that is allowed, its owner; of a link it is the
+    file that it leads to.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be written.
+    """
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """As `write_atomically`, for bytes."""
+    try:
+        target = Path(path).resolve()
+        if target.is_dir():
+            raise ValueError(f"File '{path}' is a directory; expected a file.")
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)
+            return
+        former = target.stat() if target.exists() else None
+        temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+        # nobody else may read what replaces a private file, not for a moment
+        mode = 0o666 if former is None else 0o600
+        try:
+            with open(temporary, "xb", opener=partial(os.open, mode=mode)) as stream:
+                stream.write(content)
+            if former is not None:
+                _keep_access(temporary, former)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, RuntimeError) as error:  # the latter of links in a circle
+        raise ValueError(f"File '{path}' cannot be written ({_reason(error)}).") from error
+
+
+def _keep_access(path: Path, former: os.stat_result) -> None:
+    """Give a file the owner, if that is allowed, and the mode that another had."""
+    if hasattr(os, "chown"):
+        with contextlib.suppress(OSError):
+            os.chown(path, former.st_uid, former.st_gid)
+    path.chmod(stat.S_IMODE(former.st_mode))
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()

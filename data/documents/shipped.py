@@ -1,0 +1,85 @@
+"""Documents that ship with the package: how they are read, and how they are derived anew."""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from goodalloc.data.documents.json_file import Document, check_format, parse, write_atomically
+
+#: Significant digits of the numbers of a derived document.
+DIGITS = 12
+
+
+def read_shipped(path: str) -> str:
+    """The text of a file that ships in this folder, by its path below it."""
+    return resources.files("goodalloc.data").joinpath(*path.split("/")).read_text(encoding="utf-8")
+
+
+def parse_document(text: str, name: str, version: int) -> Document:
+    """The object that a text stands for, of this format and version.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, or of another format or version.
+    """
+    return check_format(parse(text), (name,), version)
+
+
+def write_document(value: object, indent: str = "") -> str:
+    """Return JSON with sorted keys, a line per list of numbers and numbers of 12 digits.
+
+    Parameters
+    ----------
+    value
+        Nested dictionaries, lists and scalars.
+    indent
+        White space in front of the closing bracket.
+    """
+    inner = indent + "  "
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {write_document(value[key], inner)}" for key in sorted(value)]
+        return _block("{", items, "}", indent)
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return _block("[", [write_document(item, inner) for item in value], "]", indent)
+    if isinstance(value, list):
+        return "[" + ", ".join(write_document(item) for item in value) + "]"
+    if isinstance(value, float):
+        value = float(f"{value:.{DIGITS}g}")
+    return json.dumps(value)
+
+
+def _block(opening: str, items: Sequence[str], closing: str, indent: str) -> str:
+    """Put each item on a line of its own."""
+    lines = ",\n".join(f"{indent}  {item}" for item in items)
+    return f"{opening}\n{lines}\n{indent}{closing}"
+
+
+def run_fit(
+    derive: Callable[[Path], Document], path: str, holds: str, arguments: Sequence[str] | None, *,
+    text: Callable[[Any], str] = write_document,
+) -> None:  # fmt: skip
+    """Derive a document from published data and write it, as a command line asks.
+
+    Parameters
+    ----------
+    derive
+        Makes the document from the folder of the published data.
+    path
+        Where it ships, below this folder; written there unless told otherwise.
+    holds
+        What the folder of the published data holds.
+    arguments
+        Of the command line; those of the process if None.
+    text
+        Writes a document out.
+    """
+    parser = argparse.ArgumentParser(description=f"Derive the shipped file {path}.")
+    parser.add_argument("--reference", type=Path, required=True, help=f"folder that holds {holds}")
+    shipped = Path(__file__).parent.parent / path
+    parser.add_argument("--out", type=Path, default=shipped, help="file to write")
+    options = parser.parse_args(arguments)
+    write_atomically(options.out, text(derive(options.reference)) + "\n")

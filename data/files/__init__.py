@@ -1,0 +1,1 @@
+"""Files of instances, allocations, models, job states and profiles (`FORMAT.md`)."""

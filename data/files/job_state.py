@@ -1,0 +1,268 @@
+"""The state of a training job as its agent publishes it, and the allocation that it is given.
+
+`goodalloc-job-state` is an object in one file: who the job is, where it runs, how far it is, and
+the three parts of its goodput model as far as they are known. `JobState.job` makes of it the job of
+an instance. What the scheduler decides comes back in the files that it writes anyway
+(`goodalloc-allocation` or `goodalloc-result`), in which the job finds its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.documents.json_file import (
+    as_float,
+    check_keys,
+    in_file,
+    read_document,
+    rows_text,
+    shown,
+    write_atomically,
+)
+from goodalloc.data.files.allocation import ALLOCATION_FORMAT, RESULT_FORMAT
+from goodalloc.data.files.instance import placement_from_dict
+from goodalloc.data.files.model_table import model_from_dict, model_to_dict
+from goodalloc.models.goodput.efficiency import GradientStatistics
+from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.round.job import Job
+from goodalloc.models.support.validation import (
+    require_count,
+    require_flag,
+    require_name,
+    require_number,
+)
+
+if TYPE_CHECKING:
+    import os
+
+    from goodalloc.models.round.cluster import Cluster
+
+STATE_FORMAT = "goodalloc-job-state"
+
+GROWTH = 2
+"""A job may take so many times the most replicas that it ever had (Pollux, section 4.1)."""
+
+#: Stands in for what is not known yet, so that the rest can be checked.
+_UNKNOWN = GoodputModel(
+    ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0),
+    BatchLimits(1, 1, 1, 1),
+)  # fmt: skip
+_COUNTS = {
+    "replicas": 1, "nodes": 1, "restarts": 0, "most_replicas": 1, "atomic": 1,
+    "accumulation_steps": 0, "steps": 0, "examples": 0, "epoch": 0,
+}  # fmt: skip
+_SECONDS = ("submitted", "published", "attained_service", "scale_invariant_steps")
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What an agent says of its job.
+
+    Parameters
+    ----------
+    name
+        Of the job.
+    batch
+        Limits of its batch size.
+    submitted, published
+        When it first started and when this was written, in seconds since 1970.
+    replicas, nodes
+        What it runs on.
+    placement
+        GPUs by name of node, as it was told; empty if it was not told.
+    restarts
+        Times it was restarted.
+    attained_service
+        GPU-seconds that it held.
+    most_replicas
+        The most that it ever ran on.
+    atomic, accumulation_steps
+        m and s at present.
+    steps, examples, epoch
+        Steps made, examples trained on, and whole passes through the data.
+    scale_invariant_steps
+        The same progress in steps at M0.
+    gradient, throughput
+        Gradient statistics and fitted parameters; None before there are any.
+    finished
+        Whether the training is over.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense; the sentence names the job, the value and what was expected.
+    """
+
+    name: str
+    batch: BatchLimits
+    submitted: float
+    published: float
+    replicas: int = 1
+    nodes: int = 1
+    placement: dict[str, int] = field(default_factory=dict)
+    restarts: int = 0
+    attained_service: float = 0.0
+    most_replicas: int = 1
+    atomic: int = 1
+    accumulation_steps: int = 0
+    steps: int = 0
+    examples: int = 0
+    epoch: int = 0
+    scale_invariant_steps: float = 0.0
+    gradient: GradientStatistics | None = None
+    throughput: ThroughputParameters | None = None
+    finished: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_name("Job state", self.name)
+        item = f"Job '{self.name}'"
+        for name, least in _COUNTS.items():
+            if name == "examples":  # may exceed what a count may be
+                require_number(f"{item}: {name}", self.examples, 0.0)
+            else:
+                require_count(f"{item}: {name}", getattr(self, name), least)
+        for name in _SECONDS:
+            require_number(f"{item}: {name}", getattr(self, name), 0.0)
+        _check_placement(item, self.placement)
+        require_flag(f"{item}: finished", self.finished)
+
+    @property
+    def max_replicas(self) -> int:
+        """Twice the most that it ever had, as far as its largest batch can be shared."""
+        shared = int(self.batch.maximum) // int(self.batch.atomic_minimum)
+        return max(min(GROWTH * self.most_replicas, shared), 1)
+
+    @property
+    def model(self) -> GoodputModel | None:
+        """Its goodput model, or None as long as a part of it is unknown."""
+        if self.gradient is None or self.throughput is None:
+            return None
+        return GoodputModel(self.throughput, self.gradient, self.batch)
+
+    def job(self, cluster: Cluster, now: float | None = None) -> Job:
+        """The job of an instance.
+
+        Parameters
+        ----------
+        cluster
+            Its nodes have the names that the placement knows.
+        now
+            In seconds since 1970; when the state was published if None.
+
+        Raises
+        ------
+        ValueError
+            If the placement is not one of the cluster's.
+        """
+        moment = self.published if now is None else now
+        placement = placement_from_dict(f"Job '{self.name}'", self.placement, cluster)
+        return Job(
+            self.name, self.model, age=max(moment - self.submitted, 0.0), restarts=self.restarts,
+            placement=placement, max_replicas=self.max_replicas,
+            attained_service=self.attained_service,
+        )  # fmt: skip
+
+
+def write_job_state(path: str | os.PathLike[str], state: JobState) -> None:
+    """Write a state so that nobody ever sees half of it.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+    """
+    document = {"format": STATE_FORMAT, "version": 1, **asdict(state)}
+    throughput, gradient = state.throughput or _UNKNOWN[0], state.gradient or _UNKNOWN[1]
+    model = GoodputModel(throughput, gradient, state.batch)
+    for name, part in model_to_dict(model).items():
+        document[name] = None if getattr(state, name) is None else part
+    write_atomically(path, rows_text(document, {}))
+
+
+def read_job_state(path: str | os.PathLike[str]) -> JobState:
+    """The state in a file.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or anything in it makes no sense; one sentence that names the
+        file, the item, its value and what was expected.
+    """
+    document = read_document(path, (STATE_FORMAT,))
+    try:
+        names = tuple(entry.name for entry in fields(JobState))
+        given = dict(check_keys("Job state", document, ("format", "version", *names)))
+        del given["format"], given["version"]
+        require_name("Job state", given["name"])
+        for name in _SECONDS:
+            given[name] = as_float(given[name])
+        return JobState(**given | _model_parts(f"Job '{given['name']}'", given))
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error
+
+
+def _model_parts(item: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Throughput, gradient and batch limits, checked; None for what is not known."""
+    filled = {"batch": given["batch"]}
+    for name, stand_in in (("throughput", _UNKNOWN.throughput), ("gradient", _UNKNOWN.gradient)):
+        filled[name] = stand_in._asdict() if given[name] is None else given[name]
+    model = model_from_dict(item, filled)
+    assert isinstance(model, GoodputModel)
+    return {name: given[name] and part for name, part in model._asdict().items()}
+
+
+def read_placement(path: str | os.PathLike[str], name: str) -> dict[str, int]:
+    """What a scheduler's file gives a job: GPUs by name of node; nothing if it does not run.
+
+    Parameters
+    ----------
+    path
+        File of an allocation or of a result.
+    name
+        Of the job.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or what it says of the job makes no sense.
+    """
+    placements = _placements_in(path)
+    found = placements.get(name, {})
+    try:
+        _check_placement(f"Job '{name}'", found)
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error
+    return dict(found)
+
+
+def read_placements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
+    """What a scheduler's file gives to every job that runs: GPUs by name of node, by job.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or what it says of a job makes no sense.
+    """
+    return {name: read_placement(path, name) for name in _placements_in(path)}
+
+
+def _placements_in(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The placements in a file, unchecked but for being an object."""
+    document = read_document(path, (ALLOCATION_FORMAT, RESULT_FORMAT))
+    placements = document.get("placements")
+    if not isinstance(placements, dict):
+        complaint = f"placements is {shown(placements)}; expected an object of job names."
+        raise ValueError(in_file(path, ValueError(complaint)))
+    return placements
+
+
+def _check_placement(item: str, value: object) -> None:
+    """Refuse anything but GPUs by name of node."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{item}: placement is {shown(value)}; expected an object of node names.")
+    for node, gpus in value.items():
+        require_name(f"{item}: placement", node)
+        require_count(f"{item}: GPUs on node '{node}'", gpus, 1)

@@ -1,0 +1,117 @@
+"""What a launcher says of a job before it ever ran: its name, its program, and since when it waits.
+
+`goodalloc-submission` is an object in one file of the job's folder; see `FORMAT.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.json_file import (
+    as_float,
+    check_keys,
+    check_list,
+    in_file,
+    read_document,
+    rows_text,
+    shown,
+    write_atomically,
+)
+from goodalloc.models.support.validation import require_count, require_number
+
+if TYPE_CHECKING:
+    import os
+
+SUBMISSION_FORMAT = "goodalloc-submission"
+
+#: A name that is one folder of any file system, and no option of a command.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmission:
+    """What a user asked for.
+
+    Parameters
+    ----------
+    name
+        Of the job.
+    command
+        Program and arguments of every replica.
+    submitted
+        When, in seconds since 1970.
+    replicas
+        K that its user asks for, for policies that do not choose it.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    submitted: float
+    replicas: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_job_name(self.name)
+        item = f"Job '{self.name}'"
+        if not self.command or not all(isinstance(word, str) for word in self.command):
+            raise ValueError(
+                f"{item}: command is {shown(list(self.command))}; expected a program and its "
+                "arguments."
+            )
+        require_number(f"{item}: submitted", self.submitted, 0.0)
+        require_count(f"{item}: replicas", self.replicas, 1)
+
+
+def require_job_name(name: object) -> None:
+    """Refuse a name that cannot be that of a job's folder.
+
+    Raises
+    ------
+    ValueError
+        With what is expected.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(
+            f"Job name is {shown(name)}; expected at most 100 letters, digits, '.', '_' and '-', "
+            "a letter or digit first."
+        )
+
+
+def write_job_submission(path: str | os.PathLike[str], submission: JobSubmission) -> None:
+    """Write a submission so that nobody ever sees half of it.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+    """
+    head = {"format": SUBMISSION_FORMAT, "version": 1, **asdict(submission)}
+    write_atomically(path, rows_text(head, {}))
+
+
+def read_job_submission(path: str | os.PathLike[str]) -> JobSubmission:
+    """The submission in a file.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or anything in it makes no sense; one sentence that names the
+        file, the item, its value and what was expected.
+    """
+    document = read_document(path, (SUBMISSION_FORMAT,))
+    try:
+        names = tuple(entry.name for entry in fields(JobSubmission))
+        given = dict(check_keys("Submission", document, ("format", "version", *names)))
+        del given["format"], given["version"]
+        given["command"] = tuple(check_list("Submission: command", given["command"]))
+        given["submitted"] = as_float(given["submitted"])
+        return JobSubmission(**given)
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error

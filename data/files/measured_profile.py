@@ -1,0 +1,234 @@
+r"""Profiles: measured passes and steps of a real training as a CSV file (see `FORMAT.md`).
+
+A row is a configuration: *N* nodes, *K* replicas, *m* examples per replica and pass, *s* passes
+that are accumulated. Measured are a *pass* (forward and backward, without synchronisation), an
+*update* by the optimiser and a whole *step*. Pollux (OSDI'21, section 3.2) has
+
+.. math::
+
+    T = s T_{grad} + (T_{grad}^\gamma + T_{sync}^\gamma)^{1/\gamma}, \qquad
+    T_{grad} = \alpha_{grad} + \beta_{grad} m,  (1)
+
+and no term for the update. Pollux's agent takes for :math:`T_{grad}` the mean over all passes of
+their time without synchronisation, in which the last one has the update (AdaptDL,
+``torch/_metrics.py``, ``_fit_perf_params``):
+
+.. math:: T_{grad} = t_{pass} + t_{update} / (s + 1).  (2)
+
+So does this. One replica, which does not synchronise, then takes :math:`s + 1` times (2) a step, as
+measured; the pass that synchronises is fitted to what :math:`s` times (2) leave of a step. What (1)
+cannot have is that (2) is less with more accumulation: a fit to several *s* lies in between.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.documents.json_file import in_file, read_text, shown
+from goodalloc.models.fitting.problem import Observations
+from goodalloc.models.support.validation import require_choice
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+#: What tells configurations apart: counts, and examples.
+CONFIGURATION = ("nodes", "replicas", "atomic_batch_size", "accumulation_steps")
+
+#: What must be equal in all rows of a file.
+IDENTITY = (
+    "model", "source", "backend", "device", "cores", "memory_limit_gib", "torch", "python",
+    "goodalloc",
+)  # fmt: skip
+
+#: Seconds, relative standard errors, and how they came about; empty where memory was lacking.
+MEASURED = (
+    "pass_s", "update_s", "step_s", "pass_error", "step_error", "repetitions", "measuring_s",
+    "quiet",
+)  # fmt: skip
+
+#: Seconds of the parts of a step by the profiler, and the state of the machine; may be empty.
+OPTIONAL = (
+    "forward_s", "backward_s", "synchronisation_s", "optimiser_s", "governor", "clock_mhz", "load",
+)  # fmt: skip
+
+COLUMNS = (*CONFIGURATION, "outcome", *MEASURED, *OPTIONAL, "weights", *IDENTITY)
+
+#: What came of a configuration.
+FITS, NO_MEMORY = "measured", "out of memory"
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class MeasuredProfile:
+    """What was measured of a training; arrays of shape (configurations,), in the file's order.
+
+    Parameters
+    ----------
+    nodes, replicas, atomic_batch_size, accumulation_steps
+        N, K, m (examples) and s.
+    pass_time, update_time, step_time
+        Mean seconds of a pass without synchronisation, of an update and of a step.
+    facts
+        The columns that are equal in all rows: model, machine, versions.
+    out_of_memory
+        Least m (examples) that memory did not hold; None where none was tried.
+    left_out
+        Configurations that were measured but disturbed all the time.
+    """
+
+    nodes: Floats
+    replicas: Floats
+    atomic_batch_size: Floats
+    accumulation_steps: Floats
+    pass_time: Floats
+    update_time: Floats
+    step_time: Floats
+    facts: Mapping[str, str]
+    out_of_memory: int | None
+    left_out: int
+
+    @property
+    def gradient_time(self) -> Floats:
+        """Seconds of a pass with its share of the update: T_grad by (2)."""
+        return self.pass_time + self.update_time / (self.accumulation_steps + 1.0)
+
+    @property
+    def configurations(self) -> Floats:
+        """What (1) is fitted to apart: N, K and m, of shape (configurations, 3)."""
+        return np.stack([self.nodes, self.replicas, self.atomic_batch_size], axis=1)
+
+    def observations(self) -> Observations:
+        """What `fit_throughput` takes: a job, whose steps have no accumulated passes any more."""
+        last = self.step_time - self.accumulation_steps * self.gradient_time
+        columns = (
+            self.nodes, self.replicas, self.atomic_batch_size, self.gradient_time, last,
+            np.ones(len(last), dtype=bool),
+        )  # fmt: skip
+        return Observations(*(column[None] for column in columns))
+
+
+def rows_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as the text of their file, numbers to seven digits."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        cells = [row.get(column, "") for column in COLUMNS]
+        writer.writerow([f"{cell:.7g}" if isinstance(cell, float) else cell for cell in cells])
+    return stream.getvalue()
+
+
+def read_rows(path: str | os.PathLike[str]) -> list[Row]:
+    """The rows of a file, as text, checked.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or anything in it makes no sense; one sentence.
+    """
+    text = read_text(path, "CSV")
+    try:
+        return _checked(list(csv.reader(io.StringIO(text))))
+    except (ValueError, csv.Error) as error:
+        raise ValueError(in_file(path, ValueError(str(error)))) from error
+
+
+def _checked(table: list[list[str]]) -> list[Row]:
+    for name in (*COLUMNS, *table[0]):
+        if name not in COLUMNS:
+            raise ValueError(f"column {shown(name)} is unknown.")
+        if table[0].count(name) != 1:
+            fault = "there twice" if name in table[0] else "missing"
+            raise ValueError(f"column '{name}' is {fault}; expected it once.")
+    rows: list[Row] = []
+    seen: set[tuple[str, ...]] = set()
+    for number, cells in enumerate(table[1:], start=2):
+        item = f"row {number}"
+        if len(cells) != len(COLUMNS):
+            raise ValueError(f"{item} has {len(cells)} cells; expected {len(COLUMNS)}.")
+        row: Row = dict(zip(table[0], cells, strict=True))
+        _check_row(item, row)
+        key = tuple(row[name] for name in CONFIGURATION)
+        if key in seen:
+            raise ValueError(f"{item}: its configuration is given twice; expected it once.")
+        seen.add(key)
+        for name in IDENTITY:
+            if row[name] != (rows[0] if rows else row)[name]:
+                raise ValueError(
+                    f"{item}: {name} is {shown(row[name])}; expected {shown(rows[0][name])} as "
+                    "before."
+                )
+        rows.append(row)
+    return rows
+
+
+def _check_row(item: str, row: Row) -> None:
+    for name in CONFIGURATION:
+        least = 0 if name == "accumulation_steps" else 1
+        text = row[name]
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+            raise ValueError(
+                f"{item}: {name} is {shown(text)}; expected a whole number from {least}."
+            )
+    if int(row["nodes"]) > int(row["replicas"]):
+        raise ValueError(
+            f"{item}: nodes is {row['nodes']}; expected at most its replicas, {row['replicas']}."
+        )
+    require_choice(f"{item}: outcome", row["outcome"], (FITS, NO_MEMORY))
+    if row["outcome"] == FITS:
+        for name in MEASURED:
+            _number(item, name, row[name], positive=name.endswith("_s") or name == "repetitions")
+    for name in ("forward_s", "backward_s", "synchronisation_s", "optimiser_s", "clock_mhz"):
+        if row[name]:
+            _number(item, name, row[name], positive=False)
+    if not row["model"]:
+        raise ValueError(f"{item}: model is ''; expected a name.")
+
+
+def _number(item: str, name: str, text: str, *, positive: bool) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value) or value < 0 or (positive and value == 0):
+        least = "above 0" if positive else "of at least 0"
+        raise ValueError(f"{item}: {name} is {shown(text)}; expected a finite number {least}.")
+    return value
+
+
+def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
+    """What a file has that was measured; what was disturbed all the time only if all was.
+
+    Raises
+    ------
+    ValueError
+        As `read_rows`, or if no row was measured.
+    """
+    rows = read_rows(path)
+    fits = [row for row in rows if row["outcome"] == FITS]
+    if not fits:
+        raise ValueError(f"File '{path}': no configuration was measured; expected at least one.")
+
+    kept = [row for row in fits if float(row["quiet"]) > 0] or fits
+
+    def column(name: str) -> Floats:
+        return np.array([float(row[name]) for row in kept])
+
+    lacking = [int(row["atomic_batch_size"]) for row in rows if row["outcome"] == NO_MEMORY]
+    facts = {name: fits[0][name] for name in IDENTITY}
+    return MeasuredProfile(
+        column("nodes"), column("replicas"), column("atomic_batch_size"),
+        column("accumulation_steps"), column("pass_s"), column("update_s"), column("step_s"),
+        facts, min(lacking, default=None), len(fits) - len(kept),
+    )  # fmt: skip

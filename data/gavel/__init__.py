@@ -1,0 +1,1 @@
+"""Gavel: published and fitted throughputs, seeded workloads, files of time shares."""

@@ -1,0 +1,1 @@
+"""Parameter-server training: measured and fitted step times, rounds, workloads, job records."""

@@ -1,0 +1,209 @@
+"""Seeded workloads of jobs with parameter servers, some of which cannot be predicted.
+
+AITurbo (HPDC'21) submits TensorFlow jobs after the traces of three systems, none of which is
+published. Ours are drawn: times between submissions exponentially; what is trained, and for how
+long, as in `parameter_servers/rounds.py`; what the user asks for evenly among small sensible
+configurations.
+
+Which jobs are unpredictable is the order of a number drawn for each: of a larger share are those of
+a smaller one and further ones, and nothing else about any job changes (common random numbers) but
+its losses, and how sure the classifier is of it. The losses of a predictable job follow the law of
+Optimus, those of another do not (`loss_runs.py`); what a scheduler believes of its steps it has to
+find out from them (`models/losses/forecast.py`). The classifier's confidence is a quantile of those
+of AITurbo's records (`confidence.py`): it takes 95.5 % of the predictable jobs for what they are,
+and 65 % of the others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from goodalloc.data.parameter_servers.confidence import confidence_at
+from goodalloc.data.parameter_servers.rounds import draw_training
+from goodalloc.data.workloads.loss_runs import Course, draw_losses
+from goodalloc.models.losses.forecast import LossRun
+from goodalloc.models.parameter_servers.configuration import PsConfiguration
+from goodalloc.models.parameter_servers.job import PsChoices
+from goodalloc.models.parameter_servers.step_time import PsStepTime
+from goodalloc.models.support.validation import (
+    require_count,
+    require_flag,
+    require_name,
+    require_number,
+    require_share,
+)
+
+#: Up to 8 servers and 8 workers, up to 4 cores for each of them, workers with a GPU or without.
+CHOICES = PsChoices(tuple(range(1, 9)), tuple(range(1, 9)), (1, 2, 3, 4), (1, 2, 3, 4), (0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class PsSubmission:
+    """A job as it is submitted, and the truth about it.
+
+    Parameters
+    ----------
+    name
+        Unique within a workload.
+    time
+        Seconds from the start of the workload.
+    model
+        What it trains, for people.
+    step_time, batch_size
+        How long a step takes, and its examples.
+    steps
+        In all.
+    asked
+        What its user asks for, one of the choices.
+    choices
+        What it may have.
+    predictable
+        Whether it is, in truth.
+    confidence
+        The classifier's in that it is.
+    losses
+        From which its steps can be predicted; None where a scheduler is told.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    name: str
+    time: float
+    model: str
+    step_time: PsStepTime
+    batch_size: float
+    steps: float
+    asked: PsConfiguration
+    choices: PsChoices = CHOICES
+    predictable: bool = True
+    confidence: float = 1.0
+    losses: LossRun | None = None
+
+    def __post_init__(self) -> None:
+        require_name("Job", self.name)
+        item = f"Job '{self.name}'"
+        require_number(f"{item}: time", self.time, 0.0)
+        for name in ("batch_size", "steps"):
+            require_number(f"{item}: {name}", getattr(self, name), 0.0, strict=True)
+        require_flag(f"{item}: predictable", self.predictable)
+        require_share(f"{item}: confidence", self.confidence)
+        if self.choices.cell(self.asked) is None:
+            raise ValueError(
+                f"{item}: asked is {tuple(self.asked)}; expected one of what it may have."
+            )
+
+
+@dataclass(frozen=True)
+class PsWorkloadOptions:
+    """What is drawn.
+
+    Parameters
+    ----------
+    jobs
+        How many.
+    mean_gap
+        Mean seconds between submissions: 480 for 60 jobs in 8 h.
+    hours
+        Median hours of a job on one server and one GPU worker of one core each.
+    most_workers, pod_cores
+        Users ask for 1 worker with a GPU to so many, as many servers, and so many cores for each.
+    unpredictable
+        Share of the jobs.
+    noise
+        Of losses: the standard deviation of their logarithm.
+    told
+        Whether schedulers are told of every job, at once, whether it is predictable and how many
+        steps it takes.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    jobs: int = 60
+    mean_gap: float = 480.0
+    hours: float = 2.0
+    most_workers: int = 4
+    pod_cores: int = 2
+    unpredictable: float = 0.5
+    noise: float = 0.005
+    told: bool = False
+
+    def __post_init__(self) -> None:
+        require_flag("Workload: told", self.told)
+        require_count("Workload: jobs", self.jobs, 1)
+        require_count("Workload: most_workers", self.most_workers, 1, len(CHOICES.workers))
+        require_count("Workload: pod_cores", self.pod_cores, 1, max(CHOICES.server_cores))
+        for name in ("mean_gap", "hours"):
+            require_number(f"Workload: {name}", getattr(self, name), 0.0, strict=True)
+        require_number("Workload: noise", self.noise, 0.0)
+        require_share("Workload: unpredictable", self.unpredictable)
+
+
+DEFAULTS = PsWorkloadOptions()
+
+
+def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSubmission, ...]:
+    """Draw a workload, in order of submission.
+
+    Parameters
+    ----------
+    seed
+        Of everything that is drawn.
+    options
+        What is drawn. Fewer jobs are the first of more, but for which are unpredictable.
+
+    Raises
+    ------
+    ValueError
+        If the seed makes no sense.
+    """
+    require_count("Workload: seed", seed, 0)
+    turns = [np.random.default_rng([seed, job, 1]).random() for job in range(options.jobs)]
+    first = np.argsort(turns, kind="stable")[: round(options.unpredictable * options.jobs)]
+    unpredictable = set(first.tolist())
+    time = 0.0
+    jobs = []
+    for job in range(options.jobs):
+        random = np.random.default_rng([seed, job, 0])
+        time += options.mean_gap * random.standard_exponential()
+        training = draw_training(random, options.hours)
+        pods = int(random.integers(1, options.most_workers + 1))
+        quantile = random.random()
+        known = job not in unpredictable
+        confidence = float(known) if options.told else confidence_at(quantile, predictable=known)
+        losses = None if options.told else _losses(seed, job, training.steps, known, options.noise)
+        jobs.append(PsSubmission(
+            f"job{job}", time, training.model, training.step_time, training.batch_size,
+            training.steps, PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1),
+            CHOICES, known, confidence, losses,
+        ))  # fmt: skip
+    return tuple(jobs)
+
+
+def _losses(seed: int, job: int, steps: float, known: bool, noise: float) -> LossRun:
+    """Those of a job."""
+    random = np.random.default_rng([seed, job, 2])
+    other: Course = "stepwise" if random.random() < 0.5 else "stopped"
+    return draw_losses(random, steps, "lawful" if known else other, noise=noise)
+
+
+def check_ps_workload(workload: tuple[PsSubmission, ...]) -> None:
+    """Refuse an empty workload, and names that are given twice.
+
+    Raises
+    ------
+    ValueError
+        With the name.
+    """
+    if not workload:
+        raise ValueError("Workload: there are no jobs; expected at least one.")
+    names: set[str] = set()
+    for job in workload:
+        if job.name in names:
+            raise ValueError(f"Job '{job.name}' is submitted twice; expected unique names.")
+        names.add(job.name)

@@ -1,0 +1,1 @@
+"""Pods and nodes of Alibaba's openb cluster, published and generated."""

@@ -1,0 +1,1 @@
+"""Seeded scheduling rounds and the benchmark set."""

@@ -1,0 +1,140 @@
+"""The instances that ship: named, generated from fixed arguments, from tiny to 500 jobs.
+
+`python -m goodalloc.experiments.gap.make_benchmark_set` writes them, and the best known values.
+"""
+
+import csv
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
+from types import MappingProxyType
+from typing import Any
+
+from goodalloc.data.files.instance import read_instance
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.rules import OSDI21, Rules
+from goodalloc.models.support.validation import did_you_mean, literal
+
+_MIXED = Cluster((NodeGroup("small", 8, 2), NodeGroup("node", 12, 4), NodeGroup("large", 6, 8)))
+_WIDE = Cluster((NodeGroup("node", 6, 16), NodeGroup("spare", 4, 3)))
+
+#: Arguments of `goodalloc.data.rounds.generator.generate` for every instance, smallest first.
+BENCHMARKS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+    "tiny-cold": {"seed": 1, "jobs": 4, "nodes": 2},
+    "tiny-disturbed": {"seed": 2, "jobs": 6, "nodes": 3, "state": "disturbed"},
+    "small-running": {"seed": 3, "jobs": 12, "nodes": 4, "state": "running"},
+    "under-cold": {"seed": 4, "load": 0.5, "nodes": 16},
+    "under-running": {"seed": 5, "jobs": 20, "nodes": 16, "state": "running"},
+    "even-disturbed": {"seed": 6, "jobs": 40, "nodes": 16, "state": "disturbed"},
+    "even-settled": {"seed": 7, "jobs": 40, "nodes": 16, "state": "settled"},
+    "even-osdi21": {"seed": 8, "jobs": 40, "nodes": 16, "state": "disturbed", "rules": OSDI21},
+    "even-geometric": {"seed": 9, "jobs": 40, "nodes": 16, "rules": Rules(power=0.0)},
+    "even-maxmin": {
+        "seed": 10, "jobs": 40, "nodes": 16, "state": "running", "rules": Rules(power=-math.inf),
+    },
+    "over-cold": {"seed": 11, "load": 4.0, "nodes": 16},
+    "over-disturbed": {"seed": 12, "jobs": 160, "nodes": 16, "state": "disturbed"},
+    "eight-gpus": {
+        "seed": 13, "jobs": 60, "nodes": 16, "gpus_per_node": 8, "state": "disturbed",
+    },
+    "wide-nodes": {"seed": 14, "jobs": 50, "cluster": _WIDE, "state": "running"},
+    "mixed-nodes": {"seed": 15, "jobs": 80, "cluster": _MIXED, "state": "disturbed"},
+    "interfering": {
+        "seed": 16, "jobs": 30, "nodes": 16, "state": "disturbed",
+        "rules": Rules(interference_avoidance=False),
+    },
+    "medium-cold": {"seed": 17, "jobs": 160, "nodes": 64},
+    "medium-disturbed": {"seed": 18, "jobs": 160, "nodes": 64, "state": "disturbed"},
+    "large-disturbed": {"seed": 19, "jobs": 500, "nodes": 128, "state": "disturbed"},
+    "large-settled": {"seed": 20, "jobs": 500, "nodes": 128, "state": "settled"},
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class BestKnown:
+    """The best allocation known of an instance: what it is worth and what bounds it."""
+
+    instance: str
+    fitness: float
+    bound: float
+    gap: float
+    solver: str
+    version: str
+
+
+def benchmark_names() -> tuple[str, ...]:
+    """Names of the instances that ship, smallest first."""
+    return tuple(BENCHMARKS)
+
+
+def instance_folder() -> Traversable:
+    """The folder of the instances that ship."""
+    return files("goodalloc.data") / "instances"
+
+
+def load_benchmark(name: str) -> Instance:
+    """An instance that ships.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    if name not in BENCHMARKS:
+        known = ", ".join(benchmark_names())
+        closest = did_you_mean(name, benchmark_names())
+        raise ValueError(
+            f"Benchmark instance {literal(name)} is unknown{closest}; expected one of {known}."
+        )
+    with as_file(instance_folder() / f"{name}.json") as path:
+        return read_instance(path)
+
+
+def find_instance(source: str) -> Instance:
+    """The instance in a file, or the shipped one of that name if there is no such file.
+
+    Raises
+    ------
+    ValueError
+        If it is neither or the file makes no sense.
+    """
+    if source in benchmark_names() and not os.path.exists(source):
+        return load_benchmark(source)
+    if not os.path.exists(source) and os.sep not in source and "." not in source:
+        known = ", ".join(benchmark_names())
+        closest = did_you_mean(source, benchmark_names())
+        raise ValueError(
+            f"Instance {literal(source)} is neither a file nor one that ships{closest}; expected a "
+            f"file or one of {known}."
+        )
+    return read_instance(source)
+
+
+@cache
+def best_known_values() -> Mapping[str, BestKnown]:
+    """Best known value of every instance for which one was computed."""
+    source = instance_folder() / "best_known.csv"
+    if not source.is_file():
+        return MappingProxyType({})
+    return MappingProxyType(parse_best_known(source.read_text(encoding="utf-8")))
+
+
+def best_known(source: str) -> BestKnown | None:
+    """Best known value of what `find_instance` finds, if that ships and a value is known."""
+    return None if os.path.exists(source) else best_known_values().get(source)
+
+
+def parse_best_known(text: str) -> dict[str, BestKnown]:
+    """The values in the text of a table of best known values."""
+    return {
+        row["instance"]: BestKnown(
+            row["instance"], float(row["fitness"]), float(row["bound"]), float(row["gap"]),
+            row["solver"], row["version"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    }  # fmt: skip

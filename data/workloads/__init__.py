@@ -1,0 +1,1 @@
+"""Lists of submitted jobs: published traces and seeded generators."""

@@ -1,0 +1,1 @@
+"""The training agent that runs inside a user's PyTorch program."""

@@ -1,0 +1,258 @@
+"""How far the genetic algorithm is from the optimum, in what time, and what it would take.
+
+Run as ``python -m goodalloc.experiments.benchmarks.genetic --out results/genetic``. On every
+generated round the optimum is proved first; gaps are relative to it (to the proven bound where the
+proof took too long). `runs.csv` has one run a row at the published budget (population 100, 100
+generations), from three starts: the current placements (``none``), the greedy allocation beside
+them (``greedy``), and the non-dominated members that such a run leaves behind on the same round
+(``population``, as Pollux starts its next round). `budget.csv` has longer runs, and the generations
+that they needed to come near enough; `curves.csv` all their improvements. With ``--cores C`` nodes
+have so many cores, and the jobs choose how many of them each replica has.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from goodalloc.data.rounds.equipped import equip
+from goodalloc.data.rounds.generator import State, generate
+from goodalloc.experiments.benchmarks.genetic_plot import plot_genetic
+from goodalloc.experiments.benchmarks.measurements import Table
+from goodalloc.experiments.reporting.plots import save
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import mode_utilities
+from goodalloc.models.round.starvation import Starvation, starvation_of
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.genetic.solver import Evolution, evolve
+from goodalloc.solvers.heuristics.greedy import solve_greedy
+from goodalloc.solvers.interface.result import relative_gap
+from goodalloc.solvers.interface.stop import Stop
+
+#: Jobs and nodes of the instances.
+SIZES = "40x16,160x16,160x64,500x128"
+
+STATES = "cold,disturbed"
+
+#: Gap within which an allocation counts as near enough.
+NEAR = 0.01
+
+
+@dataclass(frozen=True)
+class Round:
+    """An instance with what is known about it: the greedy allocation, the optimum, its bound."""
+
+    size: str
+    state: str
+    instance: Instance
+    greedy: Allocation | None
+    bound: float
+    proven: bool
+    proof_seconds: float
+    best: Starvation
+
+    def gap(self, fitness: float) -> float:
+        """Relative distance of a fitness from the bound."""
+        return relative_gap(fitness, self.bound)
+
+
+class Run(NamedTuple):
+    """One row of `runs.csv`; seconds do not count compilation."""
+
+    size: str
+    state: str
+    start: str
+    seed: int
+    seconds: float
+    processor_seconds: float
+    last_improvement: int
+    fitness: float
+    bound: float
+    proven: bool
+    gap: float
+    starved: int
+    more_starved: int
+    served_over_best: float
+    proof_seconds: float
+
+
+class Budget(NamedTuple):
+    """One row of `budget.csv`; generations and seconds until near enough are empty if never."""
+
+    size: str
+    state: str
+    start: str
+    seed: int
+    generations: int
+    seconds: float
+    gap: float
+    near_generations: int | None
+    near_seconds: float | None
+
+
+class Point(NamedTuple):
+    """One row of `curves.csv`: the gap from this generation on."""
+
+    size: str
+    state: str
+    start: str
+    seed: int
+    generation: int
+    seconds: float
+    gap: float
+
+
+def prepare(
+    size: str, state: State, seed: int, proof_limit: float, gpus: int, cores: float | None
+) -> Round:
+    """Generate a round, prove its optimum, and compile the genetic algorithm for it."""
+    jobs, nodes = (int(part) for part in size.split("x"))
+    instance = generate(seed, jobs, nodes, gpus, state=state)
+    if cores is not None:
+        instance = equip(instance, seed, cores=cores)
+    mode_utilities(instance)
+    begin = time.perf_counter()
+    optimum = solve(instance, "highs", stop=Stop(seconds=proof_limit)).raise_for_status()
+    assert optimum.allocation is not None
+    proof_seconds = time.perf_counter() - begin
+    compiling = evolve(instance, generations=1).compile_seconds
+    sys.stderr.write(
+        f"{size} {state}: optimum {optimum.fitness:.6g}, gap {optimum.gap:.1e}, "
+        f"proof {proof_seconds:.2f} s, compilation {compiling:.1f} s\n"
+    )
+    return Round(
+        size, state, instance, solve_greedy(instance).allocation, optimum.bound,
+        optimum.gap <= 1e-6, proof_seconds, starvation_of(instance, optimum.allocation),
+    )  # fmt: skip
+
+
+def published_runs(round_: Round, seeds: Sequence[int]) -> Iterator[Run]:
+    """Runs at the published budget, every seed from every start."""
+    for seed in seeds:
+        yield _measure(round_, "greedy", seed, start=round_.greedy)[0]
+        run, left = _measure(round_, "none", seed)
+        yield run
+        yield _measure(round_, "population", seed, warm_population=left.non_dominated())[0]
+
+
+def _measure(round_: Round, name: str, seed: int, **given: Any) -> tuple[Run, Evolution]:
+    """One run at the published budget; of the warm one the seed is another than of the first."""
+    begin, busy = time.perf_counter(), time.process_time()
+    later = 10_000 if name == "population" else 0
+    found = evolve(round_.instance, seed=seed + later, **given)
+    seconds, processor = time.perf_counter() - begin, time.process_time() - busy
+    value = float(found.fitness[0])
+    last, parts = found.history[-1].iteration, starvation_of(round_.instance, found.best)
+    run = Run(
+        round_.size, round_.state, name, seed, seconds, processor, last, value, round_.bound,
+        round_.proven, round_.gap(value), parts.starved, parts.starved - round_.best.starved,
+        parts.served / round_.best.served, round_.proof_seconds,
+    )  # fmt: skip
+    return run, found
+
+
+def longer_runs(
+    round_: Round, seeds: Sequence[int], stop: Stop
+) -> Iterator[tuple[Budget, list[Point]]]:
+    """Runs until a limit, from the current placements and from the greedy allocation."""
+    for seed in seeds:
+        for start, given in (("none", None), ("greedy", round_.greedy)):
+            label = (round_.size, round_.state, start, seed)
+            begin = time.perf_counter()
+            found = evolve(round_.instance, seed=seed, start=given, generations=None, stop=stop)
+            seconds = time.perf_counter() - begin
+            points = [
+                Point(*label, step.iteration, step.seconds, round_.gap(step.fitness))
+                for step in found.history
+            ]
+            near = next((point for point in points if point.gap <= NEAR), None)
+            reached = (near.generation, near.seconds) if near else (None, None)
+            yield Budget(*label, found.generations, seconds, points[-1].gap, *reached), points
+
+
+def summary(runs: Sequence[Run], budgets: Sequence[Budget]) -> str:
+    """A table of medians and the worst, by size, state and start.
+
+    Beside the gaps of the fitness, how many jobs more starve than in the optimum, and what the
+    others are worth over those that it serves (`goodalloc.models.round.starvation`).
+    """
+    lines = [
+        f"{'size':>8} {'state':>9} {'start':>10} {'runs':>4} {'more starved':>12} "
+        f"{'served over best':>16} {'median gap':>10} {'worst':>8} {'median s':>8} {'cpu s':>6}   "
+        f"generations to {NEAR:.0%} (reached; median gap at the end)"
+    ]
+    for key in dict.fromkeys((run.size, run.state, run.start) for run in runs):
+        group = [run for run in runs if run[:3] == key]
+        gaps = [run.gap for run in group]
+        line = (
+            f"{key[0]:>8} {key[1]:>9} {key[2]:>10} {len(group):>4} "
+            f"{statistics.median(run.more_starved for run in group):>12g} "
+            f"{statistics.median(run.served_over_best for run in group):>16.3f} "
+            f"{statistics.median(gaps):>10.3%} {max(gaps):>8.3%} "
+            f"{statistics.median(run.seconds for run in group):>8.2f} "
+            f"{statistics.median(run.processor_seconds for run in group):>6.2f}"
+        )
+        longer = [budget for budget in budgets if budget[:3] == key]
+        if longer:
+            near = [b.near_generations for b in longer if b.near_generations is not None]
+            text = f"{statistics.median(near):g}" if near else "never"
+            most = max(budget.generations for budget in longer)
+            end = statistics.median(budget.gap for budget in longer)
+            line += f"   {text} ({len(near)} of {len(longer)} within {most}; {end:.3%})"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench_genetic", description=__doc__)
+    parser.add_argument("--sizes", default=SIZES, help="jobs x nodes, by commas")
+    parser.add_argument("--states", default=STATES, help="states of the generator, by commas")
+    parser.add_argument("--gpus-per-node", type=int, default=4)
+    parser.add_argument("--cores", type=float, help="of every node; without it they do not count")
+    parser.add_argument("--instance-seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=20, help="runs at the published budget")
+    parser.add_argument("--budget-seeds", type=int, default=3, help="longer runs")
+    parser.add_argument("--generations", type=int, default=2000, help="most, of a longer run")
+    parser.add_argument("--seconds", type=float, default=30.0, help="limit of a longer run")
+    parser.add_argument("--proof-seconds", type=float, default=60.0, help="limit of a proof")
+    parser.add_argument("--out", type=Path, default=Path("results/genetic"), help="folder")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark from the command line; write three tables and a picture, print one."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    states = given.states.split(",")
+    for state in states:
+        if state not in get_args(State):
+            parser.error(f"--states names '{state}'; expected {', '.join(get_args(State))}.")
+    given.out.mkdir(parents=True, exist_ok=True)
+    runs = Table[Run](given.out / "runs.csv", Run._fields)
+    budgets = Table[Budget](given.out / "budget.csv", Budget._fields)
+    curves = Table[Point](given.out / "curves.csv", Point._fields)
+    stop = Stop(seconds=given.seconds, iterations=given.generations)
+    for size in given.sizes.split(","):
+        for state in states:
+            round_ = prepare(
+                size, state, given.instance_seed, given.proof_seconds, given.gpus_per_node,
+                given.cores,
+            )  # fmt: skip
+            for run in published_runs(round_, range(given.seeds)):
+                runs.add(run)
+            for budget, points in longer_runs(round_, range(given.budget_seeds), stop):
+                budgets.add(budget)
+                for point in points:
+                    curves.add(point)
+    sys.stdout.write(summary(runs.rows, budgets.rows))
+    save(plot_genetic(runs.rows, curves.rows, budgets.rows), given.out / "genetic.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

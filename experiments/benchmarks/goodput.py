@@ -1,0 +1,210 @@
+"""Benchmark of goodput and of the best batch size.
+
+Run as `python -m goodalloc.experiments.benchmarks.goodput`.
+
+Each row of the CSV is one measure on one library: seconds of the first call (importing jax,
+compiling and running), of the fastest repeat, the processor seconds of that repeat, and the rate
+in goodput points or in allocations a second. For the searches it also tells how many evaluations
+of the step time an allocation took, and the most that one took; the published grid takes 50.
+Peak memory is that of the process so far, the arguments included.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.experiments.benchmarks.measurements import (
+    measurement_parser,
+    peak_gib,
+    write_measurements,
+)
+from goodalloc.experiments.cli.types import whole
+from goodalloc.models.goodput.allocation_arrays import prepare_lanes
+from goodalloc.models.goodput.batch_integer import find_optimum
+from goodalloc.models.goodput.batch_size import GRID_POINTS
+from goodalloc.models.goodput.chunked import Backend, Search, search_chunked
+from goodalloc.models.goodput.efficiency import GradientStatistics
+from goodalloc.models.goodput.model import BatchLimits, GoodputModel, goodput
+from goodalloc.models.goodput.speedup import goodput_table
+from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.support.namespace import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+LOGGER = logging.getLogger(__name__)
+
+#: Pairs (m, s) per allocation when single goodput points are counted.
+POINTS_PER_ALLOCATION = 256
+
+TABLE_JOBS, TABLE_REPLICAS = 160, 64
+"""Size of the goodput table, that of the published workload at double load."""
+
+
+class Measurement(NamedTuple):
+    """One row of the table."""
+
+    measure: str
+    backend: str
+    size: int
+    first_call_seconds: float
+    run_seconds: float
+    processor_seconds: float
+    per_second: float
+    peak_gib: float
+    mean_evaluations: float | None = None
+    most_evaluations: float | None = None
+
+
+def sample_models(jobs: int, generator: np.random.Generator) -> GoodputModel:
+    """Draw models of the size of the published applications, stacked.
+
+    Parameters
+    ----------
+    jobs
+        How many.
+    generator
+        Source of randomness.
+    """
+
+    def between(low: float, high: float) -> NDArray[np.float64]:
+        return np.exp(generator.uniform(np.log(low), np.log(high), jobs))
+
+    alpha = between(0.01, 0.3)
+    parameters = ThroughputParameters(
+        alpha_grad=alpha,
+        beta_grad=alpha / between(8.0, 200.0),
+        alpha_local=between(0.005, 0.2),
+        beta_local=between(1e-4, 0.01),
+        alpha_node=between(0.05, 0.5),
+        beta_node=between(1e-3, 0.02),
+        gamma=generator.uniform(1.0, 10.0, jobs),
+    )
+    limits = BatchLimits(
+        initial=np.full(jobs, 128.0),
+        maximum=np.full(jobs, 4096.0),
+        atomic_minimum=np.full(jobs, 16.0),
+        atomic_maximum=generator.choice([64.0, 128.0, 256.0, 1024.0], jobs),
+        accumulation=np.full(jobs, True),
+    )
+    return GoodputModel(parameters, GradientStatistics(np.ones(jobs), between(1.0, 100.0)), limits)
+
+
+def sample_allocations(
+    size: int, seed: int
+) -> tuple[GoodputModel, NDArray[np.float64], NDArray[np.float64]]:
+    """Draw a model, a number of nodes and a number of replicas for each allocation."""
+    generator = np.random.default_rng(seed)
+    models = sample_models(min(size, 2000), generator)
+    rows = np.arange(size) % min(size, 2000)
+    flat = [np.asarray(leaf)[rows] for leaf in leaves(models)]
+    wide = GoodputModel(
+        ThroughputParameters(*flat[:7]), GradientStatistics(*flat[7:9]), BatchLimits(*flat[9:])
+    )
+    replicas = generator.integers(1, TABLE_REPLICAS + 1, size).astype(float)
+    nodes = np.where(replicas > 1, generator.integers(1, 3, size), 1).astype(float)
+    return wide, nodes, replicas
+
+
+def measure(
+    name: str, backend: str, size: int, repeats: int, call: Callable[[], object]
+) -> Measurement:
+    """Time the first call apart from the fastest of the repeats."""
+    start = time.perf_counter()
+    call()
+    first = time.perf_counter() - start
+    timings = []
+    for _ in range(repeats):
+        start, busy = time.perf_counter(), time.process_time()
+        call()
+        timings.append((time.perf_counter() - start, time.process_time() - busy))
+    seconds, processor = min(timings)
+    LOGGER.info("%s on %s: %.3g per second", name, backend, size / seconds)
+    return Measurement(name, backend, size, first, seconds, processor, size / seconds, peak_gib())
+
+
+def measure_points(backend: Backend, allocations: int, repeats: int, seed: int) -> Measurement:
+    """Measure goodput at single points (allocation, m, s)."""
+    wide, nodes, replicas = sample_allocations(allocations, seed)
+    columns = [np.asarray(leaf)[:, None] for leaf in (*leaves(wide), nodes, replicas)]
+    model = GoodputModel(
+        ThroughputParameters(*columns[:7]), GradientStatistics(*columns[7:9]),
+        BatchLimits(*columns[9:14]),
+    )  # fmt: skip
+    atomic = np.tile(np.arange(1.0, POINTS_PER_ALLOCATION // 2 + 1), 2)
+    steps = np.repeat([0.0, 1.0], POINTS_PER_ALLOCATION // 2)
+    arguments = (model, columns[14], columns[15], atomic, steps)
+    size = allocations * POINTS_PER_ALLOCATION
+    if backend == "numpy":
+        return measure("points", backend, size, repeats, lambda: goodput(*arguments))
+    import jax
+
+    with jax.enable_x64(True):
+        compiled, moved = jax.jit(goodput), jax.device_put(arguments)
+        return measure(
+            "points", backend, size, repeats, lambda: compiled(*moved).block_until_ready()
+        )
+
+
+def measure_search(
+    backend: Backend, search: Search, allocations: int, repeats: int, seed: int
+) -> Measurement:
+    """Measure the best batch size of many allocations, and count the evaluations."""
+    wide, nodes, replicas = sample_allocations(allocations, seed)
+    row = measure(
+        search, backend, allocations, repeats,
+        lambda: search_chunked(wide, nodes, replicas, search, GRID_POINTS, backend),
+    )  # fmt: skip
+    if search == "grid":
+        return row._replace(mean_evaluations=GRID_POINTS, most_evaluations=GRID_POINTS)
+    wide, nodes, replicas = sample_allocations(min(allocations, 20_000), seed)
+    visits = find_optimum(prepare_lanes(wide, nodes, replicas)).visits
+    return row._replace(mean_evaluations=float(visits.mean()), most_evaluations=float(visits.max()))
+
+
+def measure_table(backend: Backend, search: Search, repeats: int, seed: int) -> Measurement:
+    """Measure the goodput table of a round of the published workload at double load."""
+    models = sample_models(TABLE_JOBS, np.random.default_rng(seed))
+    return measure(
+        f"table-{search}", backend, TABLE_JOBS * 2 * (TABLE_REPLICAS + 1), repeats,
+        lambda: goodput_table(models, TABLE_REPLICAS, search=search, backend=backend),
+    )  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark from the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the name of the programme; those of the process if None.
+    """
+    parser = measurement_parser("bench_goodput", __doc__)
+    parser.add_argument("--allocations", type=whole(1), default=1_000_000, help="for the searches")
+    parser.add_argument("--points", type=whole(1), default=16_384, help="for single points")
+    parser.add_argument("--repeats", type=whole(1), default=5)
+    parser.add_argument("--seed", type=whole(0), default=0)
+    parser.add_argument("--backends", nargs="+", choices=("jax", "numpy"), default=["jax", "numpy"])
+    given = parser.parse_args(argv)
+    rows = []
+    searches: tuple[Search, ...] = ("integer", "grid")
+    for backend in given.backends:
+        rows.append(measure_points(backend, given.points, given.repeats, given.seed))
+        for search in searches:
+            rows.append(
+                measure_search(backend, search, given.allocations, given.repeats, given.seed)
+            )
+            rows.append(measure_table(backend, search, given.repeats, given.seed))
+    write_measurements(Measurement._fields, rows, given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""How long a proof takes: one round, instance to checked allocation, against the size.
+
+Run as ``python -m goodalloc.experiments.benchmarks.round [--sizes 160x16x4,…] [--out FILE]``. Every
+row is one instance: all powers, three states, several seeds. The utility table is compiled once
+before the first row (its time is reported apart); what is timed is the table, the solve, the tie
+rule and the check. Processor time stands beside wall time: a busy machine is not a slow one.
+"""
+
+import argparse
+import csv
+import math
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from goodalloc.data.rounds.generator import State, generate
+from goodalloc.experiments.benchmarks.measurements import peak_gib
+from goodalloc.experiments.reporting.plots import plot_scaling, save
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import utility_table
+from goodalloc.models.round.rules import Rules
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.interface.stop import Stop
+
+SIZES = "160x16x4,160x64x4,160x16x8,500x128x4,500x128x8,2000x512x4"
+POWERS = (1.0, 0.0, -1.0, -10.0, -math.inf)
+STATES = ("cold", "disturbed", "settled")
+
+
+def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
+    """One row: time from the instance to the checked allocation, and what was proved."""
+    wall, processor = time.perf_counter(), time.process_time()
+    utility_table(instance)
+    table_seconds = time.perf_counter() - wall
+    result = solve(instance, "highs", stop=Stop(seconds=seconds, gap=gap))
+    return {
+        "instance": instance.name,
+        "jobs": instance.num_jobs,
+        "nodes": instance.cluster.num_nodes,
+        "gpus": instance.cluster.num_gpus,
+        "power": instance.rules.power,
+        "seconds": time.perf_counter() - wall,
+        "processor_seconds": time.process_time() - processor,
+        "table_seconds": table_seconds,
+        "fitness": result.fitness,
+        "bound": result.bound,
+        "gap": result.gap,
+        "bound_source": result.bound_source,
+        "evidence": str(result.evidence),
+        "status": str(result.status),
+        "peak_gib": peak_gib(),
+    }
+
+
+def _warm_up() -> float:
+    """Compile what is compiled, once; returns the seconds."""
+    begin = time.perf_counter()
+    utility_table(generate(seed=0, jobs=20, nodes=4), "jax")
+    return time.perf_counter() - begin
+
+
+def _instances(arguments: argparse.Namespace) -> list[tuple[str, str, float, int]]:
+    sizes = arguments.sizes.split(",")
+    powers = [float(p) for p in arguments.powers.split(",")]
+    seeds = range(arguments.seeds)
+    states = arguments.states.split(",")
+    return [(s, st, p, seed) for s in sizes for st in states for p in powers for seed in seeds]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, write the CSV, print medians and the worst by size and power."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="bench_round")
+    parser.add_argument("--sizes", default=SIZES, help="jobs x nodes x GPUs a node, by commas")
+    parser.add_argument("--states", default=",".join(STATES))
+    parser.add_argument("--powers", default=",".join(f"{p:g}" for p in POWERS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60.0, help="limit of one solve")
+    parser.add_argument("--gap", type=float, default=1e-9)
+    parser.add_argument("--out", type=Path, default=Path("results/bench_round.csv"))
+    arguments = parser.parse_args(argv)
+    sys.stdout.write(f"compilation: {_warm_up():.2f} s\n")
+    rows: list[dict[str, Any]] = []
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    with arguments.out.open("w", newline="") as file:
+        writer: csv.DictWriter[str] | None = None
+        for size, state, power, seed in _instances(arguments):
+            jobs, nodes, gpus = (int(part) for part in size.split("x"))
+            instance = generate(
+                seed=seed, jobs=jobs, nodes=nodes, gpus_per_node=gpus, state=cast("State", state),
+                rules=Rules(power=power),
+            )  # fmt: skip
+            row = {"size": size, "state": state, "seed": seed}
+            row |= measure(instance, arguments.seconds, arguments.gap)
+            if writer is None:
+                writer = csv.DictWriter(file, list(row))
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+            rows.append(row)
+    _summarise(rows)
+    picture = arguments.out.with_suffix(".png")
+    save(plot_scaling(_curves(rows)), picture)
+    sys.stdout.write(f"written: {arguments.out}, {picture}\n")
+    return 0
+
+
+def _curves(rows: list[dict[str, Any]]) -> dict[str, dict[int, list[float]]]:
+    """Seconds by power and number of jobs, over all shapes, states and seeds."""
+    curves: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        curve = curves.setdefault(f"p = {row['power']:g}", {})
+        curve.setdefault(row["jobs"], []).append(row["seconds"])
+    return curves
+
+
+def _summarise(rows: list[dict[str, Any]]) -> None:
+    """Print the median and the worst of every size and power."""
+    columns = (("size", 14), ("power", 6), ("median s", 9), ("worst s", 8), ("processor", 9))
+    header = " ".join(f"{name:>{width}}" for name, width in (*columns, ("worst gap", 9)))
+    sys.stdout.write(header + "\n")
+    for size in dict.fromkeys(row["size"] for row in rows):
+        for power in dict.fromkeys(row["power"] for row in rows):
+            group = [r for r in rows if (r["size"], r["power"]) == (size, power)]
+            seconds = [r["seconds"] for r in group]
+            processor = statistics.median(r["processor_seconds"] for r in group)
+            sys.stdout.write(
+                f"{size:>14} {power:>6g} {statistics.median(seconds):>9.3f} {max(seconds):>8.3f} "
+                f"{processor:>9.3f} {max(r['gap'] for r in group):>9.1e}\n"
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""How long Sia's program takes: rounds on three types of GPU, and a knapsack of a million choices.
+
+Run as ``python -m goodalloc.experiments.benchmarks.sia [--sizes 160x1,…] [--knapsacks 100,…]``. A
+size is jobs x how many times Sia's cluster of 64 GPUs. Every row is one program: rounds in both
+states, coefficients rounded as published and not, Sia's shapes; knapsacks of so many jobs of 100
+choices. Timed apart are the table of utilities (compiled once before the first row), the
+configurations, the decision of the program, and the placement. Processor time stands beside wall
+time.
+"""
+
+import argparse
+import math
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.data.rounds.typed import TypedState, generate_typed, sia_cluster
+from goodalloc.experiments.benchmarks.measurements import Table, peak_gib
+from goodalloc.formulations.sia_and_synergy.sia import enumerate_configurations
+from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.objective import mode_utilities
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.exchange_core import decide_configurations
+from goodalloc.solvers.sia_and_synergy.decoupled_placement import place_by_type
+from goodalloc.solvers.sia_and_synergy.sia import decide_published, decide_unrounded
+
+SIZES = "40x1,160x1,160x8,500x16,1000x32,2000x64"
+STATES: tuple[TypedState, ...] = ("cold", "running")
+#: Choices of every job of a knapsack, its types, and the relative gap to which it is solved.
+CHOICES, TYPES, KNAPSACK_GAP = 100, 3, 1e-6
+
+Indices = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Row(NamedTuple):
+    """One program; times in seconds, the gap absolute in units of the objective."""
+
+    kind: str
+    jobs: int
+    gpus: int
+    state: str
+    seed: int
+    rounded: bool
+    columns: int
+    table_seconds: float
+    build_seconds: float
+    seconds: float
+    processor_seconds: float
+    place_seconds: float
+    objective: float
+    gap: float
+    proven: bool
+    unplaced: int
+    peak_gib: float
+
+
+def measure_round(
+    jobs: int, scale: int, state: TypedState, seed: int, seconds: float, *, rounded: bool
+) -> Row:
+    """Decide and place one round."""
+    instance = generate_typed(seed, jobs, cluster=sia_cluster(scale), state=state)
+    clock = [time.perf_counter()]
+    mode_utilities(instance)
+    clock.append(time.perf_counter())
+    found = enumerate_configurations(instance)
+    clock.append(time.perf_counter())
+    watch, processor = Watch(Stop(seconds=seconds)), time.process_time()
+    decide = decide_published if rounded else decide_unrounded
+    decision, wanted, _ = decide(instance, found, watch)
+    processor = time.process_time() - processor
+    clock.append(time.perf_counter())
+    unplaced, placed = -1, math.nan
+    if decision.values is not None:
+        chosen = found.where(decision.values > 0.5)
+        allocation = place_by_type(instance, chosen)
+        placed = time.perf_counter() - clock[-1]
+        if violations(instance, allocation):
+            raise RuntimeError(f"{instance.name}: the placement breaks a rule.")
+        unplaced = int(np.count_nonzero((chosen.replicas > 0) & (allocation.job_replicas == 0)))
+    table, build, solve = np.diff(clock).tolist()
+    gap = decision.objective - decision.bound
+    return Row(
+        "round", jobs, instance.cluster.num_gpus, state, seed, rounded, len(found), table, build,
+        solve, processor, placed, decision.objective, gap, gap <= wanted * (1 + 1e-6), unplaced,
+        peak_gib(),
+    )  # fmt: skip
+
+
+def draw_knapsack(
+    seed: int, jobs: int, configurations: int = CHOICES
+) -> tuple[Indices, Floats, Indices, Indices]:
+    """A knapsack of as many GPUs of each of three types as there are jobs, idling included.
+
+    Every job has so many choices of 1 to 32 GPUs of one type; what is maximised is the sum of its
+    weight times the square root of its speedup, concave in the GPUs but for some noise.
+
+    Returns
+    -------
+    tuple
+        Job, cost, demand and capacity, as `decide_configurations` takes them.
+    """
+    generator = np.random.default_rng(seed)
+    shape = (jobs, configurations)
+    kind = np.tile(np.arange(configurations) % TYPES, (jobs, 1))
+    gpus = generator.integers(1, 33, shape)
+    speed = np.take_along_axis(generator.uniform(0.5, 2.0, (jobs, TYPES)), kind, axis=1)
+    speedup = speed * gpus ** generator.uniform(0.4, 0.95, (jobs, 1))
+    speedup *= generator.uniform(0.9, 1.1, shape)
+    cost = np.zeros((jobs, configurations + 1))
+    cost[:, 1:] = -generator.uniform(0.5, 2.0, (jobs, 1)) * np.sqrt(speedup)
+    demand = np.zeros((jobs, configurations + 1, TYPES), dtype=np.int64)
+    np.put_along_axis(demand[:, 1:], kind[:, :, None], gpus[:, :, None], axis=2)
+    job = np.repeat(np.arange(jobs), configurations + 1)
+    return job, cost.ravel(), demand.reshape(-1, TYPES), np.full(TYPES, jobs)
+
+
+def measure_knapsack(jobs: int, seed: int, seconds: float) -> Row:
+    """Decide one knapsack to a relative gap of `KNAPSACK_GAP`."""
+    job, cost, demand, capacity = draw_knapsack(seed, jobs)
+    # the objective is about this much; the gap reached stands in the row
+    gap = KNAPSACK_GAP * jobs
+    begin, processor = time.perf_counter(), time.process_time()
+    decision = decide_configurations(
+        job, cost, demand, capacity, Watch(Stop(seconds=seconds)), gap=gap
+    )
+    wall, processor = time.perf_counter() - begin, time.process_time() - processor
+    reached = decision.objective - decision.bound
+    proven = reached <= KNAPSACK_GAP * abs(decision.bound)
+    return Row(
+        "knapsack", jobs, TYPES * jobs, "cold", seed, False, job.size, 0.0, 0.0, wall, processor,
+        math.nan, decision.objective, reached, proven, 0, peak_gib(),
+    )  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, write the CSV, print medians and the worst by size."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="bench_sia")
+    parser.add_argument("--sizes", default=SIZES, help="jobs x times Sia's cluster, by commas")
+    parser.add_argument("--states", default=",".join(STATES))
+    parser.add_argument("--knapsacks", default="100,1000,10000", help="jobs, by commas")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60.0, help="limit of one program")
+    parser.add_argument("--out", type=Path, default=Path("results/bench_sia.csv"))
+    arguments = parser.parse_args(argv)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    table: Table[Row] = Table(arguments.out, Row._fields)
+    mode_utilities(generate_typed(0, 20), "jax")
+    for size in filter(None, arguments.sizes.split(",")):
+        jobs, scale = (int(part) for part in size.split("x"))
+        for state in arguments.states.split(","):
+            for seed in range(arguments.seeds):
+                for rounded in (True, False):
+                    table.add(
+                        measure_round(
+                            jobs,
+                            scale,
+                            cast("TypedState", state),
+                            seed,
+                            arguments.seconds,
+                            rounded=rounded,
+                        )
+                    )
+    for jobs in (int(part) for part in filter(None, arguments.knapsacks.split(","))):
+        for seed in range(arguments.seeds):
+            table.add(measure_knapsack(jobs, seed, arguments.seconds))
+    _summarise(table.rows)
+    sys.stdout.write(f"written: {arguments.out}\n")
+    return 0
+
+
+def _summarise(rows: list[Row]) -> None:
+    """Print the median and the worst of every size."""
+    sys.stdout.write(
+        f"{'program':>9} {'jobs':>6} {'GPUs':>6} {'columns':>8} {'rounded':>7} {'median s':>9} "
+        f"{'worst s':>8} {'processor':>9} {'worst':>7} {'proven':>7} {'unplaced':>8} {'GiB':>5}\n"
+    )
+    for key in dict.fromkeys((row.kind, row.jobs, row.gpus, row.rounded) for row in rows):
+        group = [row for row in rows if (row.kind, row.jobs, row.gpus, row.rounded) == key]
+        seconds = [row.seconds for row in group]
+        processor = [row.processor_seconds for row in group]
+        proven = f"{sum(row.proven for row in group)}/{len(group)}"
+        sys.stdout.write(
+            f"{key[0]:>9} {key[1]:>6} {key[2]:>6} {max(row.columns for row in group):>8} "
+            f"{key[3]!s:>7} {statistics.median(seconds):>9.3f} {max(seconds):>8.3f} "
+            f"{statistics.median(processor):>9.3f} {max(processor):>7.3f} {proven:>7} "
+            f"{sum(row.unplaced for row in group):>8} {max(row.peak_gib for row in group):>5.2f}\n"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

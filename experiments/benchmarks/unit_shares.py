@@ -1,0 +1,133 @@
+"""How long it takes to share units out: SLAQ's greedy, exactly, and by dynamic programming alone.
+
+Run as ``python -m goodalloc.experiments.benchmarks.unit_shares [--sizes 100x1000,…] [--out FILE]``.
+The gains are those of drawn jobs at drawn stages of their training (`data/classical/loss_jobs.py`),
+by their true losses; with ``machines`` they are not concave. *exactly* leaves out choices that a
+bound rules out first; *plain* is the dynamic program alone, for sizes up to `MOST_PLAIN` jobs ×
+units.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from goodalloc.data.classical.loss_jobs import draw_loss_jobs
+from goodalloc.experiments.benchmarks.measurements import Table
+from goodalloc.experiments.studies.classical.loss_cluster import INTERVAL
+from goodalloc.models.classical.unit_gains import UnitGains, one_each, unit_violations
+from goodalloc.solvers.classical.unit_shares import (
+    Shares,
+    gain_bound,
+    share_exactly,
+    share_greedily,
+)
+
+SIZES = "100x1000,1000x1000,100x10000,1000x10000,1000x16000"
+
+#: Jobs times units up to which the dynamic program runs alone.
+MOST_PLAIN = 1_000_000
+
+
+class Row(NamedTuple):
+    """One instance; times in seconds, NaN for what was not run."""
+
+    size: str
+    machines: bool
+    seed: int
+    greedy_seconds: float
+    exact_seconds: float
+    plain_seconds: float
+    greedy_gap: float
+    bound_gap: float
+
+
+def instance(jobs: int, units: int, seed: int, *, machines: bool) -> UnitGains:
+    """What units are worth to jobs that are somewhere in their training.
+
+    Parameters
+    ----------
+    jobs, units, seed
+        How many, and what they are drawn from.
+    machines
+        Whether exchange between machines takes time.
+    """
+    random = np.random.default_rng([seed, 7])
+    amounts = np.arange(units + 1.0)
+    rows = []
+    for job in draw_loss_jobs(seed, jobs, machines=machines, noise=0.0):
+        done = random.uniform(0.0, job.iterations)
+        after = np.minimum(done + INTERVAL * job.rate(amounts), job.iterations)
+        steps = np.arange(len(job.left))
+        left = np.interp(after, steps, job.left)
+        rows.append((left[0] - left) / (job.left[0] - job.left[1]))
+    return one_each(np.stack(rows), units)
+
+
+def measure(size: str, seed: int, *, machines: bool) -> Row:
+    """One row; whatever is returned has passed the checker."""
+    jobs, units = (int(part) for part in size.split("x"))
+    problem = instance(jobs, units, seed, machines=machines)
+    greedy, exact = share_greedily(problem), share_exactly(problem)
+    plain = share_exactly(problem, prune=False) if jobs * units <= MOST_PLAIN else None
+    for found in (greedy, exact, *([plain] if plain else [])):
+        _require_sound(problem, found, exact.total)
+    return Row(
+        size, machines, seed, greedy.seconds, exact.seconds,
+        plain.seconds if plain else float("nan"), 1.0 - greedy.total / exact.total,
+        1.0 - exact.total / gain_bound(problem),
+    )  # fmt: skip
+
+
+def _require_sound(problem: UnitGains, found: Shares, best: float) -> None:
+    """Refuse an allocation that the checker refuses, or that is better than the best."""
+    broken = unit_violations(problem, found.amounts, found.total)
+    if found.total > best * (1.0 + 1e-9):
+        broken.append(f"Total is {found.total:.10g}; the exact one is {best:.10g}.")
+    if broken:
+        raise RuntimeError(broken[0])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, write the CSV, print medians and the worst gap by size."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="bench_unit_shares")
+    parser.add_argument("--sizes", default=SIZES, help="jobs x units, by commas")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("results/bench_unit_shares.csv"))
+    arguments = parser.parse_args(argv)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    table: Table[Row] = Table(arguments.out, Row._fields)
+    for size in arguments.sizes.split(","):
+        for machines in (False, True):
+            for seed in range(arguments.seeds):
+                table.add(measure(size, seed, machines=machines))
+    _summarise(table.rows)
+    sys.stdout.write(f"written: {arguments.out}\n")
+    return 0
+
+
+def _summarise(rows: Sequence[Row]) -> None:
+    """Print the medians of every size."""
+    columns = (("size", 11), ("machines", 8), ("greedy s", 9), ("exact s", 9), ("plain s", 9),
+               ("greedy gap", 10), ("bound gap", 10))  # fmt: skip
+    sys.stdout.write(" ".join(f"{name:>{width}}" for name, width in columns) + "\n")
+    for key in dict.fromkeys((row.size, row.machines) for row in rows):
+        group = [row for row in rows if (row.size, row.machines) == key]
+        seconds = [
+            statistics.median(times)
+            for times in zip(*(row[3:6] for row in group), strict=True)
+        ]  # fmt: skip
+        sys.stdout.write(
+            f"{key[0]:>11} {'yes' if key[1] else 'no':>8} "
+            + " ".join(f"{value:>9.3f}" for value in seconds)
+            + f" {max(row.greedy_gap for row in group):>10.1e}"
+            + f" {max(row.bound_gap for row in group):>10.1e}\n"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

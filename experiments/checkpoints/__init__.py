@@ -1,0 +1,1 @@
+"""Checkpoints of replays: data that cannot execute."""

@@ -1,0 +1,239 @@
+"""The grammar of the command line."""
+
+import argparse
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from goodalloc.experiments.cli.live_arguments import add_launch, add_schedule
+from goodalloc.experiments.cli.measure_arguments import add_fit, add_measure
+from goodalloc.experiments.cli.replay_arguments import add_reproduce, add_simulate
+from goodalloc.experiments.cli.types import (
+    add_groups,
+    any_number,
+    gpus_per_node,
+    names,
+    number,
+    seeds,
+    split,
+    whole,
+)
+from goodalloc.models.support.validation import did_you_mean, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Where each command lives; loaded only when it is called, so that starting up stays fast.
+COMMANDS = {
+    "solve": "goodalloc.experiments.cli.solve:solve_command",
+    "check": "goodalloc.experiments.cli.solve:check_command",
+    "verify": "goodalloc.experiments.cli.verify:verify_command",
+    "export": "goodalloc.experiments.cli.export:export_command",
+    "generate": "goodalloc.experiments.cli.solve:generate_command",
+    "compare": "goodalloc.experiments.cli.compare:compare_command",
+    "gap": "goodalloc.experiments.cli.compare:gap_command",
+    "simulate": "goodalloc.experiments.cli.replay:simulate_command",
+    "reproduce": "goodalloc.experiments.cli.replay:reproduce_command",
+    "measure": "goodalloc.experiments.cli.measure:measure_command",
+    "fit": "goodalloc.experiments.cli.measure:fit_command",
+    "schedule": "goodalloc.experiments.cli.schedule:schedule_command",
+    "launch": "goodalloc.experiments.cli.launch:launch_command",
+    "demo": "goodalloc.experiments.cli.compare:demo_command",
+}
+
+FILE_HELP = "an instance file, or the name of an instance that ships"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises `ValueError` with one sentence instead of leaving the program."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the complaint."""
+        sentence = " ".join(message.split())
+        raise ValueError(sentence if sentence.endswith((".", "?")) else f"{sentence}.")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is no choice, with the closest ones."""
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            closest = did_you_mean(value, choices)
+            complaint = f"got {literal(value)}{closest}; expected one of {', '.join(choices)}"
+            raise argparse.ArgumentError(action, complaint)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of `goodalloc` and all its commands."""
+    parser = Parser(
+        prog="goodalloc",
+        description="Decide which training job gets which GPUs, with a proof of how good it is.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    builders: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+        "solve": ("decide one instance", _add_solve),
+        "compare": ("decide one instance with several solvers", _add_compare),
+        "gap": ("run the gap benchmark; resumes where it was stopped", _add_gap),
+        "generate": ("draw an instance", _add_generate),
+        "export": ("write an instance as a mathematical program", _add_export),
+        "check": ("check an allocation of an instance and say what it is worth", _add_check),
+        "verify": ("check a certificate that no allocation is worth more", _add_verify),
+        "simulate": ("replay a workload under several policies; resumes", add_simulate),
+        "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
+        "measure": ("measure the steps of a real training on this machine; resumes", add_measure),
+        "fit": ("fit a model of throughput to what was measured", add_fit),
+        "schedule": ("decide for the jobs of a cluster's folder, again and again", add_schedule),
+        "launch": ("train a job on what the scheduler gives it, to its end", add_launch),
+        "demo": ("a short demonstration", _add_demo),
+    }
+    for name, (text, build) in builders.items():
+        command = commands.add_parser(
+            name, help=text, description=text, allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,  # their tables stay as they are
+        )  # fmt: skip
+        build(command)
+        command.add_argument("--json", action="store_true", help="print JSON")
+        command.set_defaults(run=COMMANDS[name])
+    return parser
+
+
+def _add_solve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help=FILE_HELP)
+    parser.add_argument(
+        "--leximin", action="store_true",
+        help="at power -inf: also the second-least utility, then the third, …",
+    )  # fmt: skip
+    parser.add_argument(
+        "--solver", default="highs", help="name, or package.module:function (default: highs)"
+    )
+    parser.add_argument(
+        "--certificate", metavar="FILE",
+        help="prove the bound by prices and write them; `goodalloc verify` checks them",
+    )  # fmt: skip
+    _add_limits(parser, seconds=None)
+    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
+    parser.add_argument("--start", metavar="FILE", help="an allocation or result to start from")
+    parser.add_argument("--out", metavar="FILE", help="write the result to this file")
+    parser.add_argument(
+        "--cross-check", choices=("scip",),
+        help="have another solver decide the node-indexed program, read from a file, and compare; "
+        "exit code 1 if the two cannot both be right",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cross-check-seconds", type=number(0.0), default=60.0, metavar="SECONDS",
+        help="time limit of the other solver (default: 60)",
+    )  # fmt: skip
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help=FILE_HELP)
+    _add_grid(parser)
+    _add_limits(parser, seconds=60.0)
+    parser.add_argument("--out", metavar="FOLDER", help="write table, results and picture there")
+
+
+def _add_gap(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--instances", type=names, nargs="+", metavar="NAMES",
+        help="files or names of shipped instances (default: all that ship)",
+    )  # fmt: skip
+    _add_grid(parser)
+    _add_limits(parser, seconds=60.0)
+    parser.add_argument(
+        "--out", metavar="FOLDER", default="results/gap",
+        help="averages and pictures cover every run in it by this version under these limits, "
+        "those of earlier commands too (default: results/gap)",
+    )  # fmt: skip
+
+
+def _add_generate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workload", choices=("pollux", "synergy"), default="pollux",
+        help="jobs of which evaluation (default: pollux); synergy: rigid jobs with modes on "
+        "servers of 8 GPUs, 24 cores and 500 GB",
+    )  # fmt: skip
+    parser.add_argument(
+        "--split",
+        type=split,
+        metavar="IMAGE,LANGUAGE,SPEECH",
+        help="synergy: weights of the classes, as 20,70,10 (default: all models evenly)",
+    )
+    parser.add_argument(
+        "--several-gpus", action="store_true",
+        help="synergy: jobs of 1, 2, 4 and 8 GPUs as often as published (default: of 1)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
+    parser.add_argument("--jobs", type=whole(1), help="number of jobs")
+    parser.add_argument("--load", type=number(0.0), help="GPUs asked for over GPUs (default: 1)")
+    parser.add_argument("--nodes", type=whole(1), help="(default: 16)")
+    parser.add_argument("--gpus-per-node", type=gpus_per_node, help="(default: 4)")
+    add_groups(parser)
+    parser.add_argument(
+        "--memory", type=number(0.0), metavar="GB", help="with --cores: memory of every node, too"
+    )
+    parser.add_argument("--state", help="cold, running, disturbed or settled (default: cold)")
+    parser.add_argument("--rules", help="preset: default, osdi21 or sia (default: default)")
+    parser.add_argument(
+        "--power", type=any_number,
+        help="power of the mean, such as 0, -10 or -inf (default: -1; synergy: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--interference-avoidance", action=argparse.BooleanOptionalAction,
+        help="at most one distributed job a node (default: yes; synergy: no)",
+    )  # fmt: skip
+    parser.add_argument("--name", help="name of the instance")
+    parser.add_argument("--out", metavar="FILE", help="where to write it (default: print it)")
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help=FILE_HELP)
+    parser.add_argument("--to", required=True, metavar="FILE", help="model.mps or model.lp")
+    parser.add_argument(
+        "--formulation", choices=("pattern", "aggregate", "node"),
+        help="(default: pattern, or aggregate where more than GPUs counts)",
+    )  # fmt: skip
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help=FILE_HELP)
+    parser.add_argument("allocation", help="an allocation file or a result file")
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    _add_check(parser)
+    parser.add_argument("certificate", help="a certificate file")
+    parser.add_argument(
+        "--exact", action="store_true", help="add rational numbers as they are (smaller rounds)"
+    )
+    parser.add_argument(
+        "--resolved", metavar="FILE",
+        help="write the instance with all models and rules spelt out, as the stand-alone "
+        "checker reads it",
+    )  # fmt: skip
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=number(0.0), default=15.0, help="for each run")
+    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
+    parser.add_argument("--solvers", type=names, nargs="+", metavar="NAMES", help="which to run")
+    parser.add_argument("--out", metavar="FOLDER", default="results/demo", help="(results/demo)")
+
+
+def _add_grid(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--solvers", type=names, nargs="+", metavar="NAMES",
+        help="separated by commas (default: by what counts in the instance)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=seeds, nargs="+", default=[(0,)], metavar="SEEDS",
+        help="as 0,1,2 or 0-9 (default: 0)",
+    )  # fmt: skip
+
+
+def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
+    default = "none" if seconds is None else f"{seconds:g}"
+    parser.add_argument(
+        "--seconds", type=number(0.0), default=seconds, help=f"time limit (default: {default})"
+    )
+    parser.add_argument(
+        "--gap", type=number(0.0, strict=False), default=1e-9,
+        help="relative gap that counts as optimal, as 1e-12 always does (default: 1e-9)",
+    )  # fmt: skip

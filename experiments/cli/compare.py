@@ -1,0 +1,186 @@
+"""The commands that run many solvers: compare, gap, demo."""
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
+from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, drawing, flat, make_folder
+from goodalloc.experiments.gap.compare import check_solvers, compare, usual_solvers
+from goodalloc.experiments.gap.gap import (
+    GapPlan,
+    check_seeds,
+    comparable_rows,
+    run_gap,
+    typed_rows,
+    unpack_history,
+)
+from goodalloc.experiments.gap.gap_bounds import bounds_text
+from goodalloc.experiments.reporting.progress import progress_bar
+from goodalloc.experiments.reporting.report import (
+    GAP_SHIFT,
+    SECONDS_SHIFT,
+    SUMMARY_COLUMNS,
+    comparison_rows,
+    comparison_text,
+    for_machines,
+    solver_averages,
+    text_table,
+)
+from goodalloc.solvers.interface.result import Result, refutes
+from goodalloc.solvers.interface.result_file import csv_text, result_row, write_result
+from goodalloc.solvers.interface.stop import Stop
+
+#: Gap within which a run counts as solved in the performance profile.
+SOLVED_GAP = 0.01
+
+
+def compare_command(arguments: argparse.Namespace) -> Output:
+    """Decide an instance with several solvers and seeds."""
+    instance = find_instance(arguments.file)
+    given, seeds = arguments.solvers, flat(arguments.seeds)
+    solvers = usual_solvers(instance) if given is None else flat(given)
+    check_seeds(seeds)
+    check_solvers(solvers)
+    folder = None if arguments.out is None else make_folder(arguments.out)
+    stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
+    with progress_bar(arguments.command, len(solvers) * len(seeds), quiet=arguments.json) as bar:
+        results = compare(instance, solvers, seeds, stop=stop, report=lambda _: bar.update())
+    rows = comparison_rows(results)
+    text = f"{instance.name}\n\n{comparison_text(rows, results, SUMMARY_COLUMNS)}"
+    if folder is not None:
+        write_atomically(folder / "compare.csv", csv_text([result_row(r) for r in results]))
+        for result in results:
+            name = "".join(c if c.isalnum() else "-" for c in result.solver)
+            write_result(result, instance, folder / f"{name}-seed-{result.seed}.json")
+        with drawing(f"the results are in {folder}"):
+            _draw_comparison(results, folder / "compare.png")
+        text += f"\n\nwritten to {folder}: compare.csv, compare.png and a file for every result"
+    found = any(result.allocation is not None for result in results)
+    code = 0 if found else FAILED
+    if len(results) < len(solvers) * len(seeds):
+        code, text = INTERRUPTED, f"{text}\n\ninterrupted before all solvers had run"
+    return Output(text, for_machines(rows), code)
+
+
+def _draw_comparison(results: Sequence[Result], path: Path) -> None:
+    """Gaps at the end beside gaps over time."""
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.reporting.plots import plot_comparison, save
+
+    solvers = {result.solver for result in results}
+    figure = Figure(figsize=(11.0, 2.8 + 0.3 * max(len(solvers), 4)), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    plot_comparison(results, left, right)
+    save(figure, path)
+
+
+def gap_command(arguments: argparse.Namespace) -> Output:
+    """Run the gap benchmark, or what is left of it, and sum it up."""
+    instances = benchmark_names() if arguments.instances is None else flat(arguments.instances)
+    solvers = None if arguments.solvers is None else flat(arguments.solvers)
+    plan = GapPlan(instances, solvers, flat(arguments.seeds), arguments.seconds, arguments.gap)
+    for source in plan.instances:
+        find_instance(source)
+    folder = make_folder(arguments.out)
+    table = folder / "gap.csv"
+    interrupted = False
+    with progress_bar(arguments.command, len(plan.tasks()), quiet=arguments.json) as bar:
+        try:
+            rows = run_gap(plan, table, report=lambda _: bar.update())
+        except KeyboardInterrupt:
+            rows = comparable_rows(plan, table)
+            if not rows:
+                raise
+            interrupted = True
+    averages = solver_averages(rows)
+    write_atomically(folder / "averages.csv", csv_text(averages, tuple(averages[0])))
+    with drawing(f"{table} and averages.csv are whole"):
+        draw_gap_benchmark(rows, folder)
+    if interrupted:
+        raise KeyboardInterrupt(
+            f"interrupted; {len(rows)} runs are in {table}, summed up in averages.csv, and the "
+            "same command goes on from there."
+        )
+    complaints = {
+        row["solver"]: f"{row['solver']} on {row['instance']}: {row['message']}\n"
+        for row in reversed(rows) if row["status"] == "failed" or "bound" in row["message"]
+    }  # fmt: skip
+    text = (
+        f"{text_table(averages, tuple(averages[0]))}\n\n{''.join(complaints.values())}"
+        f"bounds, on so many instances: {bounds_text(rows) or 'none'}\n"
+        f"geometric means are shifted, by {GAP_SHIFT:g} (gaps) and {SECONDS_SHIFT:g} s\n"
+        f"written to {folder}: gap.csv, averages.csv"
+    )
+    return Output(f"{text} and pictures", for_machines(averages))
+
+
+def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:
+    """Draw the profiles of all runs, and the gap over time on every instance.
+
+    The profiles compare solvers on the instances and seeds that all of them ran. In the performance
+    profile only runs that ended within `SOLVED_GAP` count as solved: being fast at something else
+    is no merit.
+    """
+    from goodalloc.experiments.reporting import plots
+
+    typed: list[dict[str, Any]] = typed_rows(rows)
+    by_run: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in typed:
+        by_run.setdefault((row["instance"], row["seed"]), {})[row["solver"]] = row
+    solvers = list(dict.fromkeys(row["solver"] for row in typed))
+    shared = [runs for runs in by_run.values() if len(runs) == len(solvers)]
+    gaps = {s: [runs[s]["gap"] for runs in shared] for s in solvers}
+    if shared:
+        plots.save(plots.plot_gap_profile(gaps), folder / "gap_profile.png")
+    seconds = {
+        s: [r[s]["solve_seconds"] if r[s]["gap"] <= SOLVED_GAP else math.nan for r in shared]
+        for s in solvers
+    }
+    if any(math.isfinite(value) for times in seconds.values() for value in times):
+        axes = plots.plot_performance_profile(seconds)
+        axes.set_ylabel(f"share of runs solved to {SOLVED_GAP:.0%} within the factor")
+        plots.save(axes, folder / "performance_profile.png")
+    for instance in dict.fromkeys(row["instance"] for row in typed):
+        _draw_over_time([row for row in typed if row["instance"] == instance], folder)
+
+
+def _draw_over_time(rows: Sequence[dict[str, Any]], folder: Path) -> None:
+    """The gap over time on one instance, each solver with its first seed."""
+    from goodalloc.experiments.reporting import plots
+
+    histories: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if math.isfinite(row["fitness"]) and row["solver"] not in histories:
+            last = (row["solve_seconds"], row["fitness"])
+            told = unpack_history(row["history"])
+            histories[row["solver"]] = [p for p in told if not refutes(p[1], last[1])] or [last]
+    bound = min((row["bound"] for row in rows if math.isfinite(row["bound"])), default=math.inf)
+    if histories and math.isfinite(bound):
+        axes = plots.plot_gap_over_time(histories, bound)
+        name = Path(rows[0]["instance"]).stem
+        axes.set_title(name, fontsize="medium")
+        plots.save(axes, folder / f"gap_over_time-{name}.png")
+
+
+def demo_command(arguments: argparse.Namespace) -> Output:
+    """Decide two of Pollux's rounds with every solver; print, write a table and a picture."""
+    from goodalloc.experiments.gap.demo import DEMO_INSTANCES, DEMO_SOLVERS, run_demo, write_demo
+
+    solvers = DEMO_SOLVERS if arguments.solvers is None else flat(arguments.solvers)
+    folder = make_folder(arguments.out)
+    runs = len(DEMO_INSTANCES) * len(solvers)
+    with progress_bar(arguments.command, runs, quiet=arguments.json) as bar:
+        rounds = run_demo(
+            solvers=solvers, seconds=arguments.seconds, seed=arguments.seed,
+            report=lambda _: bar.update(),
+        )  # fmt: skip
+    with drawing(f"the table is in {folder}"):
+        table, picture = write_demo(rounds, folder)
+    text = "\n\n".join([*(r.text() for r in rounds), f"written: {table}, {picture}"])
+    rows = [row for demo_round in rounds for row in demo_round.rows()]
+    return Output(text, for_machines(rows), 0 if all(r.best for r in rounds) else 1)

@@ -1,0 +1,126 @@
+"""The command `export`: an instance as a mathematical program, for any solver."""
+
+import argparse
+import math
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.data.rounds.benchmark_set import find_instance
+from goodalloc.experiments.cli.output import Output, check_target
+from goodalloc.formulations.basics.program import Program
+from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+
+#: What the optimum of each formulation says of the fitness.
+CLAIMS = {
+    "pattern": "a relaxation: its optimum bounds the fitness, and equals the best but on rare "
+    "rounds",
+    "aggregate": "a relaxation without nodes: its optimum bounds the fitness",
+    "node": "exact",
+}
+#: Largest cost that is written to a program; beyond it floating-point solvers give up.
+LARGEST_EXPORTED = 1e12
+
+
+def export_command(arguments: argparse.Namespace) -> Output:
+    """Write an instance as a mathematical program."""
+    target = Path(arguments.to)
+    if target.suffix not in {".mps", ".lp"}:
+        raise ValueError(f"File '{target}': expected a name that ends in .mps or .lp.")
+    check_target(arguments.to)
+    instance = find_instance(arguments.file)
+    formulation = arguments.formulation or ("pattern" if instance.plain else "aggregate")
+    program, reference = build_program(instance, formulation)
+    temporary = target.with_name(f".{secrets.token_hex(4)}{target.suffix}")
+    try:
+        program.write(temporary)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise ValueError(f"File '{target}' cannot be written ({error.strerror}).") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    columns, rows, power = program.num_columns, program.num_rows, instance.rules.power
+    text = (
+        f"{target}: {columns} columns, {rows} rows, {program.value.size} entries\n"
+        f"an objective z, minimised, is worth the fitness {_worth(power)}; "
+        f"r = {reference!r}, p = {power:g}, n = {instance.num_jobs} jobs ({CLAIMS[formulation]})"
+    )
+    data = {
+        "file": str(target), "formulation": formulation, "columns": columns, "rows": rows,
+        "entries": int(program.value.size), "reference": reference,
+    }  # fmt: skip
+    return Output(text, data)
+
+
+def _worth(power: float) -> str:
+    """What an objective is worth, by `program_fitness` of `formulations/basics/extreme_cost.py`."""
+    if math.isinf(power):
+        return "r exp(-z)"
+    return "r exp(-z / n)" if power == 0 else "r (1 - p z / n)^(1 / p)"
+
+
+def build_program(instance: Instance, formulation: str) -> tuple[Program, float]:
+    """A formulation of an instance and the reference of its costs (`power_cost`, `extreme_cost`).
+
+    Parameters
+    ----------
+    instance
+        The round.
+    formulation
+        A key of `CLAIMS`; ``"pattern"`` is for rounds in which nothing but GPUs counts.
+
+    Raises
+    ------
+    ValueError
+        If the formulation does not know what counts in the instance, or no solver could tell the
+        costs apart.
+    """
+    from goodalloc.formulations.basics.extreme_cost import program_cost, with_extreme_cost
+    from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
+    from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
+
+    if formulation == "pattern" and not instance.plain:
+        raise ValueError(
+            f"Instance '{instance.name}': formulation 'pattern' knows only GPUs; "
+            "expected 'aggregate' or 'node' where more counts."
+        )
+    if instance.shares_gpus:
+        raise ValueError(
+            f"Instance '{instance.name}': some replicas take a part of a GPU; expected whole GPUs, "
+            "the only ones that the exported programs know."
+        )
+    choices = enumerate_choices(instance) if instance.plain else enumerate_mode_choices(instance)
+    reference, power = float(np.median(choices.utility)), instance.rules.power
+    cost = program_cost(choices.utility, power, reference)
+    if math.isinf(power):
+        program = _formulate(instance, formulation, choices, np.zeros(len(choices)))
+        return with_extreme_cost(program, choices.job, cost, power), reference
+    if np.abs(cost).max() > LARGEST_EXPORTED:
+        raise ValueError(
+            f"Instance '{instance.name}': costs at power {power:g} reach "
+            f"{np.abs(cost).max():.1g}; expected at most {LARGEST_EXPORTED:g}, which a solver can "
+            "tell apart; choose a power nearer 0."
+        )
+    return _formulate(instance, formulation, choices, cost), reference
+
+
+def _formulate(
+    instance: Instance, formulation: str, choices: "Choices", cost: NDArray[np.float64]
+) -> Program:
+    """A formulation over these choices."""
+    from goodalloc.formulations.gpu_rounds.patterns import build_patterns
+    from goodalloc.formulations.mode_rounds.aggregate import build_aggregate
+    from goodalloc.formulations.node_indexed.node_program import build_node_program
+
+    if formulation == "aggregate":
+        return build_aggregate(instance, choices, cost)
+    if formulation == "node":
+        return build_node_program(instance, choices, cost).program
+    return build_patterns(instance, choices, cost).program

@@ -1,0 +1,95 @@
+"""The command line `goodalloc`: the only place that prints."""
+
+import importlib
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from goodalloc.experiments.cli.arguments import build_parser as build_parser
+from goodalloc.experiments.cli.output import BAD_INPUT, FAILED, INTERRUPTED
+from goodalloc.experiments.support.compiled import compilation_cache
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.cli.output import Output
+
+#: Environment variable that shows where an unexpected error came from.
+TRACEBACK = "GOODALLOC_TRACEBACK"
+
+#: Characters of an error that are printed; of a longer one its beginning and its end.
+LONGEST_SENTENCE = 2000
+
+NEGATIVE = re.compile(r"-(\d.*|inf|infinity)$")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    0: done; 1: nothing found, an infeasible allocation, or a solver that failed; 2: bad input,
+    said in one sentence; 130: interrupted, and what that cost is said too.
+    """
+    try:
+        return _run(argv)
+    except ValueError as error:
+        return _complain(" ".join(str(error).split()), BAD_INPUT)
+    except KeyboardInterrupt as interrupt:
+        sentence = str(interrupt) or "interrupted before anything was found."
+        return _complain(sentence, INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return _complain(f"{text} ({TRACEBACK}=1 shows where).", FAILED)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    parser = build_parser()
+    try:
+        arguments = parser.parse_args(_joined(sys.argv[1:] if argv is None else argv))
+    except SystemExit as done:  # --help was printed
+        return int(done.code or 0)
+    if arguments.version:
+        from goodalloc.experiments.support.version import library_version
+
+        print(f"goodalloc {library_version()}")
+        return 0
+    if arguments.command is None:
+        parser.print_help()
+        return BAD_INPUT
+    os.environ.update(compilation_cache())
+    sys.path.insert(0, "")  # so that --solver mine:solve finds mine.py where the user stands
+    module, _, function = arguments.run.partition(":")
+    output: Output = getattr(importlib.import_module(module), function)(arguments)
+    print(json.dumps(output.data, allow_nan=False) if arguments.json else output.text, flush=True)
+    return output.code
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """What begins with a minus looks like an option to argparse: it is joined to its option.
+
+    That is negative infinity, and ranges and outages that begin with a negative number.
+    """
+    words: list[str] = []
+    for word in argv:
+        if words and words[-1].startswith("--") and NEGATIVE.match(word.lower()):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
+
+
+def _complain(sentence: str, code: int) -> int:
+    if len(sentence) > LONGEST_SENTENCE:
+        half = LONGEST_SENTENCE // 2
+        sentence = f"{sentence[:half]} … {sentence[-half:]}"
+    print(f"goodalloc: error: {sentence}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

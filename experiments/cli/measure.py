@@ -1,0 +1,223 @@
+"""The commands about real trainings: measure, fit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.files.instance import read_instance, write_instance
+from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile
+from goodalloc.data.files.model_file import write_model
+from goodalloc.data.files.model_table import model_to_dict
+from goodalloc.experiments.cli.output import Output, check_target, drawing
+from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched_size
+from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
+from goodalloc.experiments.measure.profile_fit import (
+    error_rows,
+    fit_profile,
+    goodput_model,
+    with_jobs,
+)
+from goodalloc.experiments.reporting.progress import progress_bar
+from goodalloc.experiments.reporting.report import for_machines, text_table
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.folder_lock import locked
+from goodalloc.experiments.tasks.task import find_task, task_digest
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from goodalloc.experiments.measure.crew import Crew
+    from goodalloc.experiments.measure.profile_fit import ProfileFit
+    from goodalloc.models.goodput.model import GoodputModel
+
+#: Seconds in which the processes of a measurement that was killed are gone.
+LAST_ORDER = 2.0
+
+#: Columns of the printed table.
+SHOWN = (
+    "nodes", "replicas", "atomic_batch_size", "accumulation_steps", "outcome", "pass_s",
+    "update_s", "step_s", "step_error", "repetitions", "quiet",
+)  # fmt: skip
+
+
+def measure_command(arguments: argparse.Namespace) -> Output:
+    """Measure a training in every configuration that is not in the file yet."""
+    require_extra("measure", "Command measure")
+    size = launched_size(os.environ)
+    plan = MeasurePlan(
+        arguments.model, _replicas(arguments.replicas, size), arguments.accumulation,
+        arguments.batch_sizes, arguments.error, arguments.seconds, arguments.memory,
+        arguments.seed,
+    )  # fmt: skip
+    find_task(plan.model)
+    check_target(arguments.out)
+    _check_machine(plan, size)
+    if size is None:
+        return _measure(
+            plan, arguments,
+            lambda lock: LocalCrew(
+                plan.model, plan.replicas, plan.seed, plan.memory_gib, keeps=lock
+            ),
+        )  # fmt: skip
+    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed)
+    if not crew.first:
+        crew.serve()
+        crew.kill()
+        return Output(f"process {os.environ['RANK']} of {size} is done", None)
+    return _measure(plan, arguments, lambda _: crew)
+
+
+def _measure(
+    plan: MeasurePlan, arguments: argparse.Namespace, start: Callable[[tuple[int, ...]], Crew]
+) -> Output:
+    """Measure with processes that are started when the first is needed, and hold the lock too."""
+    from goodalloc.experiments.measure.machine_state import hardware
+
+    path, task = Path(arguments.out), find_task(plan.model)
+    limit: Any = "" if plan.memory_gib is None else f"{plan.memory_gib:g}"
+    facts = {
+        "model": plan.model, "source": task_digest(plan.model), "memory_limit_gib": limit,
+        **hardware(),
+    }  # fmt: skip
+    sizes = plan.batch_sizes or tuple(doubled(task))
+    steps = len(sizes) * len(plan.replicas) * len(plan.accumulation)
+    with (
+        locked(path.resolve().parent, patience=LAST_ORDER) as lock,
+        progress_bar("measure", steps, quiet=arguments.json) as bar,
+    ):
+        measuring = Measuring(plan, task, path, facts, lambda: start(lock), lambda: bar.update(1))
+        try:
+            measuring.run()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted; {len(measuring.rows)} configurations are in {path}, and the same "
+                "command goes on from there."
+            ) from None
+    rows = [_shown(row) for row in measuring.rows]
+    return Output(f"{text_table(rows, SHOWN)}\n\n{_summary(rows, path)}", for_machines(rows))
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with numbers in place of their texts."""
+    found: dict[str, Any] = dict(row)
+    for name in SHOWN:
+        value = found.get(name, "")
+        if name == "outcome" or value == "":
+            continue
+        number = float(value)
+        found[name] = (
+            float(f"{number:.4g}") if name.endswith(("_s", "error", "quiet")) else int(number)
+        )
+    return found
+
+
+def _summary(rows: list[dict[str, Any]], path: Path) -> str:
+    measured = [row for row in rows if row["outcome"] == FITS]
+    lacking = [row["atomic_batch_size"] for row in rows if row["outcome"] == NO_MEMORY]
+    text = f"written to {path}: {len(measured)} configurations"
+    if lacking:
+        text += f"; memory does not hold {min(lacking)} examples per replica and pass"
+    return text
+
+
+def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...]:
+    """Numbers of replicas.
+
+    Raises
+    ------
+    ValueError
+        If there are not so many processes.
+    """
+    if size is None:
+        return (1, 2) if given is None else given
+    if given is None:
+        powers = [2**k for k in range(size.bit_length()) if 2**k < size]
+        return (*powers, size)
+    if max(given) > size:
+        raise ValueError(
+            f"argument --replicas: got {max(given)}; expected at most the {size} processes that "
+            "torchrun started."
+        )
+    return given
+
+
+def _check_machine(plan: MeasurePlan, size: int | None) -> None:
+    """Refuse what this machine cannot do.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer GPUs than replicas, or memory cannot be limited.
+    """
+    import torch
+
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpus and size is None and max(plan.replicas) > gpus:
+        raise ValueError(
+            f"argument --replicas: got {max(plan.replicas)}; expected at most {gpus}, the GPUs of "
+            "this machine."
+        )
+    if plan.memory_gib is None:
+        return
+    if gpus or size is not None or sys.platform == "win32":
+        raise ValueError(
+            f"argument --memory: got {plan.memory_gib:g}; expected none but for processes on the "
+            "CPUs of this machine that goodalloc starts."
+        )
+
+
+def fit_command(arguments: argparse.Namespace) -> Output:
+    """Fit a model to a profile, say how well it predicts, and put jobs of it into an instance."""
+    if arguments.jobs is not None and arguments.into is None:
+        raise ValueError("argument --jobs: expected --into with it.")
+    check_target(arguments.out)
+    check_target(arguments.into)
+    profile = read_measured_profile(arguments.profile)
+    instance = None if arguments.into is None else read_instance(arguments.into)
+    fit = fit_profile(profile, arguments.seed)
+    model = goodput_model(
+        fit, noise_scale=arguments.noise_scale, initial=arguments.initial_batch,
+        maximum=arguments.maximum_batch,
+    )  # fmt: skip
+    name = Path(profile.facts["model"].rpartition(":")[2]).stem
+    rows = error_rows(fit)
+    parameters = model.throughput._asdict()
+    texts = [
+        text_table(rows, tuple(rows[0])),
+        "\n".join(f"{key:<12} {value:.6g}" for key, value in parameters.items()),
+    ]
+    if profile.left_out:
+        noun = "configuration" if profile.left_out == 1 else "configurations"
+        texts.append(f"left out: {profile.left_out} {noun}, disturbed all the time")
+    if profile.replicas.max() == 1:
+        texts.append("no configuration of several replicas is left: what they cost is not known")
+    if not fit.held_out:
+        texts.append("too few configurations to hold any out")
+    if arguments.out is not None:
+        texts.append(_write_fit(arguments, fit, name, model, rows))
+    if instance is not None and arguments.into is not None:
+        jobs = 1 if arguments.jobs is None else arguments.jobs
+        added = with_jobs(instance, name, model, int(profile.replicas.max()), jobs)
+        write_instance(added, arguments.into)
+        texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
+    data = {"model": model_to_dict(model), "errors": for_machines(rows)}
+    return Output("\n\n".join(texts), data)
+
+
+def _write_fit(
+    arguments: argparse.Namespace, fit: ProfileFit, name: str, model: GoodputModel,
+    rows: list[dict[str, Any]],
+) -> str:  # fmt: skip
+    """Write model and picture; what was written."""
+    from goodalloc.experiments.measure.profile_plot import plot_profile
+    from goodalloc.experiments.reporting.plots import save
+
+    write_model(arguments.out, name, model, rows, fit.profile.facts)
+    picture = Path(arguments.out).with_suffix(f".{arguments.pictures}")
+    with drawing(f"{arguments.out} is whole"):
+        save(plot_profile(fit, name), picture)
+    return f"written: {arguments.out}, {picture}"

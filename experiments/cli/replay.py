@@ -1,0 +1,232 @@
+"""The commands that replay workloads: simulate, reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.workloads.generator import draw_workload, jobs_at
+from goodalloc.data.workloads.philly import draw_from_philly, read_philly
+from goodalloc.data.workloads.workload import read_workload
+from goodalloc.experiments.cli.output import BAD_INPUT, Output, drawing, flat, make_folder
+from goodalloc.experiments.cli.types import uniform_size
+from goodalloc.experiments.replay.replay_conditions import Outage, Setting
+from goodalloc.experiments.replay.replay_parquet import write_parquet
+from goodalloc.experiments.replay.replay_report import plot_replays, summarise
+from goodalloc.experiments.replay.replay_task import ReplayTask
+from goodalloc.experiments.reporting.progress import progress_bar
+from goodalloc.experiments.reporting.report import for_machines, text_table
+from goodalloc.experiments.studies.catalogue import GROUPS, MINUTES, MINUTES_NOTE, REPRODUCTIONS
+from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.tasks import run_tasks
+from goodalloc.experiments.support.workers import ALONE
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.mode import resources
+from goodalloc.models.support.validation import literal, require_choice
+from goodalloc.solvers.interface.result_file import csv_text
+from goodalloc.solvers.registry import make_policy
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.support.tasks import Task
+    from goodalloc.experiments.support.workers import Workers
+
+
+def simulate_command(arguments: argparse.Namespace) -> Output:
+    """Replay a workload under several policies; each goes on from where it was stopped."""
+    if arguments.parquet:
+        require_extra("parquet", "Argument --parquet")
+    policies = _policies(arguments.policies)
+    workload = _workload(arguments)
+    setting = Setting(
+        _cluster(arguments), arguments.interval, arguments.restart_delay,
+        arguments.interference, tuple(Outage(*outage) for outage in flat(arguments.outages)),
+        arguments.knowledge, arguments.free_moves, arguments.seed,
+    )  # fmt: skip
+    folder = make_folder(arguments.out)
+    traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
+    tasks = [
+        ReplayTask(
+            folder.absolute() / name, name, workload, setting, traces, arguments.power,
+            arguments.interference_avoidance, arguments.seed, arguments.seconds, arguments.gaps,
+        )
+        for name in policies
+    ]  # fmt: skip
+    refused = _run(arguments, tasks, folder, "simulate", arguments.workers)
+    if len(refused) == len(tasks):
+        raise ValueError(complaints_of(refused))
+    complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
+    folders = {name: folder / name for name in policies if name not in complaints}
+    if arguments.parquet:
+        for target in folders.values():
+            write_parquet(target)
+    rows = [summarise(name, target) for name, target in folders.items()]
+    columns = tuple(rows[0])
+    write_atomically(folder / "summary.csv", csv_text(rows, columns))
+    with drawing(f"the table is in {folder}"):
+        from goodalloc.experiments.reporting.plots import save
+
+        save(plot_replays(folders), folder / f"replay.{arguments.pictures}")
+    texts = [
+        text_table(rows, columns),
+        *(f"{name} is left out. {complaint}" for name, complaint in complaints.items()),
+        f"written to {folder}: summary.csv, replay.{arguments.pictures}, and a folder for every "
+        "policy",
+    ]
+    errors = [{"policy": name, "error": complaint} for name, complaint in complaints.items()]
+    code = BAD_INPUT if complaints else 0
+    return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
+
+
+#: Where rows come from, as the last line says it.
+TRUTHS = {
+    "profiles": "the shipped profiles", "artifact": "the artifact's measurements",
+    "machine": "measurements of this machine", "training": "training here",
+}  # fmt: skip
+
+
+def reproduce_command(arguments: argparse.Namespace) -> Output:
+    """Do what a published table or figure takes; published beside ours."""
+    if arguments.what == "list":
+        return _listed()
+    require_choice("What to reproduce", arguments.what, ("list", *GROUPS, *REPRODUCTIONS))
+    group = arguments.what in GROUPS
+    names = GROUPS.get(arguments.what, (arguments.what,))
+    pollux = _policies(arguments.policies)
+    artifact = None if arguments.artifact is None else Path(arguments.artifact).absolute()
+    if artifact is not None and not artifact.is_dir():
+        raise ValueError(
+            f"argument --artifact: {literal(arguments.artifact)} is no folder; expected one."
+        )
+    folder = make_folder(arguments.out)
+    plan = Plan(
+        folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
+        arguments.gaps, arguments.quick,
+    )  # fmt: skip
+    if not group:
+        REPRODUCTIONS[arguments.what].refuse_ignored(plan)
+    texts: list[str] = []
+    left_out: list[str] = []
+    truths: dict[object, None] = {}
+    found: list[dict[str, object]] = []
+    for name in names:
+        own = REPRODUCTIONS[name].own(plan)
+        try:
+            text, rows = _reproduce(name, own, arguments)
+        except ValueError as error:
+            if not group:
+                raise
+            left_out.append(f"{name} is left out. {error}")
+            found.append({"reproduction": name, "error": str(error)})
+        else:
+            texts.append(text)
+            truths[REPRODUCTIONS[name].source(own)["truth"]] = None
+            found += [{"reproduction": name, **row} for row in rows]
+    texts += left_out
+    if arguments.quick:
+        texts.append(
+            "quick: fewer jobs, fewer nodes or fewer seeds, so compare lines with each other only"
+        )
+    by = " and ".join(told for truth, told in TRUTHS.items() if truth in truths) or "nothing"
+    texts.append(f"by {by}; written to {folder}: a .csv and a .{arguments.pictures} of each")
+    return Output("\n\n".join(texts), for_machines(found))
+
+
+def _listed() -> Output:
+    """What can be reproduced, and how long that takes."""
+    rows: list[dict[str, object]] = [
+        {"name": name, "minutes": MINUTES.get(name, ""), "what": reproduction.title}
+        for name, reproduction in REPRODUCTIONS.items()
+    ]
+    for name, members in GROUPS.items():
+        rows.append({"name": name, "minutes": "", "what": ", ".join(members)})
+    text = text_table(rows, ("name", "minutes", "what"))
+    return Output(f"{text}\n\n{MINUTES_NOTE}", rows)
+
+
+def _reproduce(
+    name: str, plan: Plan, arguments: argparse.Namespace
+) -> tuple[str, list[dict[str, object]]]:
+    """Do what one reproduction takes; write its table and picture as soon as they are there."""
+    reproduction = REPRODUCTIONS[name]
+    reproduction.require(plan)
+    tasks = list(dict.fromkeys(reproduction.tasks(plan)))
+    workers = arguments.workers if reproduction.parallel else ALONE
+    refused = _run(arguments, tasks, plan.folder, name, workers)
+    if refused:
+        raise ValueError(complaints_of(refused))
+    rows, source = reproduction.rows(plan), reproduction.source(plan)
+    columns = tuple(rows[0])
+    labelled = [{**row, **source} for row in rows]
+    file = f"{name}-quick" if source["quick"] else name  # which never takes a full one's place
+    write_atomically(plan.folder / f"{file}.csv", csv_text(labelled, (*columns, *source)))
+    with drawing(f"the tables are in {plan.folder}"):
+        from goodalloc.experiments.reporting.plots import save
+
+        save(reproduction.plot(plan, rows), plan.folder / f"{file}.{arguments.pictures}")
+    shown = reproduction.shown(rows)
+    parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note
+    return "\n\n".join(filter(None, parts)), rows
+
+
+def complaints_of(refused: Mapping[Path, str]) -> str:
+    """The first of what was said, and the folders of which something else was."""
+    said = {folder: complaint.replace(str(folder), "") for folder, complaint in refused.items()}
+    first = next(iter(refused))
+    others = [folder.name for folder in refused if said[folder] != said[first]]
+    end = f" (Refused for other reasons: {', '.join(others)}.)" if others else ""
+    return refused[first] + end
+
+
+def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(flat(lists)))
+    for name in names:
+        make_policy(name)
+    return names
+
+
+def _cluster(arguments: argparse.Namespace) -> Cluster:
+    """The nodes, in groups where these are given."""
+    size = uniform_size(arguments)
+    groups = arguments.group or [("node", *size, "")]
+    amounts = resources({} if arguments.cores is None else {"cpu": arguments.cores})
+    return Cluster(
+        tuple(NodeGroup(name, nodes, gpus, kind, amounts) for name, nodes, gpus, kind in groups)
+    )
+
+
+def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
+    load, requests = arguments.load, arguments.requests
+    if arguments.workload is None and arguments.philly is not None:
+        table, jobs = read_philly(arguments.philly), jobs_at(load or 1.0)
+        return draw_from_philly(table, arguments.seed, jobs, requests or "tuned")
+    if arguments.workload is None:
+        return draw_workload(arguments.seed, load=load or 1.0, requests=requests or "tuned")
+    if load is not None or requests is not None or arguments.philly is not None:
+        raise ValueError(
+            f"Arguments --load, --requests and --philly are for drawn workloads; "
+            f"expected none of them with the file '{arguments.workload}'."
+        )
+    return read_workload(arguments.workload)
+
+
+def _run(
+    arguments: argparse.Namespace,
+    tasks: Sequence[Task],
+    folder: Path,
+    name: str,
+    workers: Workers,
+) -> dict[Path, str]:
+    """Do the tasks under a progress bar, as `run_tasks`; an interrupt says how to go on."""
+    try:
+        with progress_bar(name, len(tasks), quiet=arguments.json) as bar:
+            return run_tasks(tasks, workers, bar.update)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; the same command goes on from the last checkpoint in {folder}."
+        ) from None

@@ -1,0 +1,59 @@
+"""The command that decides for the jobs of a cluster's folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goodalloc.experiments.cli.launch import log_line
+from goodalloc.experiments.cli.output import INTERRUPTED, Output, make_folder
+from goodalloc.experiments.cli.types import uniform_size
+from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
+from goodalloc.experiments.support.stop_request import stop_request
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.rules import OSDI21
+from goodalloc.solvers.registry import POLICIES, PolicyOptions
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def schedule_command(arguments: argparse.Namespace) -> Output:
+    """Decide who gets what until it is asked to end, or all jobs are done."""
+    cluster = _cluster(arguments)
+    rules = OSDI21.replace(restart_delay=arguments.restart_delay)
+    options = PolicyOptions(rules, arguments.seed, arguments.seconds)
+    policy = live_policy(arguments.policy, options)
+    folder = make_folder(arguments.cluster)
+    with stop_request() as stopped:
+        scheduler = LiveScheduler(
+            folder, cluster, policy, arguments.interval, arguments.until_done, stopped, log_line,
+            trusting=arguments.policy in POLICIES,
+        )  # fmt: skip
+        totals = scheduler.run()
+        code = INTERRUPTED if stopped() else 0
+    text = (
+        f"{totals.decisions} decisions, {totals.changes} of them changes, for {totals.jobs} jobs "
+        f"in {totals.seconds:.0f} s"
+    )
+    return Output(text, totals._asdict(), code)
+
+
+def _cluster(arguments: argparse.Namespace) -> Cluster:
+    """The nodes.
+
+    Raises
+    ------
+    ValueError
+        If they are not said, or have types of GPU.
+    """
+    if arguments.group is None and (arguments.nodes is None or arguments.gpus_per_node is None):
+        raise ValueError("arguments --nodes and --gpus-per-node: expected both, or --group.")
+    groups = arguments.group or [("node", *uniform_size(arguments), "")]
+    uniform_size(arguments)  # refuses both
+    for name, _, _, kind in groups:
+        if kind:
+            raise ValueError(
+                f"argument --group: group '{name}' has GPUs of type '{kind}'; expected none, for "
+                "real jobs know one type."
+            )
+    return Cluster(tuple(NodeGroup(name, nodes, gpus) for name, nodes, gpus, _ in groups))

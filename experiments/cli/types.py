@@ -1,0 +1,180 @@
+"""The types that arguments of the command line have: each turns text into a value or complains."""
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from goodalloc.models.support.validation import literal
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.support.workers import Workers
+
+PICTURE_FORMATS = ("png", "pdf", "svg")
+
+
+def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
+    """A type of argument: a finite number above (or at) a minimum."""
+
+    def parse(text: str) -> float:
+        relation = "above" if strict else "of at least"
+        complaint = f"got {literal(text)}; expected a finite number {relation} {minimum:g}"
+        try:
+            value = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(complaint) from None
+        if not math.isfinite(value) or value < minimum or (strict and value == minimum):
+            raise argparse.ArgumentTypeError(complaint)
+        return value
+
+    return parse
+
+
+def any_number(text: str) -> float:
+    """A type of argument: a number, infinities included."""
+    complaint = f"got {literal(text)}; expected a number, inf or -inf"
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(complaint) from None
+    if math.isnan(value):
+        raise argparse.ArgumentTypeError(complaint)
+    return value
+
+
+def whole(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
+    """A type of argument: a whole number between a minimum and a maximum."""
+
+    def parse(text: str) -> int:
+        complaint = f"got {text[:40]!r}; expected a whole number, {minimum} to {maximum}"
+        if not text.isascii() or not text.isdecimal() or len(text) > 12:
+            raise argparse.ArgumentTypeError(complaint)
+        value = int(text)
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(complaint)
+        return value
+
+    return parse
+
+
+def gpus_per_node(text: str) -> int:
+    """A type of argument: how many GPUs every node has."""
+    from goodalloc.models.round.cluster import MOST_GPUS
+
+    return whole(1, MOST_GPUS)(text)
+
+
+def workers(text: str) -> "Workers":
+    """A type of argument: a number of processes, or a cluster of Dask or Ray."""
+    from goodalloc.experiments.support.workers import parse_workers
+
+    try:
+        return parse_workers(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def split(text: str) -> tuple[float, float, float]:
+    """A type of argument: three weights, separated by commas."""
+    complaint = f"got {literal(text)}; expected three weights, separated by commas"
+    try:
+        image, language, speech = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(complaint) from None
+    return image, language, speech
+
+
+def names(text: str) -> tuple[str, ...]:
+    """A type of argument: names separated by commas."""
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"got {literal(text)}; expected names separated by commas")
+    return parts
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """A type of argument: whole numbers separated by commas, or a range as 0-9."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first or (dash and not last) or "-" in last:
+            raise argparse.ArgumentTypeError(
+                f"got {part[:40]!r}; expected whole numbers of at least 0, as 0,1,2 or 0-9"
+            )
+        low = whole(0)(first)
+        high = whole(0)(last) if dash else low
+        if high < low:
+            raise argparse.ArgumentTypeError(
+                f"got {part[:40]!r}; expected a range that goes upwards, as {high}-{low}"
+            )
+        if high - low >= 10_000:
+            raise argparse.ArgumentTypeError(
+                f"got {part[:40]!r}; expected a range such as 0-9 of at most 10000"
+            )
+        found.extend(range(low, high + 1))
+    return tuple(found)
+
+
+def group(text: str) -> tuple[str, int, int, str]:
+    """A type of argument: name, nodes, GPUs and perhaps their type, separated by colons."""
+    parts = text.split(":")
+    if len(parts) not in (3, 4) or not all(parts):
+        raise argparse.ArgumentTypeError(f"got {literal(text)}; expected NAME:NODES:GPUS or …:TYPE")
+    return parts[0], whole(1)(parts[1]), whole(1)(parts[2]), "".join(parts[3:])
+
+
+def outages(text: str) -> tuple[tuple[int, int, int], ...]:
+    """A type of argument: outages separated by commas, as 3600-7200:4.
+
+    Each is the second when it begins, the one when it is over, and the number of nodes.
+    """
+    return tuple(_outage(part) for part in text.split(","))
+
+
+def _outage(text: str) -> tuple[int, int, int]:
+    times, colon, nodes = text.partition(":")
+    start, dash, end = times.partition("-")
+    if not (colon and dash and start):
+        raise argparse.ArgumentTypeError(
+            f"got {literal(text)}; expected FROM-TO:NODES, as 3600-7200:4"
+        )
+    return whole(0)(start), whole(1)(end), whole(1)(nodes)
+
+
+def picture_format(text: str) -> str:
+    """A type of argument: what pictures are written as."""
+    if text not in PICTURE_FORMATS:
+        raise argparse.ArgumentTypeError(
+            f"got {literal(text)}; expected {', '.join(PICTURE_FORMATS)}"
+        )
+    return text
+
+
+def add_groups(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say which groups of nodes there are, and their cores."""
+    parser.add_argument(
+        "--group", type=group, action="append", metavar="NAME:NODES:GPUS[:TYPE]",
+        help="a group of nodes, in place of the two; may be given again; with types of GPU (t4, "
+        "a100, rtx2080ti) every job may run on any of them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cores", type=number(0.0), metavar="C",
+        help="cores of every node: jobs then choose how many of them each replica has",
+    )  # fmt: skip
+
+
+def uniform_size(arguments: argparse.Namespace) -> tuple[int, int]:
+    """Nodes and GPUs of each where nodes are all alike.
+
+    Raises
+    ------
+    ValueError
+        If they are given beside groups.
+    """
+    for name in ("nodes", "gpus_per_node"):
+        if arguments.group is not None and getattr(arguments, name) is not None:
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: the nodes are those of --group; "
+                "expected one of the two."
+            )
+    return arguments.nodes or 16, arguments.gpus_per_node or 4

@@ -1,0 +1,1 @@
+"""Solvers side by side on instances: the gap benchmark, comparisons, the demonstration."""

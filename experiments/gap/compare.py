@@ -1,0 +1,186 @@
+"""Several solvers on one instance, each with several seeds, judged by one bound.
+
+It is the least that a solver that ships, or a relaxation, vouches for and that no answer refutes.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import mode_utilities
+from goodalloc.solvers.certificates.solve import solve, status_of
+from goodalloc.solvers.interface.base import find_solver
+from goodalloc.solvers.interface.bounds import (
+    NO_BOUND,
+    Bound,
+    attributed,
+    believed_bound,
+    doubt,
+    least_bound,
+    refutation,
+)
+from goodalloc.solvers.interface.result import Evidence, Limit, Result, Status
+from goodalloc.solvers.interface.stop import Stop
+
+
+def usual_solvers(instance: Instance) -> tuple[str, ...]:
+    """Solvers worth comparing on an instance: those that know what counts in it."""
+    if instance.plain:
+        return ("highs", "local_search", "greedy", "genetic")
+    if instance.shares_gpus:
+        return ("pods", "best_fit", "fgd")
+    kinds = ("highs", "greedy", "genetic")
+    typed = len(set(instance.cluster.node_types)) > 1
+    return (*kinds, "sia") if typed else (*kinds, "synergy_tune", "synergy_greedy")
+
+
+def check_solvers(names: Sequence[str]) -> None:
+    """Refuse an empty list, a name given twice, or a solver that does not exist.
+
+    Raises
+    ------
+    ValueError
+        With one sentence that names it.
+    """
+    if not names:
+        raise ValueError("Solvers: got none; expected at least one.")
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"Solvers: '{name}' is named twice; expected each once.")
+        find_solver(name)
+
+
+def attempt(
+    instance: Instance,
+    solver: str,
+    *,
+    stop: Stop | None = None,
+    seed: int = 0,
+    start: Allocation | None = None,
+    bound: float | None = None,
+) -> Result:
+    """As `solve`, but whatever a solver raises becomes a result without an allocation.
+
+    So one broken solver never ends a comparison. Interrupts pass through.
+    """
+    begin = time.perf_counter()
+    try:
+        return solve(instance, solver, stop=stop, seed=seed, start=start, bound=bound)
+    except Exception as error:  # a solver may raise anything: it is an outcome here
+        text = " ".join(str(error).split())
+        return Result(
+            solver=solver, instance=instance.name, allocation=None, fitness=math.nan,
+            bound=math.inf, bound_source="", status=Status.UNKNOWN, seed=seed,
+            solve_seconds=time.perf_counter() - begin,
+            message=f"failed: {type(error).__name__}: {text}",
+        )  # fmt: skip
+
+
+def compare(
+    instance: Instance,
+    solvers: Sequence[str],
+    seeds: Sequence[int] = (0,),
+    *,
+    stop: Stop | None = None,
+    start: Allocation | None = None,
+    report: Callable[[Result], None] = lambda result: None,
+) -> list[Result]:
+    """Decide an instance with every solver and seed, and judge all by the best bound believed.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    solvers, seeds
+        Which to run; each solver with each seed.
+    stop, start
+        Given to every solver.
+    report
+        Called with each result as it comes.
+
+    Returns
+    -------
+    list of Result
+        One for each solver and seed, in that order, fewer if interrupted.
+
+    Raises
+    ------
+    ValueError
+        If a solver is unknown or named twice.
+    """
+    check_solvers(solvers)
+    mode_utilities(instance)  # kept with the instance, so that no solver's time includes it
+    results: list[Result] = []
+    try:
+        for result in _attempts(instance, solvers, seeds, stop, start):
+            results.append(result)
+            report(result)
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    return with_common_bound(instance, results, Stop().gap if stop is None else stop.gap)
+
+
+def _attempts(
+    instance: Instance,
+    solvers: Sequence[str],
+    seeds: Sequence[int],
+    stop: Stop | None,
+    start: Allocation | None,
+) -> Iterator[Result]:
+    """The results one by one; the bound believed so far is given to those that prove none."""
+    known = NO_BOUND
+    best = math.nan
+    for solver in solvers:
+        for seed in seeds:
+            given = known.value if math.isfinite(known.value) else None
+            result = attempt(instance, solver, stop=stop, seed=seed, start=start, bound=given)
+            best = result.fitness if math.isnan(best) else max(best, result.fitness)
+            known = least_bound((known, Bound.of(result)), best)
+            yield result
+            if result.limit is Limit.INTERRUPTED:
+                return
+
+
+def with_common_bound(
+    instance: Instance, results: Sequence[Result], gap: float = Stop().gap
+) -> list[Result]:
+    """The same results, each with the least bound that any of them vouches for and none refutes.
+
+    Where no such bound is left it is the knapsack's. What an answer refutes is said in the message
+    of the result whose bound it was, claims included.
+
+    Parameters
+    ----------
+    instance
+        What all of them decided.
+    results
+        Of any solvers.
+    gap
+        Relative gap at which an allocation counts as optimal.
+    """
+    served = [result for result in results if result.allocation is not None]
+    if not served:
+        return list(results)
+    best = max(served, key=lambda result: result.fitness)
+    common = believed_bound(
+        instance, [attributed(Bound.of(r), r.solver) for r in results], best.fitness
+    )
+    return [_judged(result, common, best, gap) for result in results]
+
+
+def _judged(result: Result, common: Bound, best: Result, gap: float) -> Result:
+    """A result by the common bound and by the best answer."""
+    notes, whose = [result.message], f"the allocation of {best.solver} (seed {best.seed})"
+    if result.evidence is not Evidence.GIVEN:  # that of another result
+        notes.append(refutation("bound", result.bound, best.fitness, whose))
+    if not doubt(result.claimed_bound, result.fitness):  # which the message says already
+        notes.append(refutation("claimed bound", result.claimed_bound, best.fitness, whose))
+    return replace(
+        result, bound=common.value, bound_source=common.source, evidence=common.evidence,
+        status=status_of(result.allocation, result.fitness, common.value, gap),
+        message="; ".join(filter(None, notes)),
+    )  # fmt: skip

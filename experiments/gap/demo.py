@@ -1,0 +1,121 @@
+"""The demonstration: two of Pollux's rounds decided exactly and by every heuristic, with proof."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.rounds.benchmark_set import load_benchmark
+from goodalloc.experiments.gap.compare import compare
+from goodalloc.experiments.reporting.report import (
+    SUMMARY_COLUMNS,
+    best_of,
+    comparison_rows,
+    comparison_text,
+)
+from goodalloc.models.round.instance import Instance
+from goodalloc.solvers.interface.result import Result
+from goodalloc.solvers.interface.result_file import csv_text
+from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: 160 of Pollux's jobs right after a fifth of the nodes failed: on its cluster of 16 nodes with 4
+#: GPUs, where most jobs must wait, and on 64 such nodes, where each can be served.
+DEMO_INSTANCES = ("over-disturbed", "medium-disturbed")
+
+DEMO_SOLVERS = ("highs", "local_search", "greedy", "genetic", "knapsack")
+
+#: Seconds that each solver gets for each round.
+DEMO_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class DemoRound:
+    """What the demonstration found on one instance."""
+
+    instance: Instance
+    results: list[Result]
+
+    @property
+    def best(self) -> Result | None:
+        """The result with the best allocation."""
+        return best_of(self.results)
+
+    def title(self) -> str:
+        """Its size in words."""
+        cluster = self.instance.cluster
+        return (
+            f"{self.instance.num_jobs} jobs on {cluster.num_nodes} nodes, {cluster.num_gpus} GPUs"
+        )
+
+    def rows(self) -> list[dict[str, object]]:
+        """One row a solver."""
+        name = {"instance": self.instance.name}
+        return [name | row for row in comparison_rows(self.results)]
+
+    def text(self) -> str:
+        """The table that is printed."""
+        columns = [column for column in SUMMARY_COLUMNS if column != "seed"]
+        table = comparison_text(self.rows(), self.results, columns)
+        return f"{self.instance.name}: {self.title()}\n\n{table}"
+
+
+def run_demo(
+    instances: Sequence[Instance] = (),
+    solvers: Sequence[str] = DEMO_SOLVERS,
+    *,
+    seconds: float = DEMO_SECONDS,
+    seed: int = 0,
+    report: Callable[[Result], None] = lambda result: None,
+) -> list[DemoRound]:
+    """Decide every round, by default those of `DEMO_INSTANCES`, with every solver.
+
+    Raises
+    ------
+    ValueError
+        If a solver is unknown or `seconds` is not above 0.
+    """
+    chosen = instances or [load_benchmark(name) for name in DEMO_INSTANCES]
+    stop = Stop(seconds=seconds)
+    return [
+        DemoRound(instance, compare(instance, solvers, (seed,), stop=stop, report=report))
+        for instance in chosen
+    ]
+
+
+def write_demo(rounds: Sequence[DemoRound], folder: Path) -> tuple[Path, Path]:
+    """Write the table and the picture; returns their paths.
+
+    Raises
+    ------
+    ValueError
+        If they cannot be written.
+    """
+    from goodalloc.experiments.reporting.plots import save
+
+    table, picture = folder / "demo.csv", folder / "demo.png"
+    rows = [row for demo_round in rounds for row in demo_round.rows()]
+    write_atomically(table, csv_text(rows, tuple(rows[0])))
+    save(demo_figure(rounds), picture)
+    return table, picture
+
+
+def demo_figure(rounds: Sequence[DemoRound]) -> "Figure":
+    """A row for every round: its best allocation, the gaps of all solvers, and those over time."""
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.gap.allocation_plot import plot_allocation
+    from goodalloc.experiments.reporting.plots import plot_comparison
+
+    figure = Figure(figsize=(15.0, 5.5 * len(rounds)), layout="constrained")
+    panels = figure.subplots(len(rounds), 3, squeeze=False, width_ratios=[1, 0.8, 1])
+    for demo_round, (who, gaps, time) in zip(rounds, panels, strict=True):
+        plot_comparison(demo_round.results, gaps, time)
+        best = demo_round.best
+        if best is not None and best.allocation is not None:
+            plot_allocation(demo_round.instance, best.allocation, who)
+            who.set_title(f"{demo_round.title()}: {best.solver}'s allocation", fontsize="medium")
+    return figure

@@ -1,0 +1,1 @@
+"""The scheduler and launcher of real jobs."""

@@ -1,0 +1,165 @@
+"""The real jobs of a cluster's folder (`cluster_folder.py`), as their scheduler finds them.
+
+A job is there while its launcher holds the lock of its folder, until its agent says that it is
+finished. What is known of it are two files: what its user submitted and, once it ran, its state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.data.files.job_state import read_job_state
+from goodalloc.data.files.job_submission import read_job_submission
+from goodalloc.experiments.agent.cluster_folder import JOBS, SUBMISSION
+from goodalloc.experiments.agent.options import STATE
+from goodalloc.experiments.support.folder_lock import is_locked
+from goodalloc.models.goodput.model import BatchLimits
+from goodalloc.solvers.policies.policy import ActiveJob
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from goodalloc.data.files.job_state import JobState
+    from goodalloc.data.files.job_submission import JobSubmission
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.solvers.policies.policy import Oracle
+
+#: Of a job that never ran: one replica, to begin with.
+_UNKNOWN = BatchLimits(1, 1, 1, 1)
+
+
+class LiveJob(NamedTuple):
+    """A job that is there: what was submitted, and its state once it ran."""
+
+    submission: JobSubmission
+    state: JobState | None
+
+    def active(self, now: float, placement: Placement) -> ActiveJob:
+        """What a policy sees of it.
+
+        Parameters
+        ----------
+        now
+            In seconds since 1970.
+        placement
+            What it has, (node, GPUs) pairs.
+        """
+        submission, state = self
+        batch = _UNKNOWN if state is None else state.batch
+        return ActiveJob(
+            name=submission.name, application="", submission=int(submission.submitted),
+            age=max(int(now - submission.submitted), 1),  # at 0 nothing would be worth starting
+            placement=placement, restarts=0 if state is None else state.restarts,
+            attained_service=0.0 if state is None else state.attained_service,
+            replicas=submission.replicas, batch_size=int(batch.initial), batch=batch,
+            fixed_replicas=None, most_explored=0 if state is None else state.most_replicas,
+            model=lambda: None if state is None else state.model,
+            oracle=NoOracle(submission.name),
+        )  # fmt: skip
+
+
+class NoOracle(NamedTuple):
+    """Of a real job nobody knows what is left of it."""
+
+    job: str
+
+    def remaining_steps(self) -> float:
+        """Refuse.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(f"Job '{self.job}' is real: how many steps are left is not known.")
+
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
+        """Refuse, likewise."""
+        raise ValueError(f"Job '{self.job}' is real: its true seconds of a step are not known.")
+
+    def beside(
+        self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
+    ) -> tuple[float, float] | None:
+        """Refuse, likewise."""
+        raise ValueError(f"Job '{self.job}' is real: what it makes beside others is not known.")
+
+
+class LiveJobs(NamedTuple):
+    """Everything that a scheduler finds.
+
+    Attributes
+    ----------
+    jobs
+        Those that are there, in order of submission.
+    unreadable
+        Those of which a file makes no sense: what is wrong with it, by name.
+    """
+
+    jobs: tuple[LiveJob, ...]
+    unreadable: Mapping[str, str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all of them."""
+        return frozenset({*self.unreadable, *(job.submission.name for job in self.jobs)})
+
+
+def find_jobs(cluster: Path) -> LiveJobs:
+    """The jobs that are there now.
+
+    Parameters
+    ----------
+    cluster
+        Folder of the cluster.
+    """
+    found: list[LiveJob] = []
+    unreadable: dict[str, str] = {}
+    folders = sorted((cluster / JOBS).iterdir()) if (cluster / JOBS).is_dir() else []
+    for folder in folders:
+        if not folder.is_dir() or not is_locked(folder):
+            continue
+        try:
+            job = _read(folder)
+        except ValueError as error:
+            unreadable[folder.name] = str(error)
+            continue
+        if job is not None and not (job.state is not None and job.state.finished):
+            found.append(job)
+    found.sort(key=lambda job: (job.submission.submitted, job.submission.name))
+    return LiveJobs(tuple(found), unreadable)
+
+
+def _read(folder: Path) -> LiveJob | None:
+    """The job of a folder; None if its launcher has not said anything yet."""
+    if not (folder / SUBMISSION).exists():
+        return None
+    submission = read_job_submission(folder / SUBMISSION)
+    state = read_job_state(folder / STATE) if (folder / STATE).exists() else None
+    for file, found in ((SUBMISSION, submission), (STATE, state)):
+        if found is not None and found.name != folder.name:
+            raise ValueError(
+                f"File '{folder / file}' is of job '{found.name}'; expected '{folder.name}'."
+            )
+    return LiveJob(submission, state)
+
+
+def fitting(placements: Mapping[str, Mapping[str, int]], cluster: Cluster) -> dict[str, Placement]:
+    """Placements as (node, GPUs) pairs, in their order as far as the cluster has room for them.
+
+    Parameters
+    ----------
+    placements
+        GPUs by name of node, by job.
+    cluster
+        The nodes.
+    """
+    left, index = cluster.node_gpus.tolist(), cluster.node_index
+    found: dict[str, Placement] = {}
+    for name, nodes in placements.items():
+        if all(node in index and gpus <= left[index[node]] for node, gpus in nodes.items()):
+            found[name] = tuple(sorted((index[node], gpus) for node, gpus in nodes.items()))
+            for node, gpus in found[name]:
+                left[node] -= gpus
+    return found

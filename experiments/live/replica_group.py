@@ -1,0 +1,179 @@
+"""The replicas of a job as processes of this machine: started together, ended together.
+
+Each leads a process group of its own, so that what it started ends with it. Which processes they
+are is kept in a file: who finds it later can wait for them, or end them. A file may say anything:
+no process gets a signal that was not started as a replica of the job, on this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.json_file import dump, parse, read_text, write_atomically
+from goodalloc.experiments.agent.cluster_folder import CLUSTER_VARIABLE, JOB_VARIABLE, REPLICAS
+from goodalloc.experiments.support.process_identity import ProcessIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Self
+
+#: Seconds that a replica has to end when it is asked to, and between two looks.
+GRACE, GLANCE = 3.0, 0.02
+
+#: Seconds in which a process that just begins, or is about to be gone, says nothing of itself.
+SILENCE = 0.5
+
+#: Bytes at the end of a log in which its last words are looked for.
+TAIL = 4096
+
+
+class ReplicaGroup:
+    """So many processes of one program; as a context manager it leaves none behind.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments.
+    count
+        K.
+    folder
+        Of the job, for what they say (`replica-0.log`, …) and for their numbers.
+    variables
+        Of their environment, beside torchrun's and those of this process.
+    """
+
+    def __init__(
+        self, command: Sequence[str], count: int, folder: Path, variables: Mapping[str, str]
+    ) -> None:
+        self._command, self._folder, self._count = list(command), folder, count
+        usual = {"OMP_NUM_THREADS": "1"} | dict(os.environ)
+        self._variables = usual | dict(variables)
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def codes(self) -> list[int | None]:
+        """Exit codes so far, negative for a signal; None of those that run."""
+        return [process.poll() for process in self._processes]
+
+    def last_words(self, rank: int) -> str:
+        """The last line that a replica said; empty if it said nothing."""
+        with self._log(rank).open("rb") as stream:
+            stream.seek(max(stream.seek(0, os.SEEK_END) - TAIL, 0))
+            lines = stream.read().decode("utf-8", errors="replace").split("\n")
+        shown = ("".join(filter(str.isprintable, line)).strip() for line in reversed(lines))
+        return next(filter(None, shown), "")
+
+    def __enter__(self) -> Self:
+        """Start them.
+
+        Raises
+        ------
+        ValueError
+            If the program or a log cannot be opened.
+        """
+        with socket.socket() as door:
+            door.bind(("127.0.0.1", 0))
+            port = str(door.getsockname()[1])
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        shared |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(self._count))
+        try:
+            for rank in range(self._count):
+                self._start(rank, shared | dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)))
+        except BaseException as error:
+            self.end()
+            if isinstance(error, OSError):
+                reason = (error.strerror or str(error)).lower()
+                raise ValueError(
+                    f"Command '{self._command[0]}' cannot be started ({reason})."
+                ) from error
+            raise
+        return self
+
+    def _start(self, rank: int, variables: Mapping[str, str]) -> None:
+        with self._log(rank).open("ab") as log:
+            process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env=self._variables | dict(variables), start_new_session=True,
+            )  # fmt: skip
+        self._processes.append(process)
+        known = [ProcessIdentity.of(one.pid) for one in self._processes]
+        texts = [str(one) for one in known if one.start]
+        write_atomically(self._folder / REPLICAS, dump(texts) + "\n")
+
+    def _log(self, rank: int) -> Path:
+        return self._folder / f"replica-{rank}.log"
+
+    def end(self) -> None:
+        """Ask those that run to end, and end those that do not, with whatever they started."""
+        self._signal(signal.SIGTERM)
+        deadline = time.monotonic() + GRACE
+        try:
+            while None in self.codes and time.monotonic() < deadline:
+                time.sleep(GLANCE)
+        finally:  # also for those who cannot wait
+            self._signal(signal.SIGKILL)
+            for process in self._processes:
+                process.wait()
+
+    def _signal(self, number: int) -> None:
+        for process in self._processes:
+            if process.poll() is not None and ProcessIdentity.of(process.pid).start:
+                continue  # its number was given again
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        (self._folder / REPLICAS).unlink(missing_ok=True)
+
+
+def replicas_left(folder: Path) -> list[ProcessIdentity]:
+    """Processes recorded as replicas that still run here; none where that cannot be told.
+
+    Parameters
+    ----------
+    folder
+        Of the job.
+    """
+    try:
+        known = [ProcessIdentity.parse(text) for text in parse(read_text(folder / REPLICAS))]
+    except (ValueError, TypeError):
+        return []
+    return [one for one in known if one.alive]
+
+
+def kill_replicas(folder: Path) -> None:
+    """End the replicas of a former launcher at once, each with all that it started.
+
+    Parameters
+    ----------
+    folder
+        Of the job.
+
+    Raises
+    ------
+    ValueError
+        If a process that is recorded was not started as a replica of the job, or the system does
+        not say so: it is left alone.
+    """
+    cluster = folder.parent.parent.resolve()
+    variables = {JOB_VARIABLE: folder.name, CLUSTER_VARIABLE: str(cluster)}
+    deadline = time.monotonic() + SILENCE
+    for one in replicas_left(folder):
+        while not one.started_with(variables) and one.alive and time.monotonic() < deadline:
+            time.sleep(GLANCE)
+        if one.started_with(variables):
+            one.kill()
+        elif one.alive:
+            raise ValueError(
+                f"File '{folder / REPLICAS}' names process {one.number}, which is not known to be "
+                f"a replica of job '{folder.name}'; expected that process ended, or the file "
+                "removed."
+            )

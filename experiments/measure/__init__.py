@@ -1,0 +1,1 @@
+"""Measuring real training and fitting a model to it."""

@@ -1,0 +1,87 @@
+"""One process of a measured training, as `measure/crew.py` starts it with a fresh interpreter.
+
+It is told what to be and then what to do, a line of JSON each, and ends by itself when another one
+is gone, the one that started it included.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import NamedTuple
+
+from goodalloc.experiments.measure.rank import MeasuredRank, lacks_memory
+from goodalloc.experiments.support.process_messages import LEFT_ALONE, hear, say
+
+#: Exit code of a process that lacked memory.
+NO_MEMORY = 4
+
+
+class MeasureRole(NamedTuple):
+    """What a process is told first.
+
+    Attributes
+    ----------
+    rank, size
+        Its number among how many.
+    store
+        Name of a new file by which they find each other.
+    model, replicas, seed
+        As `MeasuredRank` takes them.
+    memory
+        Most bytes of address space; 0 for no limit.
+    patience
+        Seconds to wait for another process.
+    """
+
+    rank: int
+    size: int
+    store: str
+    model: str
+    replicas: list[int]
+    seed: int
+    memory: int
+    patience: float
+
+
+def main() -> int:
+    """Be what standard input says until it ends or says to stop; the exit code."""
+    try:
+        say(event="started")
+        _work(MeasureRole(**hear()))
+    except ConnectionError:
+        return LEFT_ALONE
+    except (RuntimeError, MemoryError) as error:
+        if lacks_memory(error):
+            return NO_MEMORY
+        sys.stdout.write(f"{type(error).__name__}: {' '.join(str(error).split())}\n")
+        lost = any(word in str(error).lower() for word in ("connection", "timed out", "gloo"))
+        return LEFT_ALONE if lost else 1
+    return 0
+
+
+def _work(role: MeasureRole) -> None:
+    """Train as told."""
+    if role.memory:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (role.memory, role.memory))
+    import torch
+    from torch import distributed
+
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    if backend == "gloo":
+        torch.set_num_threads(1)
+    distributed.init_process_group(
+        backend, init_method=f"file://{role.store}", rank=role.rank, world_size=role.size,
+        timeout=timedelta(seconds=role.patience),
+    )  # fmt: skip
+    rank = MeasuredRank(role.model, role.replicas, role.seed)
+    say(event="ready", weights=rank.weights())
+    while (order := hear())["order"] != "stop":
+        say(event="done", **rank.obey(order))
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The picture of a fitted profile, as figure 3 of Pollux (OSDI'21): predicted beside measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.experiments.reporting.axes import identity, logarithmic, open_axes
+from goodalloc.experiments.reporting.plots import COLOURS, MARKERS, STYLES
+from goodalloc.models.goodput.throughput import throughput
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from goodalloc.experiments.measure.profile_fit import ProfileFit
+
+    Flags = NDArray[np.bool_]
+
+#: Points of a line.
+POINTS = 50
+
+
+def plot_profile(fit: ProfileFit, name: str) -> Figure:
+    """Throughput against the batch size, and predicted against measured steps.
+
+    Lines are fitted to all configurations. The steps on the right are predicted by the fits that
+    did not see them, where there are such fits.
+
+    Parameters
+    ----------
+    fit
+        What was measured and fitted.
+    name
+        What was trained.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.0, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _plot_throughput(fit, left)
+    _plot_steps(fit, right)
+    figure.suptitle(f"{name} on {fit.profile.facts['device']}", fontsize="medium")
+    figure.legend(
+        *left.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False,
+        fontsize="small",
+    )  # fmt: skip
+    return figure
+
+
+def _kinds(fit: ProfileFit) -> list[tuple[int, int, int, Flags]]:
+    """Nodes, replicas and accumulated passes, and which configurations have them."""
+    one = fit.profile
+    table = np.stack([one.nodes, one.replicas, one.accumulation_steps], axis=1).astype(int)
+    return [
+        (row[0], row[1], row[2], (table == row).all(axis=1))
+        for row in np.unique(table, axis=0).tolist()
+    ]
+
+
+def _label(nodes: int, replicas: int, accumulation: int) -> str:
+    several = f"{nodes} nodes, " if nodes > 1 else ""
+    return f"{several}{replicas} replica{'s' * (replicas > 1)}, {accumulation} accumulated"
+
+
+def _plot_throughput(fit: ProfileFit, ax: Axes) -> None:
+    one = fit.profile
+    for look, (nodes, replicas, accumulation, here) in enumerate(_kinds(fit)):
+        atomic = one.atomic_batch_size[here]
+        line = np.geomspace(atomic.min(), atomic.max(), POINTS)
+        passes, colour = replicas * (accumulation + 1), COLOURS[look % len(COLOURS)]
+        ax.plot(
+            passes * line, throughput(fit.parameters, nodes, replicas, line, accumulation),
+            color=colour, linestyle=STYLES[look % len(STYLES)], linewidth=1.4,
+        )  # fmt: skip
+        ax.plot(
+            passes * atomic, passes * atomic / one.step_time[here], color=colour, markersize=4.5,
+            linestyle="none", marker=MARKERS[look % len(MARKERS)],
+            label=_label(nodes, replicas, accumulation),
+        )  # fmt: skip
+    open_axes(ax)
+    logarithmic(ax, "x")
+    logarithmic(ax, "y")
+    ax.set_xlabel("batch size (examples)")
+    ax.set_ylabel("throughput (examples/s): measured, and the model")
+
+
+def _plot_steps(fit: ProfileFit, ax: Axes) -> None:
+    one = fit.profile
+    _, predicted = fit.predicted(held_out=bool(fit.held_out))
+    for look, (*_, here) in enumerate(_kinds(fit)):
+        ax.plot(
+            one.step_time[here], predicted[here], linestyle="none", markersize=4.5,
+            color=COLOURS[look % len(COLOURS)], marker=MARKERS[look % len(MARKERS)],
+        )  # fmt: skip
+    identity(ax)
+    ax.set_xlabel("measured step (s)")
+    ax.set_ylabel("predicted step, held out (s)" if fit.held_out else "step as fitted (s)")

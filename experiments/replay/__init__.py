@@ -1,0 +1,1 @@
+"""Discrete-time replay of a workload under a policy."""

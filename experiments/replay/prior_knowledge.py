@@ -1,0 +1,130 @@
+"""What jobs know of their application when they start: nothing, what others found out, or all.
+
+Pollux's jobs start with nothing and explore: their priors make GPUs that they never tried look
+cheap, and they may use at most twice as many as they ever ran on (OSDI'21, section 4.1). A pool of
+experience hands what jobs of the same application measured before to those that follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from goodalloc.data.documents.json_file import check_keys, check_object
+from goodalloc.experiments.replay.job_modes import Measured
+from goodalloc.experiments.replay.job_progress import (
+    pack_numbers,
+    pack_times,
+    unpack_numbers,
+    unpack_times,
+)
+from goodalloc.models.goodput.efficiency import GradientStatistics
+
+if TYPE_CHECKING:
+    from goodalloc.data.applications.application import Application, Spread
+    from goodalloc.data.documents.json_file import Document
+    from goodalloc.experiments.replay.job_modes import Configuration
+    from goodalloc.experiments.replay.simulated_job import SimulatedJob
+
+#: What a job knows when it starts: nothing (as published), what jobs of its application that are
+#: finished measured, or measurements of the whole range, as if it had been profiled beforehand.
+Knowledge = Literal["explored", "history", "profiled"]
+
+#: The placements of a profile that is taken beforehand.
+PROFILED_SPREADS: tuple[Spread, ...] = ((1,), (2,), (4,), (4, 4), (4, 4, 4, 4))
+
+
+@dataclass
+class ExperiencePool:
+    """Measurements by application and type of GPU.
+
+    Of every number of nodes and GPUs the two extreme batch sizes are kept.
+
+    Step times are linear in the batch size, so that the extremes tell what those between would,
+    and fits stay quick however long the pool grows.
+
+    Parameters
+    ----------
+    knowledge
+        What the pool hands out.
+    """
+
+    knowledge: Knowledge
+    _profiles: dict[tuple[str, str], dict[Configuration, tuple[float, float]]] = field(
+        default_factory=dict
+    )
+    _gradients: dict[str, GradientStatistics] = field(default_factory=dict)
+
+    def teach(self, job: SimulatedJob) -> None:
+        """Give a new job what is known of its application."""
+        application = job.application
+        name, types = application.name, job.equipment.gpu_types
+        if self.knowledge == "profiled" and name not in self._gradients:
+            for gpu_type in types:
+                self._keep((name, gpu_type), measure(application.on(gpu_type)))
+            initial = int(application.batch.initial)
+            self._gradients[name] = application.gradient_statistics(initial, 0)
+        known = [gpu_type for gpu_type in types if (name, gpu_type) in self._profiles]
+        if known:
+            job.measured = {
+                gpu_type: Measured(dict(self._profiles[name, gpu_type])) for gpu_type in known
+            }
+            job.gradient = self._gradients[name]
+
+    def learn(self, job: SimulatedJob) -> None:
+        """Keep what a finished job measured."""
+        if self.knowledge == "history" and job.first_gradient is not None:
+            for gpu_type, measured in job.measured.items():
+                self._keep((job.application.name, gpu_type), measured.times)
+            self._gradients.setdefault(job.application.name, job.first_gradient)
+
+    def pack(self) -> Document:
+        """What a checkpoint keeps of it, in terms of JSON."""
+        found: Document = {
+            name: {"gradient": pack_numbers(gradient), "times": {}}
+            for name, gradient in self._gradients.items()
+        }
+        for (name, gpu_type), times in self._profiles.items():
+            found[name]["times"][gpu_type] = pack_times(times)
+        return found
+
+    def unpack(self, document: object) -> None:
+        """The reverse of `pack`.
+
+        Raises
+        ------
+        ValueError
+            If the document makes no sense.
+        """
+        for name, value in check_object("Experience", document).items():
+            item = f"Experience of '{name}'"
+            found = check_keys(item, value, ("gradient", "times"))
+            self._gradients[name] = unpack_numbers(item, found["gradient"], GradientStatistics)
+            for gpu_type, times in check_object(f"{item}: times", found["times"]).items():
+                self._profiles[name, gpu_type] = unpack_times(item, times)
+
+    def _keep(self, key: tuple[str, str], found: dict[Configuration, tuple[float, float]]) -> None:
+        merged = {**self._profiles.get(key, {}), **found}
+        sizes: dict[tuple[int, int], list[int]] = {}
+        for nodes, replicas, atomic in merged:
+            sizes.setdefault((nodes, replicas), []).append(atomic)
+        extremes = {
+            (*pair, atomic) for pair, found in sizes.items() for atomic in (min(found), max(found))
+        }
+        self._profiles[key] = {
+            configuration: merged[configuration] for configuration in sorted(extremes)
+        }
+
+
+def measure(application: Application) -> dict[Configuration, tuple[float, float]]:
+    """True times of a pass without and with synchronisation, over the range of the application."""
+    limits = application.batch
+    found = {}
+    for spread in PROFILED_SPREADS:
+        replicas = sum(spread)
+        most = int(min(limits.atomic_maximum, limits.maximum // replicas))
+        for atomic in sorted({int(limits.atomic_minimum), most}):
+            if limits.atomic_minimum <= atomic <= most:
+                step, synchronisation = application.step_times(spread, atomic)
+                found[len(spread), replicas, atomic] = (step - synchronisation, step)
+    return found

@@ -1,0 +1,58 @@
+"""The records of a replay as Parquet beside the CSV files: the same tables, typed and smaller.
+
+The CSV files stay what a replay is resumed from and compared by; these are for those who analyse.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from goodalloc.data.documents.json_file import write_bytes_atomically
+from goodalloc.experiments.replay.replay import GROWING, JOB_COLUMNS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLES = {**GROWING, "jobs.csv": JOB_COLUMNS}
+
+TEXTS = {"job", "application", "bound_source", "evidence"}
+COUNTS = {
+    "active_jobs", "running_jobs", "nodes", "allocated_gpus", "restarts", "epoch", "gpus",
+    "batch_size",
+}  # fmt: skip
+
+
+def write_parquet(folder: Path) -> None:
+    """Write every table of a finished replay as Parquet; equal tables give equal bytes.
+
+    Types do not depend on the values, so that tables of several replays can be put together.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be written.
+    """
+    for name in TABLES:
+        content = io.BytesIO()
+        read_records(folder / name).to_parquet(content, engine="pyarrow", index=False)
+        write_bytes_atomically((folder / name).with_suffix(".parquet"), content.getvalue())
+
+
+def read_records(path: Path) -> pd.DataFrame:
+    """A CSV file of a replay: names as strings, whatever they look like, blank numbers as NaN."""
+    columns = TABLES[path.name]
+    return pd.read_csv(
+        path,
+        dtype={column: _type(column) for column in columns},
+        keep_default_na=False,
+        na_values={column: ["", "nan"] for column in columns if column not in TEXTS},
+    )
+
+
+def _type(column: str) -> str:
+    if column in TEXTS:
+        return "str"
+    return "int64" if column in COUNTS else "float64"

@@ -1,0 +1,42 @@
+"""Rounds as they come up in a replay, for what is measured round by round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goodalloc.experiments.replay.simulator import Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from goodalloc.data.applications.application import Application
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.replay.replay_conditions import Setting
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.policies.policy import Policy
+
+
+def replayed_rounds(
+    workload: Sequence[Submission], applications: Mapping[str, Application], policy: Policy,
+    setting: Setting, *, every: int, least_jobs: int,
+) -> Iterator[tuple[float, Instance]]:  # fmt: skip
+    """The share of the replay that is done, and a round as the policy put it to its solver.
+
+    Parameters
+    ----------
+    workload, applications, policy, setting
+        As of `Simulator`.
+    every
+        One round in so many, …
+    least_jobs
+        … of those with at least so many active jobs.
+    """
+    simulator, met = Simulator(workload, applications, policy, setting), 0
+    while not simulator.finished:
+        record = simulator.step()
+        if record is None or record.decision.instance is None:
+            continue
+        if len(record.round_.jobs) >= least_jobs:
+            met += 1
+            if met % every == 0:
+                yield simulator.share_done, record.decision.instance

@@ -1,0 +1,407 @@
+"""One job of a replay: what it truly does, what it measures, and what it makes of that.
+
+The rules are those of the simulator published with Pollux (OSDI'21): a job advances in segments
+that end with its epoch or with the interval. In every segment it measures its true step times and
+gradient statistics; from what it measured it predicts its goodput and chooses its batch size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.data.applications.application import packed, pass_time
+from goodalloc.data.workloads.loss_runs import losses_of
+from goodalloc.experiments.replay.job_modes import Equipment, Measured, bounded, equip, predict
+from goodalloc.models.goodput.efficiency import adascale_gain
+from goodalloc.models.round.cluster import Cluster
+from goodalloc.models.shared_gpus.shared_speed import FAIR, GpuUse, Sharing, busy_part, memory_part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from goodalloc.data.applications.application import Application, Spread
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.models.goodput.efficiency import GradientStatistics
+    from goodalloc.models.goodput.input_pipeline import InputPipeline
+    from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+    from goodalloc.models.losses.reduction import LossHistory
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.mode import Mode
+    from goodalloc.solvers.policies.policy import BatchSizes, Oracle
+
+#: Slack of the published ceilings, in examples.
+ROUNDING = 1e-8
+
+
+class Interval(NamedTuple):
+    """What a job did in one interval.
+
+    Attributes
+    ----------
+    gpu_seconds
+        In which it trained.
+    useful_examples, examples
+        Worth of M0, and as they were processed.
+    efficient_gpu_seconds
+        GPU-seconds times statistical efficiency.
+    """
+
+    gpu_seconds: float = 0.0
+    useful_examples: float = 0.0
+    examples: float = 0.0
+    efficient_gpu_seconds: float = 0.0
+
+
+#: What a job did that did not train.
+NOTHING = Interval()
+
+
+def total(intervals: Iterable[Interval]) -> Interval:
+    """The sum of what was done."""
+    return Interval._make(map(sum, zip(NOTHING, *intervals, strict=True)))
+
+
+#: A cluster where GPUs are all that counts.
+PLAIN = Equipment.of(Cluster.uniform(1, 1))
+
+
+def published_split(
+    batch: int, replicas: int, limits: BatchLimits, *, accumulates: bool
+) -> tuple[int, int]:
+    """Examples a GPU and pass, and accumulation steps, of a total batch size; rounded up.
+
+    Parameters
+    ----------
+    batch, replicas
+        What is split over how many GPUs.
+    limits
+        Batch limits of the application.
+    accumulates
+        Whether there is at least one accumulation step.
+    """
+    local = math.ceil(batch / replicas - ROUNDING)
+    passes = math.ceil(local / limits.atomic_maximum - ROUNDING)
+    passes = max(passes, 2) if accumulates else passes
+    return math.ceil(local / passes - ROUNDING), passes - 1
+
+
+def requested_split(batch: int, replicas: int, limits: BatchLimits) -> tuple[int, int]:
+    """The same for what users ask for: one GPU accumulates once, above the initial batch size.
+
+    Parameters
+    ----------
+    batch, replicas, limits
+        As of `published_split`.
+    """
+    alone = replicas == 1 and batch > limits.initial
+    return published_split(batch, replicas, limits, accumulates=alone)
+
+
+def gpu_use(
+    application: Application, spread: Spread, atomic_batch_size: int, accumulation_steps: int
+) -> GpuUse:
+    """What a job takes of each of its GPUs, by (1) and (2) of `models/shared_gpus/shared_speed.py`.
+
+    Parameters
+    ----------
+    application
+        The truth about it on the type of its GPUs.
+    spread
+        Its GPUs on each of its nodes.
+    atomic_batch_size, accumulation_steps
+        Examples a GPU and pass, and passes before the one that synchronises.
+    """
+    times = application.step_times(spread, atomic_batch_size)
+    step = times.step + accumulation_steps * (times.step - times.synchronisation)
+    per_example = pass_time(application).per_example
+    busy = busy_part(per_example, atomic_batch_size, accumulation_steps + 1, step)
+    return GpuUse(busy, memory_part(atomic_batch_size, application.batch.atomic_maximum))
+
+
+class SimulatedJob:
+    """A job under way.
+
+    Parameters
+    ----------
+    submission
+        What its user submitted.
+    application
+        The truth about it, on the first type of GPU.
+    batch_sizes
+        How it comes to its batch size; an application that Pollux restricts keeps to that.
+    equipment
+        What nodes let it have.
+    pipeline
+        Its input, None where cores do not count.
+    """
+
+    def __init__(
+        self, submission: Submission, application: Application, batch_sizes: BatchSizes,
+        equipment: Equipment = PLAIN, pipeline: InputPipeline | None = None,
+    ) -> None:  # fmt: skip
+        self.submission, self._application = submission, application
+        self.batch_sizes = batch_sizes
+        self.equipment, self.pipeline = equipment, pipeline
+        self.gpu_type, self.cores, self.mode = equipment.gpu_types[0], 0.0, ""
+        restriction = application.restriction
+        fixed = restriction.batch_size if restriction else None
+        as_asked = batch_sizes in ("requested", "proportional")
+        self.target_batch_size = submission.batch_size if as_asked else fixed
+        self.fixed_replicas = restriction.replicas if restriction else None
+        self.placement: Placement = ()
+        self.spread: Spread = ()
+        self.replicas = 0
+        self.atomic_batch_size = self.accumulation_steps = 0
+        self.delay = 0.0
+        self.restarts: int | None = None
+        self.epoch = 0
+        self.progress = 0.0
+        self.attained_service = 0.0
+        self.first_start: float | None = None
+        self.completion: float | None = None
+        self.measured: dict[str, Measured] = {}
+        self.gradient: GradientStatistics | None = None
+        self.first_gradient: GradientStatistics | None = None
+        self.chosen_for: tuple[GoodputModel, int, int] | None = None
+        self.efficiency = self.rate = 0.0
+        self.host = ""
+        self.busy: float | None = None
+        self.share = 1.0
+        self.interval = NOTHING
+
+    @property
+    def application(self) -> Application:
+        """The truth about it on the type of GPU that it runs on, or ran on last."""
+        return self.application_on(self.gpu_type)
+
+    def application_on(self, gpu_type: str) -> Application:
+        """The truth about it on a type of GPU."""
+        return self._application.on(gpu_type)
+
+    @property
+    def batch_size(self) -> int:
+        """Total batch size, 0 while it does not run."""
+        return self.replicas * self.atomic_batch_size * (self.accumulation_steps + 1)
+
+    @property
+    def memory(self) -> float:
+        """The part of a GPU's memory that its batch takes, or will on the GPUs that it asks for."""
+        limits, atomic = self.application.batch, self.atomic_batch_size
+        if not atomic:
+            atomic, _ = requested_split(
+                self.submission.batch_size, self.submission.replicas, limits
+            )
+        return memory_part(atomic, limits.atomic_maximum)
+
+    def measure_use(self) -> GpuUse:
+        """What it takes of its GPUs, as it runs; it keeps note of how busy they are."""
+        batch = self.atomic_batch_size, self.accumulation_steps
+        use = gpu_use(self.application, self.spread, *batch)
+        self.busy = use.busy
+        return use
+
+    @property
+    def most_explored(self) -> int:
+        """Largest number of GPUs it measured itself on."""
+        measured = self.measured.values()
+        return max((replicas for found in measured for _, replicas, _ in found.times), default=0)
+
+    @property
+    def chooses_batch_size(self) -> bool:
+        """Whether its batch size follows from its model, now."""
+        return self.target_batch_size is None and bool(self.measured)
+
+    def model(self) -> GoodputModel | None:
+        """Its goodput as it predicts it where it runs, None before it measured anything."""
+        model = self._models().get(self.gpu_type)
+        return bounded(model, self.pipeline, self.cores) if model and self.pipeline else model
+
+    def modes(self) -> tuple[Mode, ...]:
+        """Everything it may have and what it predicts of that; none where only GPUs count."""
+        return equip(self.equipment, self._models(), self.pipeline)
+
+    def _models(self) -> dict[str, GoodputModel]:
+        """Its goodput on every type of GPU, as it predicts it."""
+        return predict(self._application, self.measured, self.gradient, self.equipment.gpu_types)
+
+    def losses(self) -> LossHistory:
+        """The losses that it measured so far, drawn for its name; they are no part of the truth."""
+        last = self.application.progress(self.application.epochs - 1)
+        run = losses_of(self.submission.name, self.application.name, last)
+        return run.history(self.progress)
+
+    def batch_model(self) -> GoodputModel | None:
+        """The model by which it chooses its batch size, None before it measured anything."""
+        model = self.model()
+        return model.by_throughput() if model and self.batch_sizes == "throughput" else model
+
+    def reallocate(self, placement: Placement, delay: float, mode: Mode | None = None) -> None:
+        """Start anew on other GPUs, in a mode if it has any, after a delay; or stop on none."""
+        self.chosen_for = None
+        self.mode = mode.name if mode else ""
+        if mode:
+            self.gpu_type, self.cores = mode.gpu_type, dict(mode.resources).get("cpu", 0.0)
+        self.placement = placement
+        self.spread = tuple(gpus for _, gpus in placement)
+        self.replicas = sum(self.spread)
+        if placement:
+            self.delay = delay
+            self.restarts = 0 if self.restarts is None else self.restarts + 1
+        else:
+            self.atomic_batch_size = self.accumulation_steps = 0
+
+    def move(self, placement: Placement) -> None:
+        """Go on elsewhere as if nothing had happened, on as many GPUs of as many nodes."""
+        if sorted(placement) != sorted(self.placement):
+            self.placement, self.spread = placement, tuple(gpus for _, gpus in placement)
+
+    def set_requested_batch(self) -> None:
+        """Split the fixed batch size, or before any measurement the initial one, over the GPUs."""
+        limits = self.application.batch
+        batch = self.target_batch_size
+        if batch is None:
+            batch = int(max(limits.initial, limits.atomic_minimum * self.replicas))
+        elif self.batch_sizes == "proportional":
+            batch = batch * self.replicas // self.submission.replicas
+            batch = int(min(max(batch, limits.initial), limits.maximum))
+        self.set_batch(*requested_split(batch, self.replicas, limits))
+
+    def set_batch(self, atomic_batch_size: int, accumulation_steps: int) -> None:
+        """Take a batch size, no larger in total than the application allows."""
+        most = int(self.application.batch.maximum / (self.replicas * (accumulation_steps + 1)))
+        self.atomic_batch_size = min(atomic_batch_size, most)
+        self.accumulation_steps = accumulation_steps
+
+    def wait_for_restart(self, seconds: float) -> float:
+        """Spend what is left of the restart delay; returns the seconds that remain to train."""
+        delay = min(self.delay, seconds)
+        self.delay -= delay
+        self.attained_service += delay * self.replicas
+        return seconds - delay
+
+    def train(self, now: float, seconds: float, interference: float) -> float:
+        """Train to the end of the epoch or of the interval; returns the seconds that remain.
+
+        Parameters
+        ----------
+        now
+            The time at the start of this segment.
+        seconds
+            Seconds to the end of the interval.
+        interference
+            Share of the goodput that is lost to other distributed jobs.
+        """
+        if self.first_start is None:
+            self.first_start = now
+        rate = self._measure() * (1.0 - interference) * self.share
+        end = self.application.progress(self.epoch)
+        if self.progress + rate * seconds < end:
+            self._note(seconds, rate * seconds)
+            self.progress += rate * seconds
+            self.attained_service += seconds * self.replicas
+            return 0.0
+        spent = float(round((end - self.progress) / rate))
+        self._note(spent, end - self.progress)
+        self.epoch += 1
+        self.progress = end
+        self.attained_service += spent * self.replicas
+        if self.epoch == self.application.epochs:
+            self.completion = now + spent
+        return seconds - spent
+
+    def _note(self, seconds: float, steps: float) -> None:
+        """Add to the sums of this interval."""
+        useful, gpu_seconds = steps * self.application.batch.initial, seconds * self.replicas
+        done = Interval(
+            gpu_seconds, useful, useful / self.efficiency, gpu_seconds * self.efficiency
+        )
+        self.interval = total((self.interval, done))
+
+    def _measure(self) -> float:
+        """True progress per second; the job takes note of its step times and statistics."""
+        batch, passes = self.batch_size, self.accumulation_steps + 1
+        step, synchronisation = self.application.step_times(self.spread, self.atomic_batch_size)
+        forward_backward = step - synchronisation
+        gradient = self.application.gradient_statistics(batch, self.epoch)
+        self.gradient = gradient
+        self.first_gradient = self.first_gradient or gradient
+        configuration = (len(self.spread), self.replicas, self.atomic_batch_size)
+        times = self.measured.setdefault(self.gpu_type, Measured()).times
+        if configuration not in times:
+            times[configuration] = (forward_backward, step)
+        wait = 0.0
+        if self.pipeline is not None:
+            input_time = self.atomic_batch_size * self.pipeline.core_seconds / self.cores
+            wait = max(input_time - (forward_backward - pass_time(self.application).fixed), 0.0)
+        initial = self.application.batch.initial
+        gain = float(adascale_gain(gradient, initial, batch))
+        self.efficiency = gain * initial / batch
+        seconds = step + (passes - 1) * forward_backward + passes * wait
+        self.rate = gain / (seconds * self.application.slowdown)
+        return self.rate
+
+
+class JobOracle:
+    """What Optimus is told of a job: its remaining steps and true step times.
+
+    Parameters
+    ----------
+    job
+        The job.
+    sharing
+        How jobs share GPUs.
+    """
+
+    def __init__(self, job: SimulatedJob, sharing: Sharing = FAIR) -> None:
+        self._job, self._sharing = job, sharing
+        self._seconds: dict[tuple[str, int, int], float] = {}
+
+    def remaining_steps(self) -> float:
+        """Steps at the requested batch size from the end of this epoch to that of the last."""
+        job, last = self._job, self._job.application.epochs - 1
+        if job.epoch >= last:
+            return 1.0
+        batch = job.submission.batch_size
+        return job.application.steps(batch, last) - job.application.steps(batch, job.epoch)
+
+    def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
+        """True seconds of a step on packed nodes; one GPU always accumulates (as published)."""
+        key = (gpu_type or self._job.gpu_type, replicas, gpus_per_node)
+        if key not in self._seconds:
+            self._seconds[key] = self._step(*key)
+        return self._seconds[key]
+
+    def beside(
+        self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
+    ) -> tuple[float, float] | None:
+        """Rates at the requested batch sizes, of the first as the host, in the way of this replay.
+
+        None where the memory of a GPU is too small for both.
+        """
+        if not isinstance(other, JobOracle):
+            return None
+        kind = gpu_type or self._job.gpu_type
+        host, guest = (one.use(kind, replicas, gpus_per_node) for one in (self, other))
+        if not self._sharing.fits(host, guest):
+            return None
+        shares = self._sharing.host_rate(host, [guest]), self._sharing.guest_rate(host, guest)
+        seconds = (one.seconds_per_step(replicas, gpus_per_node, kind) for one in (self, other))
+        mine, its = (share / step for share, step in zip(shares, seconds, strict=True))
+        return mine, its
+
+    def use(self, gpu_type: str, replicas: int, gpus_per_node: int) -> GpuUse:
+        """What it takes of each of so many GPUs at the requested batch size, rounded up."""
+        application, batch = self._job.application_on(gpu_type), self._job.submission.batch_size
+        split = requested_split(batch, replicas, application.batch)
+        return gpu_use(application, packed(replicas, gpus_per_node), *split)
+
+    def _step(self, gpu_type: str, replicas: int, gpus_per_node: int) -> float:
+        application = self._job.application_on(gpu_type)
+        limits = application.batch
+        atomic, steps = published_split(
+            self._job.submission.batch_size, replicas, limits, accumulates=replicas == 1
+        )
+        atomic = min(atomic, int(limits.maximum / (replicas * (steps + 1))))
+        step, synchronisation = application.step_times(packed(replicas, gpus_per_node), atomic)
+        return float(step + (step - synchronisation) * steps)

@@ -1,0 +1,1 @@
+"""Statistics, tables, axes and pictures shared by all reports."""

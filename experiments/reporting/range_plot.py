@@ -1,0 +1,51 @@
+"""Lines of means with whiskers, side by side over sizes."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: How far lines are moved aside, as a share of the size, so that no whisker hides another.
+SHIFT = 0.055
+LINEAR_SHIFT = 0.008
+
+
+def plot_ranges(
+    ax: "Axes", lines: Mapping[str, Mapping[Any, Sequence[float]]], *, doubling: bool = True
+) -> None:
+    """Means over what was measured at every size, whiskers from the least to the greatest.
+
+    Parameters
+    ----------
+    ax
+        Where to draw; its horizontal axis gets a tick for every size.
+    lines
+        By label: by size what was measured there.
+    doubling
+        Whether the axis becomes logarithmic; on a linear one lines are moved aside by less.
+    """
+    shift = SHIFT if doubling else LINEAR_SHIFT
+    for index, (label, measured) in enumerate(lines.items()):
+        sizes = np.array(list(measured))
+        mean, least, greatest = (
+            np.array([statistic(values) for values in measured.values()])
+            for statistic in (np.mean, np.min, np.max)
+        )
+        ax.errorbar(
+            sizes * (1.0 + shift * (index - (len(lines) - 1) / 2)), mean,
+            np.array([mean - least, greatest - mean]), label=label,
+            color=COLOURS[index % len(COLOURS)], marker=MARKERS[index % len(MARKERS)],
+            markersize=5, capsize=2, linewidth=1.4,
+        )  # fmt: skip
+    ticks = sorted({size for measured in lines.values() for size in measured})
+    if doubling:
+        ax.set_xscale("log", base=2)
+    ax.set_xticks(ticks, [str(size) for size in ticks])
+    ax.minorticks_off()
+    ax.grid(color="0.9")
+    ax.set_axisbelow(True)

@@ -1,0 +1,1 @@
+"""Studies that repeat and extend published results, by subject."""

@@ -1,0 +1,1 @@
+"""Studies of Themis, SLAQ, AlloX and heSRPT."""

@@ -1,0 +1,108 @@
+"""Policies on a cluster of two types of GPU whose nodes also run short of cores.
+
+Every job needs some number of cores beside each GPU to keep the fastest type busy, drawn from 1 to
+12 (`experiments/replay/job_modes.py`); a GPU's share is 3. Pollux decides on types, nodes, GPUs and
+cores, exactly or by its genetic algorithm, and with every GPU's share of the cores alone; so does
+Sia, by its own objective. Synergy-TUNE takes GPUs and batch sizes as its users ask and divides the
+cores.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.replay_report import summarise
+from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.mode import resources
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.replay.replay_task import ReplayTask
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+
+#: 32 GPUs, and as many cores for each as Synergy's servers have.
+MIXED = Cluster((
+    NodeGroup("t4", 4, 4, "t4", resources({"cpu": 12.0})),
+    NodeGroup("a100", 2, 8, "a100", resources({"cpu": 24.0})),
+))  # fmt: skip
+
+#: Half the published GPUs, and half the jobs.
+LOAD = 0.5
+
+POLICIES = {
+    "pollux": "Pollux, exactly", "pollux-genetic": "Pollux, genetic algorithm",
+    "pollux-proportional": "Pollux, shares of the cores", "sia": "Sia",
+    "synergy-tune": "Synergy-TUNE",
+}  # fmt: skip
+
+#: Seconds for the decision of a round, after which the best so far is taken.
+SECONDS = 2.0
+
+#: Columns of the table, from the summary of a replay.
+QUANTITIES = (
+    "average_jct_hours", "p99_jct_hours", "makespan_hours", "restarts_per_job", "efficiency",
+    "mean_more_starved", "served_over_best", "mean_gap", "decision_ms", "worst_decision_ms",
+)  # fmt: skip
+
+
+def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
+    workload = draw_workload(number, load=LOAD / 2 if plan.quick else LOAD)
+    return plan.replay(policy, workload, setting=Setting(MIXED), seconds=SECONDS)
+
+
+def _tasks(plan: Plan) -> list[ReplayTask]:
+    return [_task(plan, number, policy) for number in plan.workloads for policy in POLICIES]
+
+
+def _rows(plan: Plan) -> Rows:
+    """A row for every workload and policy."""
+    rows: Rows = []
+    for number in plan.workloads:
+        for policy in POLICIES:
+            found = summarise(policy, _task(plan, number, policy).folder)
+            rows.append({
+                "workload": number, "policy": policy,
+                **{name: found[name] for name in QUANTITIES},
+            })  # fmt: skip
+    return rows
+
+
+def _shown(rows: Rows) -> Rows:
+    """Means over the workloads."""
+    shown = []
+    for policy in POLICIES:
+        own = [row for row in rows if row["policy"] == policy]
+        means: dict[str, Any] = {
+            name: rounded(float(np.mean([row[name] for row in own])), 4) for name in QUANTITIES
+        }
+        shown.append({"policy": policy, "workloads": len(own), **means})
+    return shown
+
+
+def _plot(_: Plan, rows: Rows) -> Figure:
+    """Average completion time: a bar for the mean of every policy, a dot for every workload."""
+    ax = new_axes(7.0, 3.6)
+    for index, policy in enumerate(POLICIES):
+        values = [row["average_jct_hours"] for row in rows if row["policy"] == policy]
+        bar = ax.barh(index, float(np.mean(values)), color=COLOURS[index], height=0.6)
+        ax.bar_label(bar, fmt="%.2f", padding=12)
+        ax.plot(values, [index] * len(values), "o", color="black", markersize=4)
+    ax.set_yticks(range(len(POLICIES)), list(POLICIES.values()))
+    ax.invert_yaxis()
+    ax.margins(x=0.1)
+    ax.set_xlabel("average job completion time (h); dots: every workload")
+    return figure_of(ax)
+
+
+MIXED_CLUSTER = Reproduction(
+    "Two types of GPU and few cores: co-adapted, by shares, by Synergy-TUNE", _tasks, _rows, _plot,
+    shown=_shown, ignores=("pollux", "seeds", "artifact"),
+)  # fmt: skip

@@ -1,0 +1,164 @@
+"""Packing of real pods on real nodes: best fit and FGD beside the best placement and its bound.
+
+Weng et al., "Beware of Fragmentation", ATC'23, section 6: pods of the trace come in random order,
+again some of them until they ask for more GPUs than there are (Figure 9a); what counts is the GPUs
+allocated. The published values are means over the ten seeds in the expected results of the paper's
+artifact (github.com/hkust-adsl/kubernetes-scheduler-simulator, analysis_allo_discrete.csv, default
+list). Best fit and FGD take the pods as they come; the exact program knows the whole batch, may
+leave out any pod, and so bounds whatever a scheduler may do with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.pods.generator import arrivals, draw_machines, draw_pods
+from goodalloc.data.pods.openb import (
+    CORES_ONLY_WORTH,
+    gpus_allocated,
+    pods_instance,
+    read_machines,
+    read_pods,
+)
+from goodalloc.experiments.gap.compare import with_common_bound
+from goodalloc.experiments.reporting.plots import figure_of, looks, new_axes
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from goodalloc.data.pods.openb import Machine, Pod
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
+
+#: GPUs asked for, in parts of those that there are.
+LOADS = (0.8, 1.0, 1.2)
+
+#: Per cent of the GPUs allocated, by solver and load.
+PUBLISHED = {
+    "best_fit": {0.8: 80.0, 1.0: 92.86, 1.2: 93.00},
+    "fgd": {0.8: 80.0, 1.0: 95.23, 1.2: 95.35},
+}
+
+LABELS = {"best_fit": "best fit", "fgd": "FGD", "pods": "exact program"}
+
+#: Limits of the exact program on a batch.
+LIMITS = Stop(seconds=300.0, gap=1e-5)
+
+#: Quick: one node in so many.
+QUICK = 20
+
+
+def _lists(plan: Plan, seed: int) -> tuple[list[Machine], list[Pod]]:
+    """The published nodes and pods, or drawn ones."""
+    if plan.artifact is None:
+        machines, pods = draw_machines(), draw_pods(seed)
+    else:
+        machines, pods = read_machines(plan.artifact), read_pods(plan.artifact)
+    return machines[::QUICK] if plan.quick else machines, pods
+
+
+def _rows(plan: Plan) -> Rows:
+    """One row a seed, load and solver."""
+    rows: Rows = []
+    for seed in plan.seeds:
+        machines, pods = _lists(plan, seed)
+        gpus = sum(machine.gpus for machine in machines)
+        for load in LOADS:
+            batch = arrivals(pods, seed, load * gpus)
+            instance = pods_instance(machines, batch, f"openb-{load:g}")
+            best = solve(instance, "pods", stop=LIMITS)
+            found = [solve(instance, name, bound=best.bound) for name in ("best_fit", "fgd")]
+            judged = with_common_bound(instance, [*found, best], LIMITS.gap)
+            known = plan.artifact is not None and not plan.quick
+            rows += [
+                _row(
+                    instance, result, PUBLISHED.get(result.solver, {}).get(load) if known else None
+                )
+                | {"load_percent": rounded(100 * load), "seed": seed}
+                for result in judged
+            ]
+    return rows
+
+
+def _row(instance: Instance, result: Result, published: float | None) -> dict[str, Any]:
+    allocation = result.allocation
+    assert allocation is not None  # every one of them starts from an empty one
+    share = instance.mode_share[instance.first_mode + allocation.mode]
+    gpus = float((allocation.job_replicas * share).sum())
+    percent = 100.0 * gpus / instance.cluster.num_gpus
+    return {
+        "load_percent": 0, "solver": result.solver, "published_percent": _blank(published),
+        "allocated_percent": rounded(percent, 4),
+        "deviation_points": _blank(None if published is None else rounded(percent - published, 3)),
+        "allocated_gpus": rounded(gpus, 8),
+        "bound_gpus": rounded(gpus_allocated(instance, result.bound), 8),
+        "gap": rounded(result.gap, 3),
+        "bound_source": result.bound_source, "evidence": str(result.evidence),
+        "pods": instance.num_jobs, "placed": int(np.count_nonzero(allocation.job_replicas)),
+        "without_gpu": int(((instance.mode_share == 0)[instance.first_mode]).sum()),
+        "without_gpu_placed": int(((share == 0) & (allocation.job_replicas > 0)).sum()),
+        "worth_without_gpu": CORES_ONLY_WORTH, "gpus": instance.cluster.num_gpus,
+        "nodes": instance.cluster.num_nodes, "status": result.status.value, "seed": 0,
+        "seconds": rounded(result.solve_seconds, 3),
+    }  # fmt: skip
+
+
+def _blank(value: float | None) -> float | str:
+    """A number, or nothing where there is none."""
+    return "" if value is None else value
+
+
+def _plot(_: Plan, rows: Rows) -> Figure:
+    """GPUs allocated over GPUs asked for, means over the seeds; published as open diamonds."""
+    ax = new_axes(6.4, 4.4)
+    loads = sorted({row["load_percent"] for row in rows})
+    for solver, look in looks(LABELS).items():
+        ours = [_mean(rows, solver, load, "allocated_percent") for load in loads]
+        ax.plot(loads, ours, label=LABELS[solver], **look)
+    bounds = [
+        100.0 * _mean(rows, "pods", load, "bound_gpus") / rows[0]["gpus"] for load in loads
+    ]  # fmt: skip
+    ax.plot(loads, bounds, "k_", markersize=18, label="bound on any placement")
+    published = [
+        (row["load_percent"], row["published_percent"]) for row in rows
+        if row["published_percent"] != ""
+    ]  # fmt: skip
+    if published:
+        ax.plot(
+            *zip(*sorted(set(published)), strict=True), marker="D", color="black",
+            markerfacecolor="white", linestyle="none", label="published",
+        )  # fmt: skip
+    ax.set_xticks(loads, [f"{load:g}" for load in loads])
+    ax.set_xlabel("GPUs asked for (% of those that there are)")
+    ax.set_ylabel("GPUs allocated (%)")
+    ax.grid(color="0.9")
+    ax.set_axisbelow(True)
+    ax.legend(fontsize="small", loc="lower right")
+    return figure_of(ax)
+
+
+def _mean(rows: Rows, solver: str, load: float, column: str) -> float:
+    chosen = [r[column] for r in rows if (r["solver"], r["load_percent"]) == (solver, load)]
+    return float(np.mean(chosen))
+
+
+def _shown(rows: Rows) -> Rows:
+    """The columns that fit on a screen."""
+    names = (
+        "load_percent", "seed", "solver", "published_percent", "allocated_percent",
+        "deviation_points", "allocated_gpus", "bound_gpus", "gap", "placed", "seconds",
+    )  # fmt: skip
+    return [{name: row[name] for name in names} for row in rows]
+
+
+OPENB = Reproduction(
+    "openb: GPUs allocated from a batch of pods (ATC'23, Figure 9a)", lambda _: (), _rows, _plot,
+    shown=_shown, ignores=("workloads", "pollux", "gaps"),
+)  # fmt: skip

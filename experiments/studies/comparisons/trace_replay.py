@@ -1,0 +1,348 @@
+r"""Published traces of rigid jobs under every policy that keeps the GPUs that users asked for.
+
+Replayed are the 60 jobs of Tiresias's simulator, the 195 of ElasticFlow's testbed with their
+deadlines, and a week of one of Microsoft's clusters (`data/workloads/rigid_jobs.py`), each on a
+cluster as given or as its authors had, and on a smaller one. All GPUs are equal and a job that gets
+others loses half a minute. With *G* GPUs, a job of :math:`s_j` GPUs that takes :math:`d_j` seconds
+on them and :math:`T_j` in all, and :math:`\bar N_j` jobs there on average meanwhile, has the
+finish-time fairness (Themis; a documented reading for gangs, whose share of too few GPUs is one of
+time)
+
+.. math:: \rho_j = T_j / (d_j \max(1, s_j \bar N_j / G)).                                     (1)
+
+Left out are policies that give other numbers of GPUs than asked for (Pollux, Sia, Optimus, equal
+shares, heSRPT, SLAQ), for nothing is known of the jobs there; those that share GPUs between jobs
+(AntMan, and Gandiva's pairs, which it packs only where it knows how busy GPUs are); those that
+divide cores (Synergy); and Gavel's that is blind to types, of which there is one. No results of any
+policy on these very traces are known to us.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.workloads.rigid_jobs import (
+    ITP,
+    SOURCES,
+    TIRESIAS,
+    read_elasticflow_jobs,
+    read_itp_jobs,
+    read_services,
+    read_tiresias_cluster,
+    read_tiresias_jobs,
+)
+from goodalloc.experiments.reporting.axes import open_axes
+from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
+from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
+from goodalloc.experiments.studies.pollux.fairness import mean_active
+from goodalloc.experiments.support.version import library_version
+from goodalloc.models.round.cluster import Cluster
+from goodalloc.solvers.policies.tiresias import Tiresias
+from goodalloc.solvers.registry import GITTINS_DELTA, make_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from goodalloc.data.workloads.rigid_jobs import RigidJob
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.support.tasks import Report
+    from goodalloc.solvers.policies.policy import Policy
+
+    Floats = NDArray[np.float64]
+
+#: Those that keep the users' GPUs; the oracle of some knows steps and rates.
+RIGID = (
+    "fifo", "srtf", "tiresias", "tiresias-gittins", "gavel", "gavel-makespan", "gavel-finish-time",
+    "gavel-completion", "gavel-throughput", "allox", "gandiva", "themis", "themis-exact",
+    "themis-maxmin",
+)  # fmt: skip
+
+#: Tiresias's Gittins index that knows from the start what past jobs of its authors' cluster took.
+TOLD = "tiresias-gittins-told"
+
+#: Seconds that a job loses when it gets other GPUs.
+RESTART = 30.0
+
+#: The week of a cluster of Microsoft's: its number, the first day and how many.
+ITP_CLUSTER, ITP_DAY, ITP_DAYS = 2, 51, 7
+
+#: Jobs of a quick replay, the first of their trace, on the smaller cluster.
+QUICK_JOBS = 40
+
+
+class Trace(NamedTuple):
+    """Jobs and where they run.
+
+    Attributes
+    ----------
+    text
+        For people.
+    jobs
+        Reads them from the folder that holds both sources.
+    cluster
+        Of the same folder.
+    interval
+        Seconds between decisions, more than a restart takes.
+    """
+
+    text: str
+    jobs: Callable[[Path], tuple[RigidJob, ...]]
+    cluster: Callable[[Path], Cluster]
+    interval: int
+
+
+def _tiresias(folder: Path) -> tuple[RigidJob, ...]:
+    return read_tiresias_jobs(folder / TIRESIAS)
+
+
+def _elasticflow(folder: Path) -> tuple[RigidJob, ...]:
+    return read_elasticflow_jobs(folder / ITP)
+
+
+def _itp(folder: Path) -> tuple[RigidJob, ...]:
+    return read_itp_jobs(folder / ITP, ITP_CLUSTER, ITP_DAY, ITP_DAYS)
+
+
+#: Tiresias's jobs take two minutes, the others hours. ElasticFlow's testbed had 128 GPUs; what
+#: Microsoft's cluster had is not told.
+TRACES: Mapping[str, Trace] = {
+    "tiresias": Trace(
+        "Tiresias", _tiresias, lambda folder: read_tiresias_cluster(folder / TIRESIAS), 60
+    ),
+    "tiresias-small": Trace("Tiresias", _tiresias, lambda _: Cluster.uniform(2, 4), 60),
+    "elasticflow": Trace("ElasticFlow", _elasticflow, lambda _: Cluster.uniform(16, 8), 60),
+    "elasticflow-small": Trace("ElasticFlow", _elasticflow, lambda _: Cluster.uniform(8, 8), 60),
+    "itp": Trace("ITP, a week", _itp, lambda _: Cluster.uniform(16, 8), 300),
+    "itp-small": Trace("ITP, a week", _itp, lambda _: Cluster.uniform(12, 8), 300),
+}
+
+
+@dataclass(frozen=True)
+class TraceTask(RecordedTask):
+    """One replay; done at once or not at all.
+
+    Parameters
+    ----------
+    artifact
+        Folder that holds both sources.
+    trace, policy
+        Which of `TRACES`, under what.
+    jobs
+        The first so many; None for all.
+    """
+
+    artifact: Path
+    trace: str
+    policy: str
+    jobs: int | None
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the record depends on."""
+        return {
+            "format": "goodalloc-trace-replay", "version": 1, "library": library_version(),
+            "trace": self.trace, "policy": self.policy, "jobs": self.jobs, "restart": RESTART,
+            "interval": TRACES[self.trace].interval,
+        }  # fmt: skip
+
+    def workload(self) -> tuple[RigidJob, ...]:
+        """The jobs."""
+        return TRACES[self.trace].jobs(self.artifact)[: self.jobs]
+
+    def cluster(self) -> Cluster:
+        """Where they run."""
+        return TRACES[self.trace].cluster(self.artifact)
+
+    def made_policy(self) -> Policy:
+        """A new one."""
+        if self.policy != TOLD:
+            return make_policy(self.policy)
+        services = read_services(self.artifact / TIRESIAS)
+        return Tiresias(gittins_delta=GITTINS_DELTA, services=services)
+
+    def work(self, report: Report) -> dict[str, list[float]]:
+        """Replay: completion times in seconds and restarts, in the order of the jobs."""
+        jobs = self.workload()
+        simulator = RateSimulator(
+            jobs, None, self.cluster(), self.made_policy(), TRACES[self.trace].interval, RESTART
+        )
+        done = {one.name: one for one in simulator.run(report)}
+        return {
+            "completion": [done[job.name].completion for job in jobs],
+            "restarts": [float(done[job.name].restarts) for job in jobs],
+        }
+
+
+def _traces(plan: Plan) -> list[str]:
+    """Which of `TRACES`."""
+    return [name for name in TRACES if not plan.quick or name.endswith("-small")]
+
+
+def _names(trace: str) -> tuple[str, ...]:
+    """The policies of a trace."""
+    return (*RIGID, TOLD) if trace.startswith("tiresias") else RIGID
+
+
+def _task(plan: Plan, trace: str, policy: str) -> TraceTask:
+    jobs = QUICK_JOBS if plan.quick else None
+    task = TraceTask(plan.folder, _require(plan), trace, policy, jobs)
+    return task.among(plan.folder, "trace")
+
+
+def _tasks(plan: Plan) -> list[TraceTask]:
+    return [_task(plan, trace, policy) for trace in _traces(plan) for policy in _names(trace)]
+
+
+def _require(plan: Plan) -> Path:
+    """The folder of both sources.
+
+    Raises
+    ------
+    ValueError
+        If it was not named, or one of them is missing there.
+    """
+    folder = plan.artifact
+    for name, origin in SOURCES.items():
+        if folder is None or not (folder / name).is_dir():
+            raise ValueError(
+                f"Traces: --artifact is {'not given' if folder is None else f'{folder}'}; expected "
+                f"the folder that holds '{name}', with the files of {origin}."
+            )
+    return folder or Path()
+
+
+def fairness(jobs: Sequence[RigidJob], completed: Floats, gpus: int) -> Floats:
+    """The finish-time fairness (1) of every job, shape (jobs,).
+
+    Parameters
+    ----------
+    jobs, completed
+        A trace, and when each of its jobs was complete.
+    gpus
+        Of the cluster.
+    """
+    submitted = np.array([job.submission for job in jobs])
+    seconds = np.array([job.seconds for job in jobs])
+    wanted = np.array([float(job.replicas) for job in jobs])
+    slower = np.maximum(1.0, wanted * mean_active(submitted, completed) / gpus)
+    found: Floats = (completed - submitted) / (seconds * slower)
+    return found
+
+
+def load_of(jobs: Sequence[RigidJob], gpus: int) -> float:
+    """The GPU time of the jobs over that which there is from their first to their last submission.
+
+    Parameters
+    ----------
+    jobs
+        In order of submission.
+    gpus
+        Of the cluster.
+    """
+    span = jobs[-1].submission - jobs[0].submission
+    return float(sum(job.replicas * job.seconds for job in jobs) / (gpus * max(span, 1.0)))
+
+
+def _rows(plan: Plan) -> Rows:
+    """A row for every trace and policy."""
+    rows: Rows = []
+    for trace in _traces(plan):
+        for policy in _names(trace):
+            task = _task(plan, trace, policy)
+            rows.append(trace_row(task, task.record()))
+    return rows
+
+
+def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> dict[str, Any]:
+    """What came out of a replay; hours and per cent.
+
+    Parameters
+    ----------
+    task, record
+        The replay.
+    """
+    jobs, gpus = task.workload(), task.cluster().num_gpus
+    completed = np.array(record["completion"])
+    jct = (completed - np.array([job.submission for job in jobs])) / HOUR
+    rho = fairness(jobs, completed, gpus)
+    row: dict[str, Any] = {
+        "trace": TRACES[task.trace].text, "gpus": gpus, "load": load_of(jobs, gpus),
+        "jobs": len(jobs), "policy": task.policy, "average_jct_hours": jct.mean(),
+        "median_jct_hours": np.median(jct), "p99_jct_hours": np.percentile(jct, 99),
+        "makespan_hours": completed.max() / HOUR,
+        "alone_hours": np.mean([job.seconds for job in jobs]) / HOUR,
+        "restarts_per_job": np.mean(record["restarts"]),
+        "median_rho": np.median(rho), "greatest_rho": rho.max(),
+        "deadlines_met_percent": "", "deadlines_possible_percent": "",
+    }  # fmt: skip
+    if np.isfinite([job.deadline for job in jobs]).any():
+        deadline = np.array([job.deadline for job in jobs])
+        alone = np.array([job.submission + job.seconds for job in jobs])
+        row["deadlines_met_percent"] = 100.0 * np.mean(completed <= deadline)
+        row["deadlines_possible_percent"] = 100.0 * np.mean(alone <= deadline)
+    return {
+        name: rounded(float(value), 4) if isinstance(value, float) else value
+        for name, value in row.items()
+    }
+
+
+def _shown(rows: Rows) -> Rows:
+    """Fewer columns, of shorter names."""
+    short = {
+        "trace": "trace", "gpus": "GPUs", "load": "load", "policy": "policy",
+        "average_jct_hours": "jct (h)", "median_jct_hours": "median", "p99_jct_hours": "p99",
+        "makespan_hours": "makespan", "median_rho": "median rho", "greatest_rho": "worst rho",
+        "deadlines_met_percent": "deadlines met (%)", "restarts_per_job": "restarts",
+    }  # fmt: skip
+    return [{shown: row[name] for name, shown in short.items()} for row in rows]
+
+
+def _plot(_: Plan, rows: Rows) -> Figure:
+    """Average and median completion time of every policy, a panel a trace and cluster."""
+    from matplotlib.figure import Figure
+
+    cases = list(dict.fromkeys((row["trace"], row["gpus"]) for row in rows))
+    deep = min(len(cases), 2)
+    figure = Figure(figsize=(12.0, 1.0 + 3.3 * deep), layout="constrained")
+    panels = figure.subplots(deep, -(-len(cases) // deep), squeeze=False)
+    for ax in panels.T.flat[len(cases) :]:
+        ax.set_axis_off()
+    for ax, case in zip(panels.T.flat, cases, strict=False):
+        mine = [row for row in rows if (row["trace"], row["gpus"]) == case]
+        place = range(len(mine))
+        ax.barh(place, [row["average_jct_hours"] for row in mine], color="#0072B2", label="average")
+        ax.plot(
+            [row["median_jct_hours"] for row in mine], place, "D", color="black", markersize=4,
+            markerfacecolor="white", label="median",
+        )  # fmt: skip
+        ax.axvline(
+            mine[0]["alone_hours"], color="#D55E00", linewidth=1.2, label="average without waiting"
+        )
+        ax.set_yticks(place, [row["policy"] for row in mine], fontsize="x-small")
+        ax.invert_yaxis()
+        ax.set_title(f"{case[0]}, {case[1]} GPUs, load {mine[0]['load']:.2g}", fontsize="medium")
+        ax.set_xlabel("job completion time (h)")
+        open_axes(ax)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+NOTE = """\
+load: GPU time of the jobs, of all that the cluster has from the first to the last submission; rho:
+how much longer a job took than alone on its share of the GPUs (finish-time fairness). What
+is told to tiresias-gittins-told is from the start how long past jobs took."""
+
+TRACE_REPLAY = Reproduction(
+    "published traces of rigid jobs under every policy that keeps the users' GPUs",
+    _tasks, _rows, _plot, _require, _shown, ignores=("pollux", "seeds", "gaps", "workloads"),
+    note=NOTE,
+)  # fmt: skip

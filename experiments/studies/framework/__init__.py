@@ -1,0 +1,1 @@
+"""What a study is: its plan, its recorded tasks, its report."""

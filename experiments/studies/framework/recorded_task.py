@@ -1,0 +1,68 @@
+"""Work that is done at once or not at all, and leaves one record in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.experiments.support.records import DESCRIPTION, check_description, digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from goodalloc.experiments.support.tasks import Report
+
+RECORD = "record.json"
+
+
+@dataclass(frozen=True)
+class RecordedTask:
+    """A piece of work; a kind of it says what it depends on and what it does.
+
+    Parameters
+    ----------
+    folder
+        Where its record goes.
+    """
+
+    folder: Path
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the record depends on."""
+        raise NotImplementedError
+
+    def work(self, report: Report) -> Any:
+        """Do it, telling what share is done; gives the record, of what JSON knows."""
+        raise NotImplementedError
+
+    def run(self, report: Report = lambda _: None) -> None:
+        """Do it and keep the record, unless that is there.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds the record of something else.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        check_description(self.folder / DESCRIPTION, self.description())
+        if not (self.folder / RECORD).exists():
+            write_atomically(self.folder / RECORD, dump(self.work(report)) + "\n")
+
+    def record(self) -> Any:
+        """What was kept."""
+        return json.loads((self.folder / RECORD).read_text(encoding="utf-8"))
+
+    def among(self, folder: Path, name: str) -> Self:
+        """The same in a folder of its own among the replays, named for what it is.
+
+        Parameters
+        ----------
+        folder
+            Of all records.
+        name
+            How that folder's name begins.
+        """
+        return replace(self, folder=folder / "replays" / f"{name}-{digest(self.description())}")

@@ -1,0 +1,213 @@
+"""What a reproduction is: the replays it takes, the table they give, and its picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.data.workloads.workload import read_workload
+from goodalloc.experiments.replay.replay_task import ReplayTask, applications_of
+from goodalloc.experiments.support.records import digest
+from goodalloc.experiments.support.version import library_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from goodalloc.data.applications.application import Application
+    from goodalloc.data.workloads.generator import Requests
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.support.tasks import Task
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for.
+
+    Parameters
+    ----------
+    folder
+        Where everything goes; replays that several reproductions need are shared.
+    workloads
+        Numbers of the published workloads, or seeds of drawn ones; none for those of the
+        reproduction (`Reproduction.own`).
+    pollux
+        Names of the policies that stand for Pollux.
+    seeds
+        Seeds of the genetic algorithm.
+    artifact
+        The artifact's folder ``simulator``, with its ``traces`` and ``workloads``; None to draw.
+    gaps
+        Whether every decision is judged.
+    quick
+        Half the jobs; searches of 30 trials.
+    """
+
+    folder: Path
+    workloads: tuple[int, ...] = (6,)
+    pollux: tuple[str, ...] = ("pollux",)
+    seeds: tuple[int, ...] = (0,)
+    artifact: Path | None = None
+    gaps: bool = False
+    quick: bool = False
+
+    @property
+    def traces(self) -> str | None:
+        """The folder of the measurements, None for the shipped profiles."""
+        return None if self.artifact is None else str(self.artifact / "traces")
+
+    @property
+    def applications(self) -> Mapping[str, Application]:
+        """The truth."""
+        return applications_of(self.traces)
+
+    def workload(
+        self, number: int, requests: Requests = "tuned", load: float = 1.0
+    ) -> tuple[Submission, ...]:
+        """A published workload, or a drawn one.
+
+        Raises
+        ------
+        ValueError
+            If it cannot be read, or the artifact is another one.
+        """
+        if self.artifact is not None:
+            name = "workloads" if requests == "tuned" else "workloads-realistic"
+            name += "" if load == 1.0 else f"-{load}"
+            if not (self.artifact / name).is_dir():
+                raise ValueError(
+                    f"Artifact '{self.artifact}': it has no folder '{name}'; expected the folder "
+                    "simulator of Pollux's artifact (github.com/petuum/adaptdl, branch "
+                    "osdi21-artifact)."
+                )
+            jobs = read_workload(self.artifact / name / f"workload-{number}.csv")
+            return jobs[::2] if self.quick else jobs
+        return draw_workload(number, load=load / 2 if self.quick else load, requests=requests)
+
+    def policies_of(self, policy: str) -> tuple[str, ...]:
+        """What is replayed: "pollux" stands for whichever of Pollux's are asked for."""
+        return self.pollux if policy == "pollux" else (policy,)
+
+    def seeds_of(self, policy: str) -> tuple[int, ...]:
+        """Seeds to replay a policy with: one is enough where nothing is random."""
+        return self.seeds if policy == "pollux-genetic" else self.seeds[:1]
+
+    def replay(self, policy: str, workload: tuple[Submission, ...], **options: Any) -> ReplayTask:
+        """A replay whose folder is named for what it is: equal replays share it.
+
+        Parameters
+        ----------
+        policy, workload
+            What is replayed.
+        options
+            Further fields of `ReplayTask`.
+        """
+        task = ReplayTask(
+            self.folder, policy, workload, traces=self.traces, gaps=self.gaps, **options
+        )
+        name = f"{policy}-{digest(task.description())}"
+        return replace(task, folder=self.folder / "replays" / name)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A published table or figure that is repeated, or a study that goes beyond it.
+
+    Parameters
+    ----------
+    title
+        One line for people.
+    tasks
+        All work that has to be done first.
+    rows
+        The table, from the records of that work.
+    plot
+        The picture of the table, or of the records.
+    shown
+        The table as people read it.
+    require
+        Raises a `ValueError` where something that it needs is not there.
+    ignores
+        Fields of the plan that make no difference to it.
+    workloads
+        Those that are replayed if none are asked for.
+    lists
+        Name of the folder of measurements that it needs, in a folder of several.
+    measures
+        Whether what it tells is measured on this machine.
+    trains
+        Whether what it tells comes of real training.
+    times
+        Whether solvers are timed in it.
+    note
+        What people need to read the table, under it.
+    """
+
+    title: str
+    tasks: Callable[[Plan], Sequence[Task]]
+    rows: Callable[[Plan], Rows]
+    plot: Callable[[Plan, Rows], Figure]
+    require: Callable[[Plan], object] = lambda _: None
+    shown: Callable[[Rows], Rows] = lambda rows: rows
+    ignores: tuple[str, ...] = ()
+    workloads: tuple[int, ...] = Plan.workloads
+    lists: str = ""
+    measures: bool = False
+    trains: bool = False
+    times: bool = False
+    note: str = ""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether its tasks may run side by side: where seconds count, they would disturb them."""
+        return not (self.measures or self.times)
+
+    def own(self, plan: Plan) -> Plan:
+        """What of a plan for several reproductions concerns this one.
+
+        That is without what makes no difference to it, with its own workloads where none are asked
+        for, and with its own folder of measurements where there are several.
+        """
+        plan = replace(plan, workloads=plan.workloads or self.workloads)
+        found = replace(plan, **{name: getattr(Plan, name) for name in self.ignores})
+        if found.artifact is None or not self.lists:
+            return found
+        lists = found.artifact / self.lists
+        return replace(found, artifact=lists) if lists.is_dir() else found
+
+    def refuse_ignored(self, plan: Plan) -> None:
+        """Refuse a plan that asks for what makes no difference.
+
+        Raises
+        ------
+        ValueError
+            With the name and the value.
+        """
+        for name in self.ignores:
+            asked, usual = getattr(plan, name), getattr(Plan, name)
+            if asked and asked != usual:
+                shown = " ".join(map(str, asked)) if isinstance(asked, tuple) else asked
+                raise ValueError(
+                    f"{self.title}: {'policies' if name == 'pollux' else name} is {shown}; "
+                    "it makes no difference there, so expected none."
+                )
+
+    def source(self, plan: Plan) -> dict[str, object]:
+        """Where its rows come from, for the CSV; blank where it makes no difference."""
+
+        def told(name: str, value: object) -> object:
+            return "" if name in self.ignores else value
+
+        truth = "profiles" if plan.artifact is None else "artifact"
+        if self.measures or self.trains:
+            truth = "machine" if self.measures else "training"
+        return {
+            "truth": truth,
+            "workload_numbers": told("workloads", " ".join(map(str, plan.workloads))),
+            "quick": told("quick", plan.quick), "version": library_version(),
+        }  # fmt: skip

@@ -1,0 +1,244 @@
+"""Gavel's hierarchical fairness over time: entities beside their weights (OSDI'20, section 7).
+
+As in the published figure, as far as it is known, jobs come one by one to three GPUs of each of
+three types: six of an entity of weight 1, then six of one of weight 2, then six of one of weight 3.
+None ends meanwhile. Progress is counted in what is due to a job, its rate averaged over the GPUs.
+Beside the levels of the entities, whose jobs share equally or come first to last, stands max-min
+fairness among all jobs, which knows no entities.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.gavel.model import gavel_rates
+from goodalloc.data.gavel.rates import FOLDER, require_gavel_table
+from goodalloc.data.gavel.workload import HOUR, GavelJob, GavelWorkload, draw_gavel_jobs
+from goodalloc.experiments.reporting.axes import open_axes
+from goodalloc.experiments.reporting.estimates import estimate, shown_estimate
+from goodalloc.experiments.reporting.plots import COLOURS
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.gavel.metered_policy import Metered
+from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
+from goodalloc.experiments.support.version import library_version
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.solvers.gavel.levels import Levels
+from goodalloc.solvers.gavel.policy import Gavel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.gavel.rate_table import RateTable
+    from goodalloc.solvers.policies.policy import ActiveJob, Policy
+
+#: Three GPUs of each type.
+CLUSTER = Cluster(tuple(NodeGroup(kind, 1, 3, kind) for kind in ("v100", "p100", "k80")))
+
+#: Weights of the entities, in the order in which their jobs come, and jobs of each.
+WEIGHTS: Mapping[str, float] = {"weight 1": 1.0, "weight 2": 2.0, "weight 3": 3.0}
+JOBS_EACH = 6
+
+#: Seconds from one job to the next; after the last one time goes on for as long as for six.
+APART = 4 * 3600
+
+#: Of a window over which progress is averaged.
+WINDOW = 2 * 3600
+
+SEEDS, QUICK_SEEDS = 3, 1
+
+
+def entity_of(name: str) -> str:
+    """The first part of a job's name."""
+    return name.partition("/")[0]
+
+
+def entity(job: ActiveJob) -> str:
+    """As `entity_of`."""
+    return entity_of(job.name)
+
+
+CONTENDERS: Mapping[str, Callable[[], Policy]] = {
+    "shared equally": lambda: Gavel(Levels(entity, WEIGHTS)),
+    "first to last": lambda: Gavel(Levels(entity, WEIGHTS, "fifo")),
+    "no entities": lambda: Gavel(Levels()),
+}
+
+
+def jobs_one_by_one(seed: int, rates: RateTable) -> tuple[GavelJob, ...]:
+    """Jobs of one GPU of Gavel's generator, in the order of their entities; none ends in time.
+
+    Parameters
+    ----------
+    seed
+        Of what they train.
+    rates
+        How fast.
+    """
+    names = [name for name in WEIGHTS for _ in range(JOBS_EACH)]
+    drawn = draw_gavel_jobs(seed, len(names), rates, GavelWorkload(replicas=((1, 1.0),)))
+    horizon = (len(names) + JOBS_EACH) * APART
+    return tuple(
+        job._replace(
+            name=f"{name}/{place}", submission=float(place * APART),
+            steps=horizon * float(rates.alone_rates([job.configuration], [1]).max()),
+        )
+        for place, (name, job) in enumerate(zip(names, drawn, strict=True))
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LevelsTask(RecordedTask):
+    """One replay; done at once or not at all.
+
+    Parameters
+    ----------
+    contender
+        Which of `CONTENDERS`.
+    seed
+        Of the jobs.
+    table
+        Folder of the published table; the fitted one if None.
+    """
+
+    contender: str
+    seed: int
+    table: Path | None
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the record depends on."""
+        return {
+            "format": "goodalloc-gavel-levels", "version": 1, "library": library_version(),
+            "contender": self.contender, "seed": self.seed, "apart": APART, "window": WINDOW,
+            "table": self.table is not None,
+        }  # fmt: skip
+
+    def work(self, report: Report) -> dict[str, list[float]]:
+        """Replay; the progress of every entity in each window, in seconds of what is due."""
+        rates = gavel_rates(self.table)
+        jobs = {job.name: job for job in jobs_one_by_one(self.seed, rates)}
+        policy = Metered(CONTENDERS[self.contender]())
+        simulator = RateSimulator(list(jobs.values()), rates, CLUSTER, policy)
+        completion = {one.name: one.completion for one in simulator.run(report)}
+        windows = (len(jobs) + JOBS_EACH) * APART // WINDOW
+        found = {name: [0.0] * windows for name in WEIGHTS}
+        for held in policy.held(completion, simulator.round_seconds):
+            if (window := int(held.begin // WINDOW)) < windows:
+                known = rates.alone_rates([jobs[held.job].configuration], [1])[0]
+                rate = known[rates.types.index(held.gpu_type)] / known.mean()
+                found[entity_of(held.job)][window] += float(rate) * (held.end - held.begin)
+        return found
+
+    def progress(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """In GPUs of what is due, shape (entities, windows)."""
+        found = self.record()
+        return np.array([found[name] for name in WEIGHTS]) / WINDOW
+
+
+def _task(plan: Plan, contender: str, seed: int) -> LevelsTask:
+    return LevelsTask(plan.folder, contender, seed, plan.artifact).among(
+        plan.folder, "gavel-levels"
+    )
+
+
+def _seeds(plan: Plan) -> range:
+    return range(QUICK_SEEDS if plan.quick else SEEDS)
+
+
+def _tasks(plan: Plan) -> list[LevelsTask]:
+    return [_task(plan, contender, seed) for contender in CONTENDERS for seed in _seeds(plan)]
+
+
+def _phase(entities: int) -> slice:
+    """Windows in which all jobs of so many entities are there, and none of the others."""
+    windows = APART // WINDOW
+    first = (entities * JOBS_EACH - 1) * windows
+    return slice(first, first + windows if entities < len(WEIGHTS) else None)
+
+
+def _rows(plan: Plan) -> Rows:
+    """A row a policy, number of entities that are there, and entity."""
+    rows: Rows = []
+    for contender in CONTENDERS:
+        for count in range(1, len(WEIGHTS) + 1):
+            present = list(WEIGHTS)[:count]
+            shares = defaultdict(list)
+            totals = []
+            for seed in _seeds(plan):
+                found = _task(plan, contender, seed).progress()[:, _phase(count)].mean(axis=1)
+                totals.append(float(found.sum()))
+                for name, part in zip(WEIGHTS, found / found.sum(), strict=True):
+                    shares[name].append(100.0 * float(part))
+            for name in present:
+                share, total = estimate(shares[name]), estimate(totals)
+                rows.append({
+                    "policy": contender, "entities": count, "entity": name,
+                    "seeds": len(totals),
+                    "weight_percent": rounded(
+                        100.0 * WEIGHTS[name] / sum(WEIGHTS[one] for one in present)
+                    ),
+                    "share_percent": share["mean"], "share_half_width": share["half_width"],
+                    "progress": total["mean"], "progress_half_width": total["half_width"],
+                })  # fmt: skip
+    return rows
+
+
+def _shown(rows: Rows) -> Rows:
+    """Shares beside weights."""
+    return [
+        {
+            "policy": row["policy"], "entities": row["entities"], "entity": row["entity"],
+            "by weight (%)": f"{row['weight_percent']:.1f}",
+            "share (%)": shown_estimate(row["share_percent"], row["share_half_width"]),
+            "progress of all": shown_estimate(row["progress"], row["progress_half_width"], ".2f"),
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def _plot(plan: Plan, _: Rows) -> Figure:
+    """Shares of progress over time, stacked; dashed by the weights of those that are there."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 4.2), layout="constrained")
+    panels = figure.subplots(1, len(CONTENDERS), sharey=True)
+    weights = np.array(list(WEIGHTS.values()))
+    for axes, contender in zip(panels, CONTENDERS, strict=True):
+        runs = np.array([_task(plan, contender, seed).progress() for seed in _seeds(plan)])
+        parts = 100.0 * (runs / runs.sum(axis=1, keepdims=True)).mean(axis=0)
+        hours = np.arange(parts.shape[1]) * WINDOW / HOUR
+        axes.stackplot(
+            np.append(hours, hours[-1] + WINDOW / HOUR), np.append(parts, parts[:, -1:], axis=1),
+            step="post", labels=list(WEIGHTS), colors=COLOURS[:3], alpha=0.75, linewidth=0.0,
+        )  # fmt: skip
+        there = weights[:, None] * (parts > 0)
+        due = 100.0 * np.cumsum(there, axis=0) / there.sum(axis=0)
+        for line in due[:-1]:
+            axes.step(hours, line, where="post", color="black", linestyle="--", linewidth=1.0)
+        axes.set_title(contender, fontsize="medium")
+        axes.set_xlim(0.0, hours[-1] + WINDOW / HOUR)
+        axes.set_ylim(0.0, 100.0)
+        axes.set_xlabel("hours")
+        open_axes(axes)
+    panels[0].set_ylabel("share of the progress (%), dashed: by weight")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+GAVEL_LEVELS = Reproduction(
+    "gavel-levels: entities beside their weights under Gavel's hierarchical fairness",
+    _tasks, _rows, _plot, shown=_shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
+    require=lambda plan: require_gavel_table(plan.artifact),
+)  # fmt: skip

@@ -1,0 +1,222 @@
+"""What it is worth to pack jobs in pairs, by measured rates (Gavel, OSDI'20; Gandiva, OSDI'18).
+
+Jobs of Gavel's generator that take a GPU each run on 8 GPUs of each of three types; the rates of
+every two on the same GPU are those that were measured, where `--artifact` names the folder of the
+published table, else those that were fitted to it. Gavel's fairness and its completion times with
+pairs and without stand beside pairs with equal shares: Gandiva's as Gavel has it, at random and of
+everybody, and those that are only as many as it takes until all jobs fit, at random, the least busy
+first, and by a matching of greatest gain. Jobs in the middle count, as in `gavel/replay.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.data.gavel.rates import FOLDER, require_gavel_table
+from goodalloc.data.gavel.workload import GavelWorkload
+from goodalloc.experiments.reporting.axes import open_axes
+from goodalloc.experiments.reporting.estimates import estimated, shown_estimate
+from goodalloc.experiments.reporting.plots import COLOURS
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.gavel.replay import RateReplay
+from goodalloc.experiments.support.version import library_version
+from goodalloc.solvers.gavel.policy import Gavel
+from goodalloc.solvers.shared_gpus.paired_shares import PairedShares
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.solvers.policies.policy import Policy
+
+#: Nodes of four GPUs, of each type: so few that a few hundred jobs fill them.
+NODES = 2
+
+
+class Contender(NamedTuple):
+    """A way to decide.
+
+    Attributes
+    ----------
+    label, colour
+        In pictures.
+    make
+        The policy, by a seed.
+    alone
+        The same without pairs, empty for such a one.
+    """
+
+    label: str
+    colour: str
+    make: Callable[[int], Policy]
+    alone: str = ""
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    "fair": Contender("max-min fairness", COLOURS[0], lambda _: Gavel()),
+    "fair-packed": Contender(
+        "max-min fairness, pairs", COLOURS[0], lambda _: Gavel(packed=True), "fair"
+    ),
+    "completion": Contender("completion times", COLOURS[1], lambda _: Gavel("completion")),
+    "completion-packed": Contender(
+        "completion times, pairs", COLOURS[1], lambda _: Gavel("completion", packed=True),
+        "completion",
+    ),
+    "equal": Contender("equal shares", COLOURS[6], lambda _: PairedShares("none")),
+    "random-all": Contender(
+        "equal, all at random", COLOURS[2],
+        lambda seed: PairedShares(everybody=True, seed=seed), "equal",
+    ),
+    "random": Contender(
+        "equal, some at random", COLOURS[3], lambda seed: PairedShares(seed=seed), "equal"
+    ),
+    "busy": Contender(
+        "equal, least busy first", COLOURS[4], lambda _: PairedShares("busy"), "equal"
+    ),
+    "matching": Contender(
+        "equal, best matching", COLOURS[5], lambda _: PairedShares("matching"), "equal"
+    ),
+}  # fmt: skip
+
+#: Jobs an hour; the last one in quick runs.
+LOADS = (1.5, 2.25, 3.0)
+
+#: Jobs of a replay, and how many seeds; quick ones.
+JOBS, QUICK_JOBS, SEEDS, QUICK_SEEDS = 200, 80, 3, 1
+
+
+@dataclass(frozen=True)
+class PackingTask(RateReplay):
+    """One replay; see `RateReplay`.
+
+    Parameters
+    ----------
+    contender
+        Which of `CONTENDERS`.
+    """
+
+    contender: str
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the record depends on."""
+        return {
+            "format": "goodalloc-gavel-packing", "version": 1, "library": library_version(),
+            "contender": self.contender, "load": self.load, "jobs": self.jobs, "seed": self.seed,
+            "table": self.table is not None, "nodes": self.nodes,
+        }  # fmt: skip
+
+    def policy(self) -> Policy:
+        """Who decides."""
+        return CONTENDERS[self.contender].make(self.seed)
+
+    def workload(self) -> GavelWorkload:
+        """Only jobs of one GPU were measured in pairs."""
+        return GavelWorkload(jobs_per_hour=self.load, replicas=((1, 1.0),))
+
+
+def _runs(plan: Plan, contender: str, load: float) -> list[PackingTask]:
+    """The replays of a policy at a load, a seed each."""
+    jobs, seeds = (QUICK_JOBS, QUICK_SEEDS) if plan.quick else (JOBS, SEEDS)
+    tasks = (
+        PackingTask(plan.folder, load, jobs, seed, plan.artifact, NODES, contender)
+        for seed in range(seeds)
+    )
+    return [task.among(plan.folder, "packing") for task in tasks]
+
+
+def _loads(plan: Plan) -> tuple[float, ...]:
+    return LOADS[-1:] if plan.quick else LOADS
+
+
+def _tasks(plan: Plan) -> list[PackingTask]:
+    return [
+        task for load in _loads(plan) for name in CONTENDERS for task in _runs(plan, name, load)
+    ]  # fmt: skip
+
+
+def _rows(plan: Plan) -> Rows:
+    """A row a load and policy."""
+    rows: Rows = []
+    for load in _loads(plan):
+        hours = {name: [one.hours() for one in _runs(plan, name, load)] for name in CONTENDERS}
+        for name, contender in CONTENDERS.items():
+            row: dict[str, Any] = {
+                "jobs_per_hour": load, "policy": name, "without_pairs": contender.alone,
+                "seeds": len(hours[name]),
+            }  # fmt: skip
+            for quantity in ("average_jct", "makespan", "restarts"):
+                row |= estimated(quantity, [one[quantity] for one in hours[name]])
+            both = zip(hours[name], hours[contender.alone or name], strict=True)
+            less = [
+                100.0 * (1.0 - one["average_jct"] / alone["average_jct"]) for one, alone in both
+            ]
+            nothing = {"gain_percent": "", "gain_percent_half_width": ""}
+            rows.append(row | (estimated("gain_percent", less) if contender.alone else nothing))
+    return rows
+
+
+def _shown(rows: Rows) -> Rows:
+    """A line a load and policy: hours, and by how many per cent pairs shorten them."""
+    return [
+        {
+            "jobs/hour": row["jobs_per_hour"], "policy": CONTENDERS[row["policy"]].label,
+            "average JCT (h)": shown_estimate(row["average_jct"], row["average_jct_half_width"]),
+            "makespan (h)": rounded(row["makespan"], 4),
+            "shorter by pairs (%)": (
+                shown_estimate(row["gain_percent"], row["gain_percent_half_width"])
+                if row["without_pairs"] else ""
+            ),
+            "restarts/job": rounded(row["restarts"], 3),
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def _plot(_: Plan, rows: Rows) -> Figure:
+    """Average completion times by load, and what pairs gain of them."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 4.4), layout="constrained")
+    lines, gains = figure.subplots(1, 2)
+    packed = [name for name, contender in CONTENDERS.items() if contender.alone]
+    width = 0.8 / len(packed)
+    for name, contender in CONTENDERS.items():
+        mine = [row for row in rows if row["policy"] == name]
+        lines.plot(
+            [row["jobs_per_hour"] for row in mine], [row["average_jct"] for row in mine],
+            color=contender.colour, marker="o", markersize=4,
+            linestyle="-" if contender.alone else "--", label=contender.label,
+            markerfacecolor=contender.colour if contender.alone else "white",
+        )  # fmt: skip
+        if contender.alone:
+            shift = (packed.index(name) - (len(packed) - 1) / 2) * width
+            gains.bar(
+                [place + shift for place in range(len(mine))],
+                [row["gain_percent"] for row in mine], width=width,
+                color=contender.colour, ecolor="#555555",
+                yerr=[row["gain_percent_half_width"] for row in mine],
+            )  # fmt: skip
+    lines.set_ylim(bottom=0.0)
+    loads = sorted({row["jobs_per_hour"] for row in rows})
+    lines.set_xticks(loads)
+    lines.set_xlabel("jobs an hour")
+    lines.set_ylabel("average completion time (h)")
+    lines.legend(frameon=False, fontsize="small", ncols=2)
+    gains.axhline(0.0, color="#555555", linewidth=0.8)
+    gains.set_xticks(range(len(loads)), [f"{load:g}" for load in loads])
+    gains.set_xlabel("jobs an hour")
+    gains.set_ylabel("shorter by pairs (%)")
+    for ax in (lines, gains):
+        open_axes(ax)
+    return figure
+
+
+PACKING = Reproduction(
+    "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
+    _tasks, _rows, _plot, lambda plan: require_gavel_table(plan.artifact), _shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
+)  # fmt: skip

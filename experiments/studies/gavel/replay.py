@@ -1,0 +1,286 @@
+"""Gavel's policies on its throughputs: what knowing the types of GPU brings (OSDI'20, section 7).
+
+Jobs of Gavel's generator (`data/gavel/workload.py`) run on 36 GPUs of each of three types, by
+measured rates where `--artifact` names the folder of the published table, else by those that were
+fitted to it. Some days of arrivals at several loads are judged by the average completion time of
+the jobs in the middle, when the cluster is neither filling nor emptying; a batch that is all there
+at the start by its makespan. Every policy that knows the types stands beside the same one that
+takes them for equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.gavel.model import gavel_rates
+from goodalloc.data.gavel.rates import FOLDER, require_gavel_table
+from goodalloc.data.gavel.workload import GavelWorkload, draw_gavel_jobs
+from goodalloc.experiments.reporting.axes import open_axes
+from goodalloc.experiments.reporting.estimates import estimated, shown_estimate
+from goodalloc.experiments.reporting.plots import COLOURS
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
+from goodalloc.experiments.support.version import library_version
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.solvers.gavel.policy import Gavel
+from goodalloc.solvers.policies.typed_queue import TypedQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.gavel.rate_table import RateTable
+    from goodalloc.solvers.policies.policy import Policy
+
+
+def cluster_of(nodes: int) -> Cluster:
+    """So many nodes of four GPUs of each type."""
+    return Cluster(tuple(NodeGroup(kind, nodes, 4, kind) for kind in ("v100", "p100", "k80")))
+
+
+#: Nodes of each type; few in quick replays, so that their few jobs wait, too.
+NODES, QUICK_NODES = 9, 3
+
+
+class Contender(NamedTuple):
+    """A policy that knows types of GPU, and the same one that does not."""
+
+    knows: Callable[[], Policy]
+    blind: Callable[[], Policy]
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    "max-min": Contender(Gavel, lambda: Gavel(blind=True)),
+    "finish-time": Contender(
+        lambda: Gavel("finish-time"), lambda: Gavel("finish-time", blind=True)
+    ),
+    "completion": Contender(lambda: Gavel("completion"), lambda: Gavel("completion", blind=True)),
+    "makespan": Contender(lambda: Gavel("makespan"), lambda: Gavel("makespan", blind=True)),
+    "queue": Contender(TypedQueue, lambda: TypedQueue(blind=True)),
+}
+
+#: Jobs an hour of the arrivals; 0 for all at the start.
+LOADS = (1.0, 2.0, 3.0, 0.0)
+
+#: Jobs of a replay, and how many seeds; quick ones.
+JOBS, QUICK_JOBS, SEEDS, QUICK_SEEDS = 500, 40, 3, 1
+
+#: Parts of the jobs, by submission, between which completion times count.
+MIDDLE = (0.25, 0.75)
+
+#: The published ratios of types unknown to known, over all its experiments (average completion
+#: times up to 3.5, makespan 1.4).
+PUBLISHED = {"jct": 3.5, "makespan": 1.4}
+
+
+@dataclass(frozen=True)
+class RateReplay(RecordedTask):
+    """A replay of jobs of Gavel's generator, done at once or not at all; a kind of it says who
+    decides.
+
+    Parameters
+    ----------
+    load
+        Jobs an hour; 0 for all at the start.
+    jobs, seed
+        Of the generator.
+    table
+        Folder of the published table; the fitted one if None.
+    nodes
+        Of four GPUs, of each type.
+    """
+
+    load: float
+    jobs: int
+    seed: int
+    table: Path | None
+    nodes: int
+
+    def policy(self) -> Policy:
+        """Who decides."""
+        raise NotImplementedError
+
+    def workload(self) -> GavelWorkload:
+        """What jobs are like."""
+        return GavelWorkload(jobs_per_hour=self.load or None)
+
+    def rates(self) -> RateTable:
+        """Measured or fitted."""
+        return gavel_rates(self.table)
+
+    def work(self, report: Report) -> dict[str, Any]:
+        """Replay."""
+        rates = self.rates()
+        jobs = draw_gavel_jobs(self.seed, self.jobs, rates, self.workload())
+        simulator = RateSimulator(jobs, rates, cluster_of(self.nodes), self.policy())
+        done = {one.name: one for one in simulator.run(report)}
+        return {
+            "jct": [done[job.name].jct for job in jobs],
+            "makespan": max(one.completion for one in done.values()),
+            "restarts": sum(one.restarts for one in done.values()) / len(done),
+        }
+
+    def hours(self) -> dict[str, Any]:
+        """What came out, times in hours."""
+        found = self.record()
+        first, last = (int(part * self.jobs) for part in MIDDLE)
+        return {
+            "average_jct": float(np.mean(found["jct"][first:last])) / 3600.0,
+            "makespan": found["makespan"] / 3600.0, "restarts": found["restarts"],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GavelTask(RateReplay):
+    """One replay; see `RateReplay`.
+
+    Parameters
+    ----------
+    contender, blind
+        Which of `CONTENDERS`.
+    """
+
+    contender: str
+    blind: bool
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the record depends on."""
+        return {
+            "format": "goodalloc-gavel-replay", "version": 1, "library": library_version(),
+            "contender": self.contender, "blind": self.blind, "load": self.load,
+            "jobs": self.jobs, "seed": self.seed, "table": self.table is not None,
+            "nodes": self.nodes,
+        }  # fmt: skip
+
+    def policy(self) -> Policy:
+        """One that knows types of GPU, or the same one that does not."""
+        contender = CONTENDERS[self.contender]
+        return (contender.blind if self.blind else contender.knows)()
+
+
+def _task(plan: Plan, contender: str, blind: bool, load: float, seed: int) -> GavelTask:
+    jobs, nodes = (QUICK_JOBS, QUICK_NODES) if plan.quick else (JOBS, NODES)
+    task = GavelTask(plan.folder, load, jobs, seed, plan.artifact, nodes, contender, blind)
+    return task.among(plan.folder, "gavel")
+
+
+def _seeds(plan: Plan) -> range:
+    return range(QUICK_SEEDS if plan.quick else SEEDS)
+
+
+def _tasks(plan: Plan) -> list[GavelTask]:
+    return [
+        _task(plan, contender, blind, load, seed)
+        for load in LOADS for contender in _at(load) for blind in (False, True)
+        for seed in _seeds(plan)
+    ]  # fmt: skip
+
+
+def _at(load: float) -> list[str]:
+    """Policies that are of interest; those for the makespan where all jobs are there at once."""
+    return [name for name in CONTENDERS if load == 0.0 or name != "makespan"]
+
+
+def _rows(plan: Plan) -> Rows:
+    """A row a load, policy and whether it knows the types."""
+    rows: Rows = []
+    for load in LOADS:
+        for contender in _at(load):
+            runs = {
+                blind: [_task(plan, contender, blind, load, seed).hours() for seed in _seeds(plan)]
+                for blind in (False, True)
+            }
+            ratios: dict[str, float] = {}
+            for quantity in ("average_jct", "makespan"):
+                pairs = zip(runs[True], runs[False], strict=True)
+                found = [blind[quantity] / known[quantity] for blind, known in pairs]
+                ratios |= estimated(f"{quantity}_blind_over_known", found)
+            for blind, records in runs.items():
+                row: dict[str, Any] = {
+                    "jobs_per_hour": load, "policy": contender, "knows_types": not blind,
+                    "seeds": len(records),
+                }  # fmt: skip
+                for quantity in ("average_jct", "makespan", "restarts"):
+                    row |= estimated(quantity, [record[quantity] for record in records])
+                rows.append(row | ratios)
+    return rows
+
+
+def _shown(rows: Rows) -> Rows:
+    """A line a load and policy: hours where types are known and not, and the ratio."""
+    shown = []
+    known = [row for row in rows if row["knows_types"]]
+    blind = [row for row in rows if not row["knows_types"]]
+    for one, other in zip(known, blind, strict=True):
+        quantity = "average_jct" if one["jobs_per_hour"] else "makespan"
+        shown.append({
+            "jobs/hour": one["jobs_per_hour"] or "all at once", "policy": one["policy"],
+            "quantity": "average JCT (h)" if one["jobs_per_hour"] else "makespan (h)",
+            "types known": rounded(one[quantity], 4), "types equal": rounded(other[quantity], 4),
+            "ratio": shown_estimate(
+                one[f"{quantity}_blind_over_known"],
+                one[f"{quantity}_blind_over_known_half_width"], ".2f",
+            ),
+            "restarts/job": rounded(one["restarts"], 3),
+        })  # fmt: skip
+    return shown
+
+
+def _plot(_: Plan, rows: Rows) -> Figure:
+    """Average completion time by load, known and blind; makespan of the batch as bars."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 4.2), layout="constrained")
+    lines, bars = figure.subplots(1, 2, width_ratios=(1.5, 1.0))
+    for index, name in enumerate(_at(1.0)):
+        for knows in (True, False):
+            mine = [
+                row for row in rows
+                if row["policy"] == name and row["knows_types"] == knows and row["jobs_per_hour"]
+            ]  # fmt: skip
+            lines.plot(
+                [row["jobs_per_hour"] for row in mine], [row["average_jct"] for row in mine],
+                color=COLOURS[index], linestyle="-" if knows else "--", marker="o", markersize=4,
+                label=name if knows else f"{name}, types equal",
+            )  # fmt: skip
+    lines.set_ylim(bottom=0.0)
+    lines.set_xticks([load for load in LOADS if load])
+    lines.set_xlabel("jobs an hour")
+    lines.set_ylabel("average completion time (h)")
+    lines.legend(frameon=False, fontsize="small", ncols=2)
+    open_axes(lines)
+    _plot_makespans([row for row in rows if not row["jobs_per_hour"]], bars)
+    return figure
+
+
+def _plot_makespans(rows: Rows, ax: Axes) -> None:
+    names = list(dict.fromkeys(row["policy"] for row in rows))
+    for shift, knows in ((-0.2, True), (0.2, False)):
+        mine = [row for row in rows if row["knows_types"] == knows]
+        ax.barh(
+            [place + shift for place in range(len(names))], [row["makespan"] for row in mine],
+            height=0.38, color="#0072B2" if knows else "#BBBBBB",
+            label="types known" if knows else "types equal",
+        )  # fmt: skip
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlabel("makespan of jobs that are all there at the start (h)")
+    ax.legend(frameon=False, fontsize="small")
+    open_axes(ax)
+
+
+GAVEL = Reproduction(
+    "gavel: policies that know types of GPU beside those that do not, on Gavel's throughputs",
+    _tasks, _rows, _plot, lambda plan: require_gavel_table(plan.artifact), _shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
+)  # fmt: skip

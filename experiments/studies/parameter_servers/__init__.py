@@ -1,0 +1,1 @@
+"""Studies of AITurbo and Optimus, and real parameter-server training."""

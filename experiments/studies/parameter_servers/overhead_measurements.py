@@ -1,0 +1,244 @@
+"""Restarts and profiling of a job with parameter servers, measured (see `overheads.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.parameter_servers.training import PsTraining
+from goodalloc.experiments.studies.parameter_servers.training_job import (
+    StartSeconds,
+    StepSeconds,
+    TrainingJob,
+)
+from goodalloc.experiments.support.machine import machine
+from goodalloc.models.parameter_servers.configuration import PsConfiguration
+from goodalloc.models.parameter_servers.step_time import seconds_per_step
+from goodalloc.models.parameter_servers.step_time_fitting import design_points, fit_step_time
+from goodalloc.models.parameter_servers.step_time_form import StepTimeForm
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from goodalloc.experiments.studies.framework.reproduction import Rows
+    from goodalloc.experiments.support.tasks import Report
+
+    Indices = NDArray[np.int64]
+
+#: Synchronous, every server applies the mean gradient once, workers have a CPU core and no GPU.
+FORM = StepTimeForm(update_load="averaged", cpu_slowdown=1.0)
+
+#: The stages of a start and the parts of a step.
+STAGES = StartSeconds._fields[:-1]
+PARTS = StepSeconds._fields[:-1]
+
+
+class Extent(NamedTuple):
+    """How much is measured.
+
+    Attributes
+    ----------
+    repetitions
+        Of everything.
+    changes
+        Servers and workers of the configurations that a job restarts on, one after the other; it
+        begins on the last one.
+    restart_batch
+        Examples of a step meanwhile.
+    most
+        Most servers and workers that are profiled.
+    batch_sizes
+        That are profiled.
+    fitted, held_out
+        Configurations that are fitted, and others that are predicted.
+    warm_up, steps
+        Steps before, and of a measurement.
+    """
+
+    repetitions: int = 3
+    changes: tuple[tuple[int, int], ...] = ((1, 2), (2, 2), (3, 3), (1, 1))
+    restart_batch: int = 64
+    most: int = 4
+    batch_sizes: tuple[int, ...] = (64, 256)
+    fitted: int = 10
+    held_out: int = 6
+    warm_up: int = 5
+    steps: int = 20
+
+
+FULL = Extent()
+QUICK = Extent(
+    repetitions=1, changes=((1, 2), (1, 1)), most=2, fitted=6, held_out=2, warm_up=2, steps=5
+)
+
+
+def _measured(
+    job: TrainingJob, training: PsTraining, first: float, steps: StepSeconds
+) -> dict[str, Any]:
+    """The columns of a configuration that was started and trained."""
+    servers, workers = training.servers, training.workers
+    here = machine()
+    low, middle, high = np.percentile(steps.total, (25, 50, 75))
+    start, parts = training.start._asdict(), steps._asdict()
+    return {
+        "network": job.network, "servers": servers, "workers": workers,
+        "batch_size": job.batch_size, **here,
+        "processes_per_core": rounded((servers + workers) / here["cores"]),
+        **{f"{stage}_s": rounded(start[stage]) for stage in STAGES},
+        "start_processor_s": rounded(training.start.processor),
+        "first_step_s": rounded(first), "step_s": rounded(middle),
+        "step_25th_s": rounded(low), "step_75th_s": rounded(high),
+        **{f"{part}_s": rounded(float(np.median(parts[part]))) for part in PARTS},
+        "step_processor_s": rounded(steps.processor),
+    }  # fmt: skip
+
+
+def measure_restarts(network: str, extent: Extent, folder: Path, report: Report) -> Rows:
+    """A row for every change of configuration.
+
+    Parameters
+    ----------
+    network
+        One of `NETWORKS`.
+    extent
+        Changes, batch size and steps.
+    folder
+        Of the checkpoints.
+    report
+        Is told what share is done.
+    """
+    job = TrainingJob(network, extent.restart_batch)
+    rows: Rows = []
+    training = PsTraining(job, *extent.changes[-1])
+    try:
+        training.train(extent.warm_up)
+        for before, after in zip(
+            extent.changes[-1:] + extent.changes, extent.changes, strict=False
+        ):
+            clock = [time.perf_counter()]
+            training.save(folder)
+            clock.append(time.perf_counter())
+            training.stop()
+            clock.append(time.perf_counter())
+            training = PsTraining(job, *after, folder)
+            clock.append(time.perf_counter())
+            training.train(1)
+            clock.append(time.perf_counter())
+            checkpoint, stop, _, first = np.diff(clock)
+            training.train(extent.warm_up)
+            rows.append({
+                "kind": "restart",
+                **_measured(job, training, first, training.train(extent.steps)),
+                "old_servers": before[0], "old_workers": before[1],
+                "checkpoint_s": rounded(checkpoint), "stop_s": rounded(stop),
+                "cost_s": rounded(clock[-1] - clock[0]),
+            })  # fmt: skip
+            report(len(rows) / len(extent.changes))
+    finally:
+        training.kill()
+    return rows
+
+
+class Candidates(NamedTuple):
+    """Configurations and batch sizes that can be profiled, each of shape (candidates,)."""
+
+    configuration: PsConfiguration
+    batch_size: Indices
+
+    @classmethod
+    def of(cls, extent: Extent) -> Candidates:
+        """All numbers of servers and workers with all batch sizes."""
+        counts = np.arange(1, extent.most + 1)
+        servers, workers, sizes = (
+            axis.ravel() for axis in np.meshgrid(counts, counts, extent.batch_sizes, indexing="ij")
+        )
+        return cls(PsConfiguration(servers, workers, worker_gpus=np.zeros(len(sizes))), sizes)
+
+    def take(self, indices: Indices) -> Candidates:
+        """Some of them."""
+        return Candidates(self.configuration.take(indices), self.batch_size[indices])
+
+
+def choose_configurations(extent: Extent, seed: int) -> tuple[Indices, Indices]:
+    """Which candidates are fitted, by design, and which others are held out, at random."""
+    every = Candidates.of(extent)
+    fitted = design_points(FORM, every.configuration, every.batch_size, extent.fitted)
+    rest = np.setdiff1d(np.arange(len(every.batch_size)), fitted)
+    return fitted, np.random.default_rng(seed).choice(rest, extent.held_out, replace=False)
+
+
+def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -> Rows:
+    """A row for every configuration that is fitted or held out, with the step that is predicted.
+
+    Parameters
+    ----------
+    network
+        One of `NETWORKS`.
+    extent
+        Configurations and steps.
+    seed
+        Of those held out.
+    report
+        Is told what share is done.
+    """
+    fitted, held_out = choose_configurations(extent, seed)
+    rows: Rows = []
+    order = np.concatenate([fitted, held_out])
+    chosen = Candidates.of(extent).take(order)
+    for servers, workers, batch_size in zip(
+        chosen.configuration.servers, chosen.configuration.workers, chosen.batch_size, strict=True
+    ):
+        job = TrainingJob(network, int(batch_size))
+        begin = time.perf_counter()
+        with PsTraining(job, int(servers), int(workers)) as training:
+            started = time.perf_counter()
+            training.train(1)
+            first = time.perf_counter() - started
+            training.train(extent.warm_up)
+            steps = training.train(extent.steps)
+            clock = time.perf_counter()
+            training.stop()
+        end = time.perf_counter()
+        kind = "fitted" if len(rows) < len(fitted) else "held out"
+        rows.append({
+            "kind": kind, **_measured(job, training, first, steps),
+            "stop_s": rounded(end - clock), "cost_s": rounded(end - begin),
+        })  # fmt: skip
+        report(len(rows) / len(order))
+    return with_predictions(rows)
+
+
+def with_predictions(rows: Rows) -> Rows:
+    """The same rows with the step as fitted to those to be fitted, and how far it is off.
+
+    Parameters
+    ----------
+    rows
+        With `kind`, `servers`, `workers`, `batch_size`, `step_s`.
+
+    Raises
+    ------
+    ValueError
+        As `fit_step_time`.
+    """
+
+    def columns(some: Rows) -> tuple[PsConfiguration, NDArray[np.float64]]:
+        servers, workers, sizes = (
+            np.array([row[name] for row in some]) for name in ("servers", "workers", "batch_size")
+        )
+        return PsConfiguration(servers, workers, worker_gpus=np.zeros(len(some))), sizes
+
+    known = [row for row in rows if row["kind"] == "fitted"]
+    fit = fit_step_time(FORM, *columns(known), [row["step_s"] for row in known])
+    return [
+        {
+            **row, "predicted_s": rounded(float(seconds)),
+            "error_%": rounded(100.0 * (float(seconds) / row["step_s"] - 1.0)),
+        }
+        for row, seconds in zip(rows, seconds_per_step(fit.parameters, *columns(rows)), strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,152 @@
+r"""What restarts and profiling cost a job with parameter servers: measured on real processes.
+
+AITurbo (HPDC'21) reports both; its numbers could not be read. Here a small network is trained by
+processes of this machine (`parameter_servers/training.py`), and
+
+- a *restart* is a change of configuration: the checkpoint is written, the old processes are
+  stopped, new interpreters are started, PyTorch is imported, all are connected, the state is read
+  and pulled, and the first step is made;
+- *profiling* is what Optimus (EuroSys'18) does before it can predict a job: ten configurations,
+  chosen by `design_points`, are started, warmed up, measured and stopped. The step time
+  ((1) of `models/parameter_servers/step_time.py`, an update of mean gradients, CPU workers) is
+  fitted to the medians and compared with further configurations, which are measured likewise and
+  not fitted.
+
+A cost of *C* seconds is a share *s* of a job, or of a round, that lasts *C / s*; a restart in every
+round of 240 s is a share of *C / 240*. The steps that are made meanwhile count as lost.
+
+What comes out is this machine's: its number of cores and the version of PyTorch stand in every row.
+Where there are more processes than cores, which is most of the time on a small machine, they take
+turns, and the times are those of an overloaded one (column `processes_per_core`), which (1) does
+not describe: *w* workers on fewer cores are no faster than as many as there are cores. Other
+programs slow everything down as well; processor times, of all processes together, suffer less. The
+state is small, the disk local, and no GPU has to be set up.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.parameter_servers.networks import NETWORKS
+from goodalloc.experiments.studies.parameter_servers.overhead_measurements import (
+    FULL,
+    QUICK,
+    measure_profiling,
+    measure_restarts,
+)
+from goodalloc.experiments.studies.parameter_servers.overheads_report import (
+    plot_overheads,
+    summarise_overheads,
+)
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.folder_lock import measuring_alone
+from goodalloc.experiments.support.machine import machine
+from goodalloc.experiments.support.records import DESCRIPTION, check_description, digest
+from goodalloc.experiments.support.version import library_version
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.parameter_servers.overhead_measurements import Extent
+    from goodalloc.experiments.support.tasks import Report
+
+#: The file of a task's rows.
+ROWS = "rows.json"
+
+
+@dataclass(frozen=True)
+class OverheadTask:
+    """All restarts, or all of the profiling, of a network once; done at once or not at all.
+
+    Parameters
+    ----------
+    folder
+        Where the rows go.
+    what
+        "restarts" or "profiling".
+    network
+        One of `NETWORKS`.
+    repetition
+        Number of the repetition, from 0.
+    extent
+        How much is measured.
+    """
+
+    folder: Path
+    what: str
+    network: str
+    repetition: int
+    extent: Extent
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the rows depend on, the machine as far as it is known."""
+        return {
+            "format": "goodalloc-ps-overheads", "version": 1, "library": library_version(),
+            "what": self.what, "network": self.network, "repetition": self.repetition,
+            **self.extent._asdict(), **machine(),
+        }  # fmt: skip
+
+    def run(self, report: Report = lambda _: None) -> None:
+        """Measure, unless that is done, and nothing else meanwhile.
+
+        Raises
+        ------
+        ValueError
+            If something else is being measured, or a process dies.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        check_description(self.folder / DESCRIPTION, self.description())
+        if (self.folder / ROWS).exists():
+            return
+        with measuring_alone(self.folder.parent, "Overheads"):
+            try:
+                rows = self._measure(report)
+            except ChildProcessError as error:
+                raise ValueError(str(error)) from error
+        rows = [{"repetition": self.repetition, **row} for row in rows]
+        write_atomically(self.folder / ROWS, dump(rows) + "\n")
+
+    def _measure(self, report: Report) -> Rows:
+        if self.what == "profiling":
+            return measure_profiling(self.network, self.extent, self.repetition, report)
+        checkpoints = self.folder / "checkpoints"
+        try:
+            return measure_restarts(self.network, self.extent, checkpoints, report)
+        finally:
+            shutil.rmtree(checkpoints, ignore_errors=True)
+
+
+def _tasks(plan: Plan) -> list[OverheadTask]:
+    """One for every network, repetition and kind of overhead; little of everything if quick."""
+    extent = QUICK if plan.quick else FULL
+    tasks = []
+    for repetition in range(extent.repetitions):
+        for network in NETWORKS:
+            for what in ("restarts", "profiling"):
+                task = OverheadTask(plan.folder, what, network, repetition, extent)
+                name = f"{what}-{digest(task.description())}"
+                tasks.append(replace(task, folder=plan.folder / "overheads" / name))
+    return tasks
+
+
+def _rows(plan: Plan) -> Rows:
+    """A row for every restart and every configuration profiled, with the same columns in each."""
+    found: Rows = []
+    for task in _tasks(plan):
+        found += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
+    columns = dict.fromkeys(column for row in found for column in row)
+    return [{column: row.get(column, "") for column in columns} for row in found]
+
+
+OVERHEADS = Reproduction(
+    "overheads: restarts and profiling with parameter servers, measured on this machine (HPDC'21)",
+    _tasks, _rows, lambda _, rows: plot_overheads(rows),
+    lambda _: require_extra("measure", "Measuring overheads"), summarise_overheads,
+    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), measures=True,
+)  # fmt: skip

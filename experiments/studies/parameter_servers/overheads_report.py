@@ -1,0 +1,132 @@
+"""The table and the picture of the overheads that were measured (`overheads.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.experiments.reporting.axes import identity, open_axes
+from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
+from goodalloc.experiments.reporting.table_numbers import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.studies.framework.reproduction import Rows
+
+#: The parts of a restart: columns, and what they are called.
+PARTS = {
+    "checkpoint_s": "checkpoint written",
+    "stop_s": "old processes stopped",
+    "interpreters_s": "interpreters started",
+    "imports_s": "PyTorch imported",
+    "connection_s": "connected",
+    "state_s": "state loaded",
+    "first_step_s": "first step",
+}
+
+#: Seconds of AITurbo's rounds.
+ROUND = 240.0
+
+#: Shares, in per cent, below which an overhead may be wanted.
+SHARES = (5, 1)
+
+
+def summarise_overheads(rows: Rows) -> Rows:
+    """A line for every network and quantity: median, least, greatest, and of how many values."""
+    shown = []
+    for network in dict.fromkeys(row["network"] for row in rows):
+        quantities = _quantities([row for row in rows if row["network"] == network])
+        for quantity, values in quantities.items():
+            shown.append({
+                "network": network, "quantity": quantity, "median": rounded(np.median(values), 3),
+                "least": rounded(min(values), 3), "greatest": rounded(max(values), 3),
+                "values": len(values),
+            })  # fmt: skip
+    return shown
+
+
+def _quantities(rows: Rows) -> dict[str, Sequence[float]]:
+    """What was measured of a network, by name."""
+    restarts, fitted, held_out = (
+        [row for row in rows if row["kind"] == kind] for kind in ("restart", "fitted", "held out")
+    )
+    costs = [row["cost_s"] for row in restarts]
+    repetitions = dict.fromkeys(row["repetition"] for row in fitted)
+    sums = [sum(row["cost_s"] for row in fitted if row["repetition"] == r) for r in repetitions]
+    configurations = len(fitted) // len(repetitions)
+    return {
+        **{f"restart: {name} (s)": [row[part] for row in restarts] for part, name in PARTS.items()},
+        "restart: all (s)": costs,
+        "restart: processor time of the start (s)": [row["start_processor_s"] for row in restarts],
+        "usual step between restarts (s)": [row["step_s"] for row in restarts],
+        f"a restart in every {ROUND:g} s (%)": [100.0 * cost / ROUND for cost in costs],
+        **{
+            f"round of which a restart is {share} % (s)": [100.0 * cost / share for cost in costs]
+            for share in SHARES
+        },
+        "profiling: a configuration (s)": [row["cost_s"] for row in fitted],
+        f"profiling: {configurations} configurations (s)": sums,
+        **{
+            f"job of which profiling is {share} % (s)": [100.0 * s / share for s in sums]
+            for share in SHARES
+        },
+        "error of a step as fitted (%)": [abs(row["error_%"]) for row in fitted],
+        "error of a step as predicted (%)": [abs(row["error_%"]) for row in held_out],
+    }
+
+
+def plot_overheads(rows: Rows) -> Figure:
+    """The parts of a restart by configuration, and steps as predicted over those measured."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12.0, 5.0), layout="constrained")
+    parts, steps = figure.subplots(1, 2, width_ratios=(1.3, 1.0))
+    _plot_parts([row for row in rows if row["kind"] == "restart"], parts)
+    _plot_steps([row for row in rows if row["kind"] != "restart"], steps)
+    cores = rows[0]["cores"]
+    figure.suptitle(f"{cores} cores, PyTorch {rows[0]['torch']}", fontsize="medium")
+    return figure
+
+
+def _plot_parts(rows: Rows, ax: Axes) -> None:
+    """A bar for every network and configuration, of medians; whiskers over the repetitions."""
+    groups: dict[str, Rows] = {}
+    for row in rows:
+        before, after = (f"{row[f'{o}servers']} × {row[f'{o}workers']}" for o in ("old_", ""))
+        groups.setdefault(f"{row['network']}, {before} to {after}", []).append(row)
+    names = list(groups)
+    left = np.zeros(len(names))
+    for index, (part, label) in enumerate(PARTS.items()):
+        widths = np.array([np.median([row[part] for row in groups[name]]) for name in names])
+        ax.barh(range(len(names)), widths, left=left, color=COLOURS[index], label=label)
+        left += widths
+    for place, name in enumerate(names):
+        costs = [row["cost_s"] for row in groups[name]]
+        ax.plot([min(costs), max(costs)], [place, place], color="black", marker="|", linewidth=1.0)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlabel("restart, from and to servers × workers (s)")
+    open_axes(ax)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.4, -0.13), ncols=4, frameon=False)
+
+
+def _plot_steps(rows: Rows, ax: Axes) -> None:
+    """Predicted over measured; hollow marks were not fitted."""
+    for index, network in enumerate(dict.fromkeys(row["network"] for row in rows)):
+        for kind in ("fitted", "held out"):
+            some = [row for row in rows if (row["network"], row["kind"]) == (network, kind)]
+            face = COLOURS[index] if kind == "fitted" else "none"
+            ax.plot(
+                [row["step_s"] for row in some], [row["predicted_s"] for row in some],
+                linestyle="none", marker=MARKERS[index], markersize=5, color=COLOURS[index],
+                markerfacecolor=face, label=f"{network}, {kind}",
+            )  # fmt: skip
+    identity(ax)
+    ax.set_xlabel("measured step (s)")
+    ax.set_ylabel("fitted and predicted step (s)")
+    ax.legend(frameon=False)

@@ -1,0 +1,202 @@
+r"""Figure 2 of Pollux (OSDI'21): statistical efficiency as predicted, beside that measured.
+
+The artifact ran every application at several total batch sizes and states the gradient statistics
+of each run at equal steps of training progress. Measured is the efficiency of a batch size M by its
+own statistics; predicted is that by the statistics of another run,
+
+.. math:: E(M) = (\varphi + M_0) / (\varphi + M)
+
+with the noise scale phi as measured at M0, the only one that a scheduler knows before the batch
+size first changes, or at the next smaller or larger batch size, from which it would change to M.
+The model holds if phi does not depend on the batch size at which it is measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.applications.measurements import APPLICATIONS, read_gradient
+from goodalloc.experiments.reporting.axes import logarithmic
+from goodalloc.experiments.reporting.plots import COLOURS, MARKERS, STYLES
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.pollux.predictions import reading, require_traces, two_rows
+from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+#: Where a prediction comes from, and how its line is drawn.
+SOURCES = {"initial": STYLES[3], "next smaller": STYLES[1], "next larger": STYLES[2]}
+
+
+@dataclass(frozen=True)
+class Efficiencies:
+    """Efficiency of every batch size by the statistics measured at every other.
+
+    Parameters
+    ----------
+    batch_sizes
+        Total batch sizes in examples, ascending from M0.
+    progress
+        Share of the training that is done at the end of each epoch.
+    predicted
+        Of shape (measured at, predicted for, epochs).
+    """
+
+    batch_sizes: tuple[int, ...]
+    progress: Floats
+    predicted: Floats
+
+    @property
+    def measured(self) -> Floats:
+        """Efficiency by a batch size's own statistics, of shape (batch sizes, epochs)."""
+        own = np.arange(len(self.batch_sizes))
+        return self.predicted[own, own]
+
+    def sources(self, index: int) -> dict[str, int]:
+        """Indices of the batch sizes from which that of an index is predicted, each once."""
+        named = {"initial": 0, "next smaller": index - 1, "next larger": index + 1}
+        kept: dict[str, int] = {}
+        for name, source in named.items():
+            if 0 <= source < len(self.batch_sizes) and source not in kept.values():
+                kept[name] = source
+        return kept
+
+
+def read_efficiencies(traces: Path, application: str) -> Efficiencies:
+    """Efficiencies of an application by the artifact's measurements.
+
+    Raises
+    ------
+    ValueError
+        If they cannot be read.
+    """
+    with reading(traces / application):
+        table, _ = read_gradient(traces / application)
+    sizes = table["batch_sizes"]
+    gradient = GradientStatistics(
+        *(np.array(table[name])[:, None, :] for name in ("square", "variance"))
+    )
+    predicted = efficiency(gradient, sizes[0], np.array(sizes, dtype=float)[:, None])
+    return Efficiencies(tuple(sizes), np.array(table["progress"]), np.asarray(predicted))
+
+
+def fig2_rows(traces: str | None) -> list[dict[str, Any]]:
+    """Relative errors of predicted efficiency, each over the epochs of the training.
+
+    One row an application, batch size other than M0 (where efficiency is 1 by definition), and
+    batch size that it is predicted from. `bias` is the mean of predicted / measured - 1: negative
+    where the model expects less of the batch size than it gives.
+
+    Parameters
+    ----------
+    traces
+        The artifact's folder ``traces``.
+
+    Raises
+    ------
+    ValueError
+        If it is None or cannot be read.
+    """
+    folder = require_traces(traces, 2)
+    return [row for name in APPLICATIONS for row in _rows(name, read_efficiencies(folder, name))]
+
+
+def _rows(name: str, found: Efficiencies) -> list[dict[str, Any]]:
+    rows = []
+    measured = found.measured
+    for index, batch in enumerate(found.batch_sizes[1:], start=1):
+        for source, origin in found.sources(index).items():
+            error = found.predicted[origin, index] / measured[index] - 1.0
+            rows.append({
+                "application": name,
+                "batch_size": batch,
+                "predicted_from": found.batch_sizes[origin],
+                "source": source,
+                "measured_efficiency": rounded(float(measured[index].mean())),
+                "mean_error": rounded(float(np.abs(error).mean())),
+                "worst_error": rounded(float(np.abs(error).max())),
+                "bias": rounded(float(error.mean())),
+            })  # fmt: skip
+    return rows
+
+
+def plot_fig2(traces: str | None) -> Figure:
+    """Efficiency over the training (above) and against the batch size (below), by application.
+
+    Parameters
+    ----------
+    traces
+        The artifact's folder ``traces``.
+
+    Raises
+    ------
+    ValueError
+        If it is None or cannot be read.
+    """
+    folder = require_traces(traces, 2)
+    figure, panels = two_rows(tuple(APPLICATIONS))
+    for name, (above, below) in zip(APPLICATIONS, panels, strict=True):
+        found = read_efficiencies(folder, name)
+        _plot_training(found, above)
+        _plot_batch_sizes(found, below)
+    panels[0][0].set_ylabel("efficiency")
+    panels[0][1].set_ylabel("efficiency, mean over the training")
+    figure.legend(
+        *panels[0][1].get_legend_handles_labels(), loc="outside lower center", ncols=4,
+        frameon=False,
+    )  # fmt: skip
+    return figure
+
+
+def _plot_training(found: Efficiencies, ax: Axes) -> None:
+    """The middle and the largest batch size over the training, measured and predicted."""
+    percent = 100.0 * found.progress
+    sizes = len(found.batch_sizes)
+    for colour, index in enumerate((sizes // 2, sizes - 1)):
+        look: dict[str, Any] = {"color": COLOURS[colour], "linewidth": 1.3}
+        every = max(percent.size // 8, 1)
+        ax.plot(
+            percent, found.measured[index], marker=MARKERS[colour], markersize=4, markevery=every,
+            label=f"{found.batch_sizes[index]}", **look,
+        )  # fmt: skip
+        for source, origin in (("initial", 0), ("next smaller", index - 1)):
+            ax.plot(percent, found.predicted[origin, index], linestyle=SOURCES[source], **look)
+    ax.set_xlim(0.0, 102.0)
+    ax.set_ylim(0.0, 1.05)
+    ax.set_xlabel("training progress (%)", fontsize="small")
+    ax.legend(
+        title="batch size", fontsize="small", title_fontsize="small", frameon=False, loc="best"
+    )
+
+
+def _plot_batch_sizes(found: Efficiencies, ax: Axes) -> None:
+    """Means over the training against the batch size, measured and predicted."""
+    sizes, mean = found.batch_sizes, found.predicted.mean(axis=2)
+    lines = {
+        "initial": (sizes, mean[0]),
+        "next smaller": (sizes[1:], np.diagonal(mean, 1)),
+        "next larger": (sizes[:-1], np.diagonal(mean, -1)),
+    }
+    for colour, (source, line) in enumerate(lines.items(), start=2):
+        ax.plot(
+            *line, color=COLOURS[colour], linestyle=SOURCES[source], linewidth=1.6,
+            label=f"predicted from the {source} batch size",
+        )  # fmt: skip
+    ax.plot(
+        sizes, found.measured.mean(axis=1), marker="o", markersize=5, linestyle="none",
+        color="black", label="measured",
+    )  # fmt: skip
+    logarithmic(ax, "x", base=2)
+    ax.set_xticks(sizes[::2])
+    ax.set_ylim(0.0, 1.05)
+    ax.set_xlabel("batch size (examples)", fontsize="small")

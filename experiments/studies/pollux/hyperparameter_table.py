@@ -1,0 +1,255 @@
+"""Table 3 of Pollux's evaluation (OSDI'21, section 5.3.4): hyper-parameter search beside ours.
+
+Pollux searched on two nodes with eight A100 each, so absolute times differ: compare the ratios. The
+fixed configuration gives every trial four GPUs. Its batch size is not known here, and decides the
+comparison; ours are two ends of what users do: the application's initial one, and of its doublings
+the one with which a trial ends soonest. The published accuracy is the mean of the five best trials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from goodalloc.data.workloads.workload import Submission
+from goodalloc.experiments.replay.simulated_job import SimulatedJob
+from goodalloc.experiments.reporting.estimates import estimate
+from goodalloc.experiments.reporting.plots import figure_of, looks, new_axes
+from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.pollux.hyperparameter_search import (
+    APPLICATION,
+    CLUSTER,
+    SearchTask,
+)
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.records import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from goodalloc.data.applications.application import Application
+    from goodalloc.experiments.replay.prior_knowledge import Knowledge
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+
+#: GPUs of a trial in the fixed configuration.
+REPLICAS = 4
+
+ACCURACY, MINUTES, HOURS = "accuracy of the best 5 (%)", "minutes per trial", "total hours"
+
+#: As published.
+POLLUX = {ACCURACY: 95.4, MINUTES: 25.0, HOURS: 10.0}
+FIXED = {ACCURACY: 95.5, MINUTES: 34.0, HOURS: 14.0}
+
+#: Ticks of the picture, in per cent of wrong answers.
+ERRORS = (50, 40, 30, 20, 15, 10, 7, 5, 4, 3, 2.5, 2, 1)
+
+#: What the table is about: Pollux's time over that of the fixed configuration.
+RATIO = {name: POLLUX[name] / FIXED[name] for name in (MINUTES, HOURS)}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to run the trials.
+
+    Parameters
+    ----------
+    label
+        For people.
+    published
+        Value by quantity, None where nothing like it was published.
+    policy
+        Name of the policy; "pollux" stands for whichever of Pollux's are asked for.
+    batch_size
+        The initial one or the tuned one; Pollux chooses its own.
+    knowledge
+        What a trial knows of its application when it starts.
+    """
+
+    label: str
+    published: Mapping[str, float] | None
+    policy: str = "pollux"
+    batch_size: Literal["initial", "tuned"] = "initial"
+    knowledge: Knowledge = "explored"
+
+    def tasks(self, plan: Plan, policy: str) -> list[SearchTask]:
+        """Its searches, one for every seed."""
+        application = plan.applications[APPLICATION]
+        tuned = self.batch_size == "tuned"
+        batch = tuned_batch_size(application) if tuned else int(application.batch.initial)
+        setting = replace(CLUSTER, knowledge=self.knowledge)
+        tasks = (
+            SearchTask(
+                plan.folder, policy, trials=30 if plan.quick else 100, seed=number,
+                replicas=REPLICAS, batch_size=batch, traces=plan.traces, setting=setting,
+            )
+            for number in plan.workloads
+        )  # fmt: skip
+        return [
+            replace(
+                task, folder=plan.folder / "searches" / f"{policy}-{digest(task.description())}"
+            )
+            for task in tasks
+        ]
+
+
+CONFIGURATIONS = (
+    Configuration("Pollux", POLLUX),
+    Configuration("Pollux, measurements shared", None, knowledge="history"),
+    Configuration("fixed, tuned batch", FIXED, "fifo", "tuned"),
+    Configuration("fixed, initial batch", FIXED, "fifo", "initial"),
+)
+
+
+def tuned_batch_size(application: Application, replicas: int = REPLICAS) -> int:
+    """Of the initial batch size and its doublings the one that ends a lone training soonest.
+
+    Parameters
+    ----------
+    application
+        The truth.
+    replicas
+        GPUs, all on one node.
+    """
+    limits = application.batch
+    doublings = int(np.log2(limits.maximum / limits.initial))
+    sizes = [int(limits.initial) << power for power in range(doublings + 1)]
+    return min(sizes, key=lambda size: _seconds_alone(application, replicas, size))
+
+
+def _seconds_alone(application: Application, replicas: int, batch_size: int) -> float:
+    """Seconds from the first step to the last on GPUs that are never taken away."""
+    submission = Submission("alone", 0, application.name, replicas, batch_size)
+    job = SimulatedJob(submission, application, "requested")
+    job.reallocate(((0, replicas),), 0.0)
+    job.set_requested_batch()
+    while job.completion is None:
+        job.train(job.attained_service / replicas, float(1 << 30), 0.0)
+    return job.completion
+
+
+def hyperparameter_table(title: str) -> Reproduction:
+    """The table as a reproduction."""
+
+    def tasks(plan: Plan) -> list[SearchTask]:
+        return [
+            task for configuration in CONFIGURATIONS
+            for policy in plan.policies_of(configuration.policy)
+            for task in configuration.tasks(plan, policy)
+        ]  # fmt: skip
+
+    def require(_: Plan) -> None:
+        require_extra("search", "Table 3")
+
+    return Reproduction(title, tasks, table_rows, plot_searches, require, ignores=("seeds",))
+
+
+def table_rows(plan: Plan) -> Rows:
+    """One row a configuration and quantity; then Pollux over each fixed one, seed by seed."""
+    found = [
+        (configuration, policy, [quantities(task) for task in configuration.tasks(plan, policy)])
+        for configuration in CONFIGURATIONS
+        for policy in plan.policies_of(configuration.policy)
+    ]
+    rows = []
+    for configuration, policy, searches in found:
+        rows += _rows(configuration.label, policy, configuration.published, searches)
+    for pollux, policy, ours in found:
+        for fixed, other, theirs in found:
+            if pollux.policy == "pollux" and fixed.policy != "pollux":
+                label, names = f"{pollux.label} / {fixed.label}", f"{policy} / {other}"
+                pairs = zip(ours, theirs, strict=True)
+                ratios = [{name: one[name] / two[name] for name in RATIO} for one, two in pairs]
+                rows += _rows(label, names, RATIO if pollux.published else None, ratios)
+    return rows
+
+
+def quantities(task: SearchTask) -> dict[str, float]:
+    """What a finished search came to."""
+    trials = pd.read_csv(task.folder / "trials.csv")
+    return {
+        ACCURACY: 100.0 * float(trials.accuracy.nlargest(5).mean()),
+        MINUTES: float(trials.seconds.mean()) / 60.0,
+        HOURS: float(trials.completion.max()) / HOUR,
+    }
+
+
+def _rows(
+    label: str, policy: str, published: Mapping[str, float] | None,
+    searches: Sequence[Mapping[str, float]],
+) -> Rows:  # fmt: skip
+    """Published, ours, the deviation, and half the width of a 95 % confidence interval."""
+    rows: list[dict[str, Any]] = []
+    for quantity in searches[0]:
+        ours = estimate([search[quantity] for search in searches])
+        known = published[quantity] if published else None
+        rows.append({
+            "configuration": label, "policy": policy, "quantity": quantity,
+            "published": "" if known is None else rounded(known, 3), "ours": ours["mean"],
+            "half_width": ours["half_width"],
+            "deviation_percent": (
+                "" if known is None else rounded(100.0 * (ours["mean"] / known - 1.0), 3)
+            ),
+            "searches": len(searches),
+        })  # fmt: skip
+    return rows
+
+
+def plot_searches(plan: Plan, _: Rows) -> Figure:
+    """Best accuracy so far over time, mean of the seeds, to the end of the longest search.
+
+    The scale is that of the logarithm of the error.
+    """
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    ax = new_axes(8.0, 4.6)
+    curves = {
+        (configuration.label, policy): mean_best([task.folder for task in found])
+        for configuration in CONFIGURATIONS
+        for policy in plan.policies_of(configuration.policy)
+        for found in [configuration.tasks(plan, policy)]
+    }
+    styles = looks(f"{label} {policy}" for label, policy in curves)
+    for index, ((label, policy), (hours, best)) in enumerate(curves.items()):
+        style = {**styles[f"{label} {policy}"], "markevery": (0.04 * (index + 1), 0.16)}
+        ax.plot(
+            hours, 100.0 - best, **style, linewidth=1.6, markersize=5, label=f"{label} ({policy})"
+        )
+        ax.plot(hours[-1], 100.0 - best[-1], "|", color=style["color"], markersize=16)
+    ax.set_yscale("log")
+    ax.invert_yaxis()
+    ax.yaxis.set_major_locator(FixedLocator(ERRORS))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(lambda error, _: f"{100.0 - error:g}")
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("time (h); a bar ends the longest search")
+    ax.set_ylabel("best accuracy so far (%), mean over seeds")
+    ax.legend(fontsize="small", loc="lower right")
+    ax.grid(color="0.9")
+    ax.set_axisbelow(True)
+    return figure_of(ax)
+
+
+def mean_best(folders: Sequence[Path]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Hours from where every search has a result, and the mean of the best until then, per cent.
+
+    A search that ended stays at its best.
+    """
+    searches = [
+        pd.read_csv(folder / "trials.csv").sort_values(["completion", "trial"])
+        for folder in folders
+    ]
+    ends = [search.completion.to_numpy(float) / HOUR for search in searches]
+    hours = np.linspace(max(end[0] for end in ends), max(end[-1] for end in ends), 2000)
+    best = [
+        search.accuracy.cummax().to_numpy(float)[np.searchsorted(end, hours, side="right") - 1]
+        for search, end in zip(searches, ends, strict=True)
+    ]
+    return hours, 100.0 * np.mean(best, axis=0)

@@ -1,0 +1,128 @@
+"""What the pictures share that set the models of Pollux (OSDI'21) beside its measurements."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.applications.application import packed
+from goodalloc.data.applications.profiles import load_profile
+from goodalloc.experiments.replay.simulated_job import published_split
+from goodalloc.experiments.reporting.axes import open_axes
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from goodalloc.data.applications.application import Application
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.models.goodput.model import BatchLimits
+
+    Floats = NDArray[np.float64]
+
+#: GPUs on each node of the published testbed.
+GPUS_PER_NODE = 4
+
+
+def prediction(
+    title: str, rows: Callable[[str | None], Rows], plot: Callable[[str | None], Figure],
+    require: Callable[[Plan], object] = lambda _: None,
+) -> Reproduction:  # fmt: skip
+    """A reproduction that takes no replays."""
+    return Reproduction(
+        title, lambda _: (), lambda plan: rows(plan.traces), lambda plan, _: plot(plan.traces),
+        require, ignores=("workloads", "pollux", "seeds", "quick"),
+    )  # fmt: skip
+
+
+class Pass(NamedTuple):
+    """GPUs packed onto nodes, examples per GPU and pass, and accumulation steps."""
+
+    gpus: int
+    atomic_batch_size: int
+    accumulation_steps: int
+
+    @property
+    def batch_size(self) -> int:
+        """Examples of a step."""
+        return self.gpus * self.atomic_batch_size * (self.accumulation_steps + 1)
+
+
+def require_traces(traces: str | None, figure: int) -> Path:
+    """The folder of the measurements.
+
+    Raises
+    ------
+    ValueError
+        If none is given or it is not there.
+    """
+    if traces is None:
+        raise ValueError(
+            f"Figure {figure} compares with measurements; "
+            "expected the folder of the artifact (--artifact)."
+        )
+    if not Path(traces).is_dir():
+        raise ValueError(f"Folder '{traces}' does not exist; expected the artifact's measurements.")
+    return Path(traces)
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """State in one sentence what went wrong while traces were read.
+
+    Raises
+    ------
+    ValueError
+        If anything did.
+    """
+    try:
+        yield
+    except (OSError, LookupError, ValueError) as error:
+        raise ValueError(f"Folder '{folder}': cannot be read as traces ({error}).") from error
+
+
+def plan_pass(batch: int, gpus: int, limits: BatchLimits, *, accumulates: bool = False) -> Pass:
+    """Split a total batch size over GPUs in as few passes as fit, rounded up."""
+    return Pass(gpus, *published_split(batch, gpus, limits, accumulates=accumulates))
+
+
+def measured_throughput(application: Application, one: Pass) -> float:
+    """Examples per second as measured; linear between the measured atomic batch sizes.
+
+    Raises
+    ------
+    ValueError
+        If the pass is outside of what was measured.
+    """
+    step, synchronisation = application.step_times(
+        packed(one.gpus, GPUS_PER_NODE), one.atomic_batch_size
+    )
+    return float(one.batch_size / (step + one.accumulation_steps * (step - synchronisation)))
+
+
+def predicted_throughput(parameters: ThroughputParameters, passes: Sequence[Pass]) -> Floats:
+    """Examples per second by the model, one number a pass."""
+    gpus, atomic, accumulation = np.array(passes, dtype=float).reshape(-1, 3).T
+    nodes = np.ceil(gpus / GPUS_PER_NODE)
+    return np.asarray(throughput(parameters, nodes, gpus, atomic, accumulation))
+
+
+def two_rows(names: Sequence[str]) -> tuple[Figure, list[tuple[Axes, Axes]]]:
+    """A figure with two axes, one above the other, for every application."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.3 * len(names), 5.6), layout="constrained")
+    above, below = figure.subplots(2, len(names), squeeze=False)
+    for name, ax in zip(names, above, strict=True):
+        ax.set_title(load_profile(name).title, fontsize="small")
+    for ax in (*above, *below):
+        open_axes(ax)
+    return figure, list(zip(above, below, strict=True))

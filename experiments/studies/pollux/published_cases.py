@@ -1,0 +1,188 @@
+"""Table 2 and Figure 8 of Pollux's evaluation (OSDI'21): the published value, ours, the deviation.
+
+Table 2 was measured on a testbed; Figures 8a to 8c come from the artifact's simulator, averaged
+over eight workloads. All values are hours. Ours are replays of the published workloads on the
+artifact's measurements where its folder is given, else of drawn ones on the shipped profiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.replay_report import GAP_PARTS, summarise
+from goodalloc.experiments.reporting.plots import figure_of, new_axes
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.figure import Figure
+
+    from goodalloc.data.workloads.generator import Requests
+    from goodalloc.experiments.replay.replay_task import ReplayTask
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+
+AVERAGE, TAIL, MAKESPAN = "average_jct_hours", "p99_jct_hours", "makespan_hours"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of a table, or one point of a figure.
+
+    Parameters
+    ----------
+    label
+        As in the paper.
+    policy
+        Name of the policy; "pollux" stands for whichever of Pollux's are asked for.
+    published
+        Hours by quantity.
+    requests, load, interval, interference, interference_avoidance, power
+        What is different from the published defaults.
+    """
+
+    label: str
+    policy: str
+    published: Mapping[str, float]
+    requests: Requests = "tuned"
+    load: float = 1.0
+    interval: int = 60
+    interference: float = 0.0
+    interference_avoidance: bool = True
+    power: float = -1.0
+
+    def tasks(self, plan: Plan, policy: str) -> list[ReplayTask]:
+        """Its replays, one a workload, and of the genetic algorithm one a seed."""
+        setting = Setting(interval=self.interval, interference=self.interference)
+        return [
+            plan.replay(
+                policy, plan.workload(number, self.requests, self.load), setting=setting,
+                power=self.power, interference_avoidance=self.interference_avoidance, seed=seed,
+            )
+            for number in plan.workloads
+            for seed in plan.seeds_of(policy)
+        ]  # fmt: skip
+
+
+def _hours(average: float, tail: float, makespan: float) -> dict[str, float]:
+    return {AVERAGE: average, TAIL: tail, MAKESPAN: makespan}
+
+
+def _loads(policy: str, *averages: float) -> tuple[Case, ...]:
+    return tuple(
+        Case(f"{policy.capitalize()}, load {load:g}", policy, {AVERAGE: hours}, load=load)
+        for load, hours in zip((0.5, 1.0, 1.5, 2.0), averages, strict=True)
+    )
+
+
+#: Name to cases.
+CASES: Mapping[str, tuple[Case, ...]] = {
+    "table2": (
+        Case("Pollux (p = -1)", "pollux", _hours(0.76, 11, 16)),
+        Case("Optimus+Oracle+TunedJobs", "optimus", _hours(1.5, 15, 20)),
+        Case("Tiresias+TunedJobs", "tiresias", _hours(1.2, 15, 24)),
+        Case("Optimus+Oracle", "optimus", _hours(2.7, 22, 28), "realistic"),
+        Case("Tiresias", "tiresias", _hours(2.8, 25, 31), "realistic"),
+        Case("Pollux (p = +1)", "pollux", _hours(0.83, 10, 16), power=1.0),
+        Case("Pollux (p = -10)", "pollux", _hours(0.84, 12, 18), power=-10.0),
+    ),
+    "fig8a": (
+        *_loads("pollux", 0.426, 0.764, 1.024, 1.469),
+        *_loads("optimus", 0.665, 1.578, 2.010, 2.700),
+        *_loads("tiresias", 0.581, 1.122, 1.717, 2.789),
+    ),
+    "fig8b": tuple(
+        Case(f"Pollux, every {seconds} s", "pollux", {AVERAGE: hours}, interval=seconds)
+        for seconds, hours in ((30, 0.758), (60, 0.764), (120, 0.779), (240, 0.825), (480, 0.932))
+    ),
+    "fig8c": (
+        Case("avoided", "pollux", {AVERAGE: 0.764}),
+        *(
+            Case(
+                f"not avoided, {loss:.0%} lost", "pollux", {AVERAGE: hours}, interference=loss,
+                interference_avoidance=False,
+            )
+            for loss, hours in ((0.0, 0.766), (0.25, 0.883), (0.5, 1.084))
+        ),
+    ),
+}  # fmt: skip
+
+
+def published_cases(title: str, cases: Sequence[Case]) -> Reproduction:
+    """The cases as a reproduction."""
+
+    def tasks(plan: Plan) -> list[ReplayTask]:
+        return [
+            task for case in cases for policy in plan.policies_of(case.policy)
+            for task in case.tasks(plan, policy)
+        ]  # fmt: skip
+
+    def rows(plan: Plan) -> Rows:
+        return [row for case in cases for row in _rows(plan, case)]
+
+    def plot(_: Plan, rows: Rows) -> Figure:
+        return plot_cases(title, rows)
+
+    return Reproduction(title, tasks, rows, plot)
+
+
+def _rows(plan: Plan, case: Case) -> Rows:
+    """One row a policy and quantity: published, ours, deviation, and ours' range."""
+    rows = []
+    for policy in plan.policies_of(case.policy):
+        found = [summarise(policy, task.folder) for task in case.tasks(plan, policy)]
+        rows += [_row(case, policy, quantity, found) for quantity in case.published]
+    return rows
+
+
+def _row(
+    case: Case, policy: str, quantity: str, found: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    values = np.array([row[quantity] for row in found])
+    published, ours = case.published[quantity], float(values.mean())
+    return {
+        "case": case.label, "policy": policy, "quantity": quantity, "published": published,
+        "ours": rounded(ours, 4), "deviation_percent": rounded(100.0 * (ours / published - 1.0), 3),
+        "least": rounded(float(values.min()), 4), "greatest": rounded(float(values.max()), 4),
+        "replays": len(found),
+        **{name: rounded(float(np.mean([row[name] for row in found])), 4) for name in GAP_PARTS},
+        "mean_gap": float(np.mean([row["mean_gap"] for row in found])),
+        "worst_gap": float(np.max([row["worst_gap"] for row in found])),
+    }  # fmt: skip
+
+
+def plot_cases(title: str, rows: Rows) -> Figure:
+    """Average completion times: published as an open diamond, ours as a bar with its range."""
+    shown = [row for row in rows if row["quantity"] == AVERAGE]
+    several = len({row["case"] for row in shown}) < len(shown)
+    ax = new_axes(8.0, 1.2 + 0.38 * len(shown))
+    for index, row in enumerate(shown):
+        exact = row["policy"] == "pollux"
+        ax.barh(
+            index, row["ours"], height=0.6, color="#0072B2" if exact else "#9ecae1",
+            label="every round exactly" if exact else "other policies",
+        )  # fmt: skip
+        if row["replays"] > 1:
+            reach = [[row["ours"] - row["least"]], [row["greatest"] - row["ours"]]]
+            ax.errorbar(row["ours"], index, xerr=reach, color="black", capsize=3, linewidth=1.0)
+        ax.plot(
+            row["published"], index, marker="D", color="black", markerfacecolor="white",
+            linestyle="none", label="published",
+        )  # fmt: skip
+    labels = [f"{row['case']}: {row['policy']}" if several else row["case"] for row in shown]
+    labels = [label.replace("= -", "= −") for label in labels]
+    ax.set_yticks(range(len(shown)), labels, fontsize="small")
+    ax.invert_yaxis()
+    ax.set_xlabel("average job completion time (h)")
+    ax.set_title(title)
+    handles, names = ax.get_legend_handles_labels()
+    unique = dict(zip(names, handles, strict=True))
+    ax.legend(unique.values(), unique.keys(), fontsize="small")
+    ax.grid(axis="x", color="0.9")
+    ax.set_axisbelow(True)
+    return figure_of(ax)

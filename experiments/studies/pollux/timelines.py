@@ -1,0 +1,133 @@
+"""Figures 5 and 6 of Pollux's evaluation (OSDI'21): GPUs, efficiency and batch sizes over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from goodalloc.data.workloads.workload import Submission
+from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.replay_report import curves, draw_over_time, mean_efficiency
+from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.models.round.cluster import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.replay.replay_task import ReplayTask
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+
+#: Hours in which jobs arrive.
+ARRIVALS = 8.0
+
+
+def tuned_replays(plan: Plan) -> dict[str, ReplayTask]:
+    """Pollux and the tuned baselines on the first workload, as in Table 2; by policy."""
+    workload = plan.workload(plan.workloads[0])
+    policies = (*plan.pollux, "optimus", "tiresias")
+    return {policy: plan.replay(policy, workload) for policy in policies}
+
+
+def _cluster_tasks(plan: Plan) -> Sequence[ReplayTask]:
+    return list(tuned_replays(plan).values())
+
+
+def _cluster_rows(plan: Plan) -> Rows:
+    """Averages while jobs arrive and over the whole replay; efficiency is weighted by GPUs."""
+    rows = []
+    for policy, task in tuned_replays(plan).items():
+        rounds = pd.read_csv(task.folder / "rounds.csv")
+        row: dict[str, Any] = {"policy": policy}
+        for name, part in (("arrivals", rounds[rounds.time < ARRIVALS * HOUR]), ("all", rounds)):
+            row[f"mean_gpus_{name}"] = rounded(float(part.allocated_gpus.mean()), 4)
+            row[f"efficiency_{name}"] = rounded(mean_efficiency(part), 4)
+        rows.append(row)
+    return rows
+
+
+def _plot_cluster(plan: Plan, _: Rows) -> Figure:
+    from matplotlib.figure import Figure
+
+    folders = {policy: task.folder for policy, task in tuned_replays(plan).items()}
+    figure = Figure(figsize=(8.0, 6.0), layout="constrained")
+    gpus, efficiency = figure.subplots(2, 1, sharex=True)
+    draw_over_time(gpus, folders, "allocated_gpus", "allocated GPUs")
+    draw_over_time(efficiency, folders, "efficiency", "statistical efficiency (%)", 100.0)
+    gpus.set_xlabel("")
+    gpus.set_title("moving averages over half an hour", fontsize="medium", loc="left")
+    figure.legend(*gpus.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+FIGURE_5 = Reproduction(
+    "Figure 5: allocated GPUs and efficiency over time", _cluster_tasks, _cluster_rows,
+    _plot_cluster, ignores=("seeds",),
+)  # fmt: skip
+
+#: One ImageNet job from the start, two YOLOv3 jobs later; cluster and times are ours.
+COADAPTED = (
+    Submission("imagenet", 0, "imagenet", 1, 200),
+    Submission("yolov3-a", 2 * 3600, "yolov3", 1, 8),
+    Submission("yolov3-b", 4 * 3600, "yolov3", 1, 8),
+)
+
+
+def _job_task(plan: Plan) -> ReplayTask:
+    return plan.replay(plan.pollux[0], COADAPTED, setting=Setting(Cluster.uniform(4, 4)))
+
+
+def _job_rows(plan: Plan) -> Rows:
+    """What each job holds while so many others run, averaged over the rounds in which it runs."""
+    samples, interval = _samples(plan), _job_task(plan).setting.interval
+    samples["active_jobs"] = samples.groupby("time").job.transform("count")
+    grouped = samples[samples.gpus > 0].groupby(["job", "active_jobs"])
+    return [
+        {
+            "job": job, "active_jobs": active, "hours": rounded(len(part) * interval / HOUR, 4),
+            "mean_gpus": rounded(float(part.gpus.mean()), 4),
+            "mean_batch_size": rounded(float(part.batch_size.mean()), 4),
+            "mean_efficiency": rounded(float(part.efficiency.mean()), 4),
+        }
+        for (job, active), part in grouped
+    ]  # fmt: skip
+
+
+def _samples(plan: Plan) -> pd.DataFrame:
+    return pd.read_csv(_job_task(plan).folder / "samples.csv")
+
+
+def _plot_jobs(plan: Plan, _: Rows) -> Figure:
+    from matplotlib.figure import Figure
+
+    samples = _samples(plan)
+    figure = Figure(figsize=(8.0, 7.5), layout="constrained")
+    panels = figure.subplots(3, 1, sharex=True)
+    labels = ("GPUs", "batch size (initial = 1)", "efficiency (%)")
+    initial = {job.name: job.batch_size for job in COADAPTED}
+    for job, look in curves(initial).items():
+        own = samples[(samples.job == job) & (samples.efficiency > 0)]
+        values = (own.gpus, own.batch_size / initial[job], 100.0 * own.efficiency)
+        for ax, series in zip(panels, values, strict=True):
+            ax.step(own.time / HOUR, series, where="post", **look)
+    for ax, label in zip(panels, labels, strict=True):
+        ax.set_ylabel(label)
+        ax.grid(color="0.9")
+        ax.set_axisbelow(True)
+    panels[0].set_ylim(bottom=0)
+    panels[0].yaxis.get_major_locator().set_params(integer=True)
+    panels[1].set_yscale("log", base=2)
+    panels[1].yaxis.set_major_formatter("{x:g}")
+    panels[2].set_ylim(0, 105)
+    panels[2].set_xlabel("time (h)")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+FIGURE_6 = Reproduction(
+    "Figure 6: one ImageNet and two YOLOv3 jobs adapt to each other",
+    lambda plan: [_job_task(plan)], _job_rows, _plot_jobs, ignores=("workloads", "seeds", "quick"),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Which jobs can be predicted: classifiers and their scores."""

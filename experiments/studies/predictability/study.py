@@ -1,0 +1,265 @@
+"""Predictability of jobs (AITurbo, HPDC'21): what is known when decides how well it is predicted.
+
+Classifiers are compared on the published job records by what they may see: what is known when a job
+is submitted, while it runs, or afterwards, when accuracy, loss and running time give the answer
+away. Folds are drawn at random with the classes in proportion, or by the kind of job: then the
+kinds to predict are new, and the code of a job's kind is left out, as it is once with folds drawn
+at random, to tell apart what either costs. A single threshold on each feature,
+chosen on the very jobs that it is judged by, shows how much of the result is in that feature alone.
+
+The paper's own accuracies are not known. Beside ours stand those that this project measured first,
+by a script with the same settings, and those read from a plot of a follow-on, which says neither
+which features it had nor which number is whose: here they are in the order of AITurbo's slides,
+beside what is known afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.parameter_servers.aiturbo_jobs import FEATURES, read_aiturbo_jobs
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.predictability.classifier_scores import area_under_curve, score
+from goodalloc.experiments.studies.predictability.classifiers import CLASSIFIERS, Learner
+from goodalloc.experiments.studies.predictability.cross_validation import (
+    CrossValidation,
+    fold_slices,
+)
+from goodalloc.experiments.studies.predictability.indicators import (
+    best_threshold,
+    correlations,
+    importance,
+)
+from goodalloc.experiments.studies.predictability.plot import plot_predictability
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.records import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from goodalloc.data.parameter_servers.aiturbo_jobs import JobRecords, Known
+    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.predictability.classifiers import JobType
+    from goodalloc.experiments.studies.predictability.cross_validation import Validation
+
+
+class Case(NamedTuple):
+    """What the classifiers may see, and how they are validated."""
+
+    known: Known
+    job_type: JobType = "code"
+    validation: Validation = "stratified"
+
+
+SUBMISSION, AFTERWARDS = Case("submission"), Case("afterwards")
+UNSEEN = Case("afterwards", "left_out", "unseen types")
+
+CASES = (
+    SUBMISSION, Case("submission", "one_hot"), Case("submission", "left_out"), Case("running"),
+    AFTERWARDS,
+    Case("submission", "left_out", "unseen types"), Case("running", "left_out", "unseen types"),
+    UNSEEN,
+)  # fmt: skip
+
+#: Accuracies that the project measured first, with the same settings.
+EARLIER: Mapping[Case, Mapping[str, float]] = {
+    SUBMISSION: {
+        "majority": 0.850, "knn": 0.902, "logistic": 0.860, "forest": 0.908, "svm": 0.866,
+        "mlp": 0.899,
+    },
+    AFTERWARDS: {
+        "majority": 0.850, "knn": 0.997, "logistic": 0.990, "forest": 0.999, "svm": 0.998,
+        "mlp": 0.999,
+    },
+    UNSEEN: {
+        "majority": 0.850, "knn": 0.966, "logistic": 0.971, "forest": 0.951, "svm": 0.953,
+        "mlp": 0.961,
+    },
+}  # fmt: skip
+
+#: Of the best threshold on the final accuracy, 0.449.
+EARLIER_THRESHOLD = 0.959
+
+#: About what a follow-on's plot shows (github.com/MaoZzzzz/Aiturbo-vGPU, commit 11ab921).
+FOLLOW_ON = {"knn": 0.95, "logistic": 0.97, "forest": 0.98, "svm": 0.94, "mlp": 0.95}
+
+#: Quick: one record in so many, and what the forest and the perceptron then have.
+QUICK, QUICK_LEARNER = 2, {"trees": 50, "iterations": 60}
+
+
+def _records(plan: Plan) -> JobRecords:
+    return read_aiturbo_jobs(_source(plan)).every(QUICK if plan.quick else 1)
+
+
+def _source(plan: Plan) -> Path:
+    """The folder of the records.
+
+    Raises
+    ------
+    ValueError
+        If none is given.
+    """
+    if plan.artifact is None:
+        raise ValueError(
+            "Predictability is learnt from records of jobs; expected their folder (--artifact)."
+        )
+    return plan.artifact
+
+
+def _require(plan: Plan) -> None:
+    """Refuse, before any time is spent, what the tasks would."""
+    require_extra("predict", "Predictability")
+    _records(plan)
+
+
+def _task(plan: Plan, case: Case, classifier: str, seed: int) -> CrossValidation:
+    """One cell of the table."""
+    learner = Learner(
+        classifier, case.known, case.job_type, seed, **(QUICK_LEARNER if plan.quick else {})
+    )
+    every = QUICK if plan.quick else 1
+    task = CrossValidation(plan.folder, _source(plan), learner, case.validation, every)
+    name = f"{classifier}-{digest(task.description())}"
+    return replace(task, folder=plan.folder / "classifiers" / name)
+
+
+def _tasks(plan: Plan) -> list[CrossValidation]:
+    """The quick ones first."""
+    return [
+        _task(plan, case, classifier, seed)
+        for classifier in CLASSIFIERS for seed in plan.seeds for case in CASES
+    ]  # fmt: skip
+
+
+def _rows(plan: Plan) -> Rows:
+    """A row for every case, classifier and seed, then one for every feature alone."""
+    records = _records(plan)
+    rows = [
+        _classifier_row(plan, records, case, classifier, seed)
+        for case in CASES for classifier in CLASSIFIERS for seed in plan.seeds
+    ]  # fmt: skip
+    return rows + _indicator_rows(plan, records)
+
+
+#: Columns of the table, blank where they do not apply.
+COLUMNS = (
+    "known", "job_type", "validation", "classifier", "feature", "threshold", "seed", "accuracy",
+    "earlier_accuracy", "deviation_points", "follow_on_accuracy", "worst_fold_accuracy", "f1",
+    "auc", "brier", "calibration_error", "pearson", "kendall", "spearman", "importance", "jobs",
+    "incomplete_left_out",
+)  # fmt: skip
+
+
+def _row(
+    records: JobRecords, accuracy: float, earlier: float | None, **found: Any
+) -> dict[str, Any]:
+    values = {
+        "accuracy": accuracy, "jobs": len(records), "incomplete_left_out": records.incomplete,
+        **found,
+    }  # fmt: skip
+    if earlier is not None:
+        values["earlier_accuracy"] = earlier
+        values["deviation_points"] = 100.0 * (accuracy - earlier)
+    row = {name: values.get(name, "") for name in COLUMNS}
+    return {name: round(v, 4) if isinstance(v, float) else v for name, v in row.items()}
+
+
+def _classifier_row(
+    plan: Plan, records: JobRecords, case: Case, classifier: str, seed: int
+) -> dict[str, Any]:
+    """Means over the folds; the calibration is that of all jobs together."""
+    folds, probability = _task(plan, case, classifier, seed).predictions(len(records))
+    scores = [
+        score(records.unpredictable[fold], probability[fold]) for fold in fold_slices(folds)
+    ]  # fmt: skip
+    means = {name: _mean([getattr(one, name) for one in scores]) for name in ("f1", "auc", "brier")}
+    together = score(records.unpredictable, probability)
+    accuracies = [one.accuracy for one in scores]
+    known = {} if plan.quick else EARLIER.get(case, {})
+    return _row(
+        records, float(np.mean(accuracies)), known.get(classifier),
+        **case._asdict(), classifier=classifier, seed=seed, **means,
+        worst_fold_accuracy=min(accuracies), calibration_error=together.calibration_error,
+        follow_on_accuracy=FOLLOW_ON.get(classifier, "") if case == AFTERWARDS else "",
+    )  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean of what is known: a fold of one class has no area under the curve."""
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _indicator_rows(plan: Plan, records: JobRecords) -> Rows:
+    """The best threshold on every feature, and how the feature goes with the label."""
+    seed = plan.seeds[0]
+    trees = QUICK_LEARNER["trees"] if plan.quick else Learner().trees
+    shares = importance(records, seed, trees)
+    truth = records.unpredictable
+    rows = []
+    for feature, share in zip(FEATURES, shares.tolist(), strict=True):
+        values = records.columns([feature.name])[:, 0]
+        best = best_threshold(values, truth)
+        told = (values < best.value) == best.below
+        threshold = f"{'<' if best.below else '>='} {best.value:g}" if told.any() else "(none)"
+        area = area_under_curve(truth, values)
+        earlier = None if plan.quick or feature.name != "accuracy" else EARLIER_THRESHOLD
+        rows.append(_row(
+            records, best.accuracy, earlier, known=feature.known, validation="in sample",
+            classifier="threshold", feature=feature.name, threshold=threshold, seed=seed,
+            f1=score(truth, told.astype(float)).f1, auc=max(area, 1.0 - area),
+            importance=share, **correlations(values, truth)._asdict(),
+        ))  # fmt: skip
+    return rows
+
+
+def _shown(rows: Rows) -> Rows:
+    """The columns that fit on a screen, with what is known and how it is validated in one."""
+    names = (
+        "seed", "accuracy", "earlier_accuracy", "deviation_points",
+        "follow_on_accuracy", "f1", "auc", "calibration_error", "pearson", "kendall", "spearman",
+        "importance",
+    )  # fmt: skip
+    return [
+        {
+            "known": _case_name(row),
+            "classifier": f"{row['feature']} {row['threshold']}".strip() or row["classifier"],
+            **{name: row[name] for name in names},
+        }
+        for row in rows
+    ]
+
+
+def _case_name(row: Mapping[str, Any]) -> str:
+    """What is known, and what is not as usual."""
+    parts = [row["known"]]
+    names = {"one_hot": "one column a type", "left_out": "without type"}
+    if row["validation"] != SUBMISSION.validation:
+        parts.append(row["validation"])
+    elif row["job_type"] != SUBMISSION.job_type:
+        parts.append(names[row["job_type"]])
+    return ", ".join(parts)
+
+
+def _plot(plan: Plan, rows: Rows) -> Figure:
+    """The table, and the calibration of what is known at submission."""
+    records = _records(plan)
+    probabilities = {
+        name: _task(plan, SUBMISSION, name, plan.seeds[0]).predictions(len(records))[1]
+        for name in CLASSIFIERS
+    }
+    return plot_predictability(rows, records.unpredictable, probabilities)
+
+
+PREDICTABILITY = Reproduction(
+    "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
+    _tasks, _rows, _plot, _require, shown=_shown, ignores=("workloads", "pollux", "gaps"),
+    lists="aiturbo-jobs",
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Studies of Gandiva and AntMan."""

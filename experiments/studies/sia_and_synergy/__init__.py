@@ -1,0 +1,1 @@
+"""Studies of Sia and Synergy."""

@@ -1,0 +1,1 @@
+"""Real training on this machine: digits, adaptive batches, elastic jobs."""

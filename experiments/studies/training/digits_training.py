@@ -1,0 +1,304 @@
+"""A training agent at work: small networks learn scikit-learn's digits up to a validation target.
+
+The 1,797 digits are divided by a seed, a fifth of them to validate, and the same seed gives weights
+and order of the examples. So runs that differ in nothing but batch size and rules begin alike. The
+validation loss is evaluated every so many examples, outside of what is timed, and training ends
+when it is at the target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.experiments.agent.options import AgentOptions
+from goodalloc.experiments.agent.training_agent import TrainingAgent
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.models.adaptation.batch_rules import BATCH_RULES, AdaBatch, FixedBatch
+from goodalloc.models.goodput.efficiency import GradientStatistics
+from goodalloc.models.goodput.model import BatchLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.adaptation.batch_rules import BatchRule
+    from goodalloc.models.goodput.throughput import ThroughputParameters
+
+#: One digit in so many is kept to validate.
+VALIDATION = 5
+
+#: Examples of 8 x 8 pixels, values from 0 to 16; and classes.
+PIXELS, BRIGHTEST, CLASSES = 64, 16.0, 10
+
+#: Hidden neurons of the perceptrons, channels of the convolutions.
+HIDDEN = {"perceptron": (64,), "wide perceptron": (512, 512)}
+CHANNELS = 8
+
+#: Steps between two questions to the batch rule, seconds between two fits: trainings are short.
+DECISION_STEPS, PUBLISH_SECONDS = 20, 1.0
+
+
+class DigitsJob(NamedTuple):
+    """What is trained, and how.
+
+    Attributes
+    ----------
+    network
+        One of `HIDDEN`, or "convolutional".
+    optimiser
+        "sgd" or "adam".
+    rate
+        Learning rate tuned for M0.
+    batch_rule
+        One of `BATCH_RULES`, or "adabatch".
+    learning_rate
+        One of `LEARNING_RATE_RULES`.
+    initial, maximum
+        M0 and M_max.
+    total
+        M of the rule "fixed"; M0 if None.
+    target
+        Validation loss at which training ends.
+    epochs
+        After which it ends in any case.
+    evaluate
+        Examples between two evaluations.
+    growth_epochs
+        Between two growths of AdaBatch.
+    decay
+        Theta of the moving averages of the gradient statistics.
+    seed
+        Of everything.
+    """
+
+    network: str = "perceptron"
+    optimiser: str = "sgd"
+    rate: float = 0.1
+    batch_rule: str = "fixed"
+    learning_rate: str = "adascale"
+    initial: int = 16
+    maximum: int = 1024
+    total: int | None = None
+    target: float = 0.15
+    epochs: int = 100
+    evaluate: int = 128
+    growth_epochs: int = 20
+    decay: float = 0.99
+    seed: int = 0
+
+    @property
+    def rule(self) -> BatchRule:
+        """What sets the batch size."""
+        if self.batch_rule == "fixed":
+            return FixedBatch(self.total)
+        if self.batch_rule == "adabatch":  # without decay, as the rate does not decay otherwise
+            return AdaBatch(self.growth_epochs, decay=1.0)
+        return BATCH_RULES[self.batch_rule]
+
+
+class Moment(NamedTuple):
+    """A training at one of its evaluations.
+
+    Attributes
+    ----------
+    steps, examples, scale_invariant_steps
+        So far.
+    seconds, processor_seconds
+        Of training so far, by the clock and of the thread that trains.
+    total
+        M of the last step.
+    validation_loss
+        Now.
+    square, variance
+        Gradient statistics, at M0.
+    """
+
+    steps: int
+    examples: int
+    scale_invariant_steps: float
+    seconds: float
+    processor_seconds: float
+    total: int
+    validation_loss: float
+    square: float
+    variance: float
+
+    @property
+    def gradient(self) -> GradientStatistics:
+        """Gradient statistics."""
+        return GradientStatistics(self.square, self.variance)
+
+
+class Training(NamedTuple):
+    """What came out of a training.
+
+    Attributes
+    ----------
+    history
+        Its evaluations.
+    times
+        Medians of its passes, as `PassTimes.table` has them.
+    """
+
+    history: list[Moment]
+    times: list[list[float]]
+
+
+def train(
+    job: DigitsJob, folder: Path, throughput: ThroughputParameters | None = None,
+    report: Report = lambda _: None, most_seconds: float = math.inf,
+) -> Training:  # fmt: skip
+    """Train until the target is reached or the epochs are over.
+
+    Parameters
+    ----------
+    job
+        What.
+    folder
+        For the agent's files.
+    throughput
+        What the agent is told of it beforehand.
+    report
+        Is told the share of the epochs that is over.
+    most_seconds
+        After which training ends too.
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+    from torch.utils.data import TensorDataset
+
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        learnt, kept = digits(job.seed)
+        torch.manual_seed(job.seed)
+        agent = _agent(job, TensorDataset(*learnt), folder, throughput)
+        found: list[Moment] = []
+        due, begin = job.evaluate, _clocks()
+        for inputs, classes in agent.batches(job.epochs):
+            agent.learn(cross_entropy(agent.module(inputs), classes))
+            if agent.examples < due:
+                continue
+            with agent.untimed(), torch.no_grad():
+                now = _clocks()
+                wall, processor = (now - begin).tolist()
+                loss = float(cross_entropy(agent.module(kept[0]), kept[1]))
+                square, variance = agent.gradient or (0.0, 0.0)
+                found.append(
+                    Moment(
+                        agent.steps, agent.examples, agent.progress, wall, processor, agent.total,
+                        loss, float(square), float(variance),
+                    )
+                )  # fmt: skip
+                due = agent.examples + job.evaluate
+                report(min(agent.epoch / job.epochs, 1.0))
+                begin += _clocks() - now  # the evaluation does not count
+            if loss <= job.target or wall > most_seconds:
+                break
+        agent.report.close()
+    return Training(found, agent.report.times.table())
+
+
+def _agent(
+    job: DigitsJob, learnt: Any, folder: Path, throughput: ThroughputParameters | None
+) -> TrainingAgent:
+    """The agent of a job, around a new network."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    module = network(job.network)
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    return TrainingAgent(
+        module, kinds[job.optimiser](module.parameters(), lr=job.rate),
+        DataLoader(learnt, job.initial),
+        AgentOptions(
+            "digits", folder, BatchLimits(job.initial, job.maximum, 1, job.maximum // 2, True),
+            job.rule, job.learning_rate, seed=job.seed, checkpoint_steps=10**9,
+            decision_steps=DECISION_STEPS, publish_seconds=PUBLISH_SECONDS, decay=job.decay,
+            throughput=throughput,
+        ),
+    )  # fmt: skip
+
+
+def _clocks() -> NDArray[np.float64]:
+    """Seconds by the clock, and of this thread."""
+    return np.array([time.perf_counter(), time.thread_time()])
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Have PyTorch compute on one thread meanwhile."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def require_training(what: str = "Training on digits") -> None:
+    """Refuse to train where a library for it is missing.
+
+    Parameters
+    ----------
+    what
+        Needs it, as a sentence begins.
+
+    Raises
+    ------
+    ValueError
+        With what to install.
+    """
+    for extra in ("measure", "predict"):
+        require_extra(extra, what)
+
+
+def digits(seed: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Inputs and classes to learn from, and those to validate with."""
+    import torch
+    from sklearn.datasets import load_digits
+
+    data: Any = load_digits()
+    rows = np.random.default_rng(seed).permutation(len(data.target))
+    inputs = torch.tensor(data.data[rows] / BRIGHTEST).float()
+    classes = torch.tensor(data.target[rows])
+    few = len(rows) // VALIDATION
+    return (inputs[few:], classes[few:]), (inputs[:few], classes[:few])
+
+
+def network(name: str) -> Any:
+    """A network by its name."""
+    if name == "convolutional":
+        return convolutional(CHANNELS, CHANNELS)
+    return perceptron(HIDDEN[name])
+
+
+def perceptron(hidden: Sequence[int]) -> Any:
+    """Hidden layers of so many neurons each."""
+    from torch import nn
+
+    layers: list[Any] = []
+    wide = PIXELS
+    for neurons in hidden:
+        layers += [nn.Linear(wide, neurons), nn.ReLU()]
+        wide = neurons
+    return nn.Sequential(*layers, nn.Linear(wide, CLASSES))
+
+
+def convolutional(first: int, second: int) -> Any:
+    """Two convolutions of so many channels."""
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, first, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(first, second, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(PIXELS // 4 * second, CLASSES),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Processes, locks, workers, records, optional extras, the version."""

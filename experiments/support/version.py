@@ -1,0 +1,39 @@
+"""Which version of the library this is: part of every stored row."""
+
+import hashlib
+import tomllib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import goodalloc.data
+import goodalloc.experiments
+import goodalloc.formulations
+import goodalloc.models
+import goodalloc.solvers
+
+PACKAGES = (
+    goodalloc.models, goodalloc.data, goodalloc.formulations, goodalloc.solvers,
+    goodalloc.experiments,
+)  # fmt: skip
+
+
+def library_version() -> str:
+    """The installed version, or that of the source tree where nothing is installed."""
+    try:
+        return version("goodalloc")
+    except PackageNotFoundError:
+        project = Path(__file__).resolve().parents[2] / "pyproject.toml"
+        if not project.is_file():
+            return "unknown"
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+
+
+@cache
+def code_digest() -> str:
+    """Twelve characters that tell versions of the library's code apart, released or not."""
+    found = hashlib.sha256()
+    for folder in PACKAGES:
+        for path in sorted(Path(folder.__path__[0]).rglob("*.py")):
+            found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()[:12]

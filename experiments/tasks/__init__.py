@@ -1,0 +1,1 @@
+"""Networks that `goodalloc measure` can train."""

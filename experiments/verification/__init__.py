@@ -1,0 +1,1 @@
+"""The stand-alone checkers of certificates; they import nothing of goodalloc."""

@@ -1,0 +1,1 @@
+"""Prices that prove a bound on the fitness of every allocation (`CERTIFICATE.md`)."""

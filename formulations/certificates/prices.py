@@ -1,0 +1,66 @@
+"""Prices of what couples the jobs of a round: resources, pieces, stays, parts of GPUs."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.mode_rounds.node_value import NodeValue
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class WeightedValues(NamedTuple):
+    """Value functions of pieces, one for every group of nodes, and how often they count."""
+
+    weight: float
+    by_group: tuple[NodeValue, ...]
+
+
+class Parts(NamedTuple):
+    """Parts of a GPU that have a price.
+
+    Attributes
+    ----------
+    units
+        Units of a share, shape (parts,).
+    price
+        Shape (parts,), at least 0.
+    """
+
+    units: Indices
+    price: Floats
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices in units of cost; what is None or empty is free. What they mean: `price_bound.py`.
+
+    Parameters
+    ----------
+    resources
+        Of a unit of every resource in every group of nodes, at least 0: (groups, resources).
+    values
+        Value functions of pieces; they add up.
+    stays
+        Of every entry of the current placements, of any sign: shape (entries,).
+    parts
+        Parts of a GPU in every group of nodes.
+    """
+
+    resources: Floats | None = None
+    values: tuple[WeightedValues, ...] = ()
+    stays: Floats | None = None
+    parts: tuple[Parts, ...] = ()
+
+    def times(self, factor: float) -> "Prices":
+        """So many times the prices, for costs that are so many times as large."""
+        return replace(
+            self,
+            resources=None if self.resources is None else self.resources * factor,
+            values=tuple(one._replace(weight=one.weight * factor) for one in self.values),
+            stays=None if self.stays is None else self.stays * factor,
+            parts=tuple(one._replace(price=one.price * factor) for one in self.parts),
+        )

@@ -1,0 +1,1 @@
+"""Programs of the classical problems: AlloX's matching, the Nash product."""

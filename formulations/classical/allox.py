@@ -1,0 +1,146 @@
+r"""AlloX's matching of jobs to machines and places, and the same optimum without places.
+
+A job of :math:`p_{jt}` seconds that is *l*-th from the end of its machine delays itself and the
+*l - 1* jobs after it (`models/classical/unrelated_machines.py` has the symbols). So the least total
+completion time is a matching of jobs with places *(k, l)*,
+
+.. math::
+
+    \min_x \sum_j a_j + \sum_j \sum_{k, l} (l \, p_{j, t(k)} + r_k) \, x_{jkl}
+    \quad \text{s.t.} \quad \sum_{k, l} x_{jkl} = 1 \;\; \forall j, \qquad
+    \sum_j x_{jkl} \le 1 \;\; \forall k, l, \qquad x \ge 0,                                   (1)
+
+whose vertices are integral (AlloX, EuroSys'20, section 4; the delay :math:`r_k` of a machine that
+is still busy is a documented reading). At an optimum a place *(k, l)* is taken only if on all
+:math:`N_k` machines of the type that are free no later the places 1 to *l - 1* are: a job would
+rather move there. Hence
+
+.. math:: (l - 1) N_k < J \quad \Rightarrow \quad l \le \lceil J / N_k \rceil,               (2)
+
+which leaves few places. Machines of one type and one :math:`r_k` are alike: (1) counts them.
+
+Without places a schedule is a machine for every job, each with the shortest job first:
+
+.. math::
+
+    \min_{x, y} \sum_j a_j + \sum_{j, k} (p_{j, t(k)} + r_k) x_{jk} + \sum_{i < j, k}
+    \min(p_{i, t(k)}, p_{j, t(k)}) \, y_{ijk} \quad \text{s.t.} \quad
+    \sum_k x_{jk} = 1, \quad y_{ijk} \ge x_{ik} + x_{jk} - 1, \quad x \in \{0, 1\}, y \ge 0.  (3)
+
+Both are *exact*; (1) is a matching, (3) a mixed-integer program to test it with.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.models.classical.unrelated_machines import MachineSchedule, UnrelatedMachines
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Places(NamedTuple):
+    """Places on machines, counted from the end; one entry of each array a place.
+
+    Attributes
+    ----------
+    machine
+        Whose it is.
+    from_end
+        How many jobs it delays, *l*: 1 for the last.
+    """
+
+    machine: Indices
+    from_end: Indices
+
+
+def places_of(problem: UnrelatedMachines) -> Places:
+    """The places that (2) leaves, machine by machine."""
+    alike = problem.machine_type[:, None] == problem.machine_type
+    no_later = (alike & (problem.ready <= problem.ready[:, None])).sum(axis=1)
+    most = -(-problem.num_jobs // no_later)
+    first = np.cumsum(most) - most
+    machine = np.repeat(np.arange(problem.num_machines), most)
+    return Places(machine, np.arange(machine.size) - first[machine] + 1)
+
+
+def place_costs(problem: UnrelatedMachines, places: Places) -> Floats:
+    """The costs in (1) but for what jobs have waited, infinite for never; (jobs, places)."""
+    machine, from_end = places
+    return from_end * problem.machine_times[:, machine] + problem.ready[machine]
+
+
+def schedule_of(problem: UnrelatedMachines, places: Places, taken: Indices) -> MachineSchedule:
+    """The schedule in which every job has a place, by its number.
+
+    Jobs equally far from the end on machines of one type may change places at no cost: the
+    shortest, and of equals the one that waited longest, is where it starts first.
+    """
+    machine, from_end = places.machine[taken], places.from_end[taken]
+    kind, end = problem.machine_type[machine], problem.ready.copy()
+    order = np.lexsort(
+        (-problem.waited, problem.times[np.arange(kind.size), kind], kind, -from_end)
+    )
+    alike = np.flatnonzero(np.diff(kind[order], prepend=-1) | np.diff(from_end[order], prepend=0))
+    for jobs in np.split(order, alike[1:]):
+        first = machine[jobs][np.argsort(end[machine[jobs]], kind="stable")]
+        machine[jobs] = first
+        end[first] += problem.times[jobs, kind[jobs]]
+    return in_order(machine, np.lexsort((-from_end, machine)))
+
+
+def in_order(machine: Indices, order: Indices) -> MachineSchedule:
+    """The schedule of jobs on their machines that keeps an order of them, machine by machine."""
+    rank = np.empty(machine.size, dtype=np.int64)
+    first = np.searchsorted(machine[order], machine[order])
+    rank[order] = np.arange(machine.size) - first
+    return MachineSchedule(machine.astype(np.int64), rank)
+
+
+def build_matching(problem: UnrelatedMachines) -> Program:
+    """The linear program (1), in which alike machines are counted; all columns continuous."""
+    machine, from_end = places_of(problem)
+    _, late = np.unique(problem.ready, return_inverse=True)
+    rows = np.stack([problem.machine_type[machine], late[machine], from_end])
+    _, first, count = np.unique(rows, axis=1, return_index=True, return_counts=True)
+    cost = place_costs(problem, Places(machine[first], from_end[first]))
+    job, kind = np.nonzero(np.isfinite(cost))
+    builder = ProgramBuilder()
+    columns = builder.add_columns("place", job.size, cost=cost[job, kind], integer=False)
+    one_each = builder.add_rows("one_each", problem.num_jobs, lower=1.0, upper=1.0)
+    room = builder.add_rows("room", count.size, upper=count)
+    builder.add_entries(one_each[job], columns, 1.0)
+    builder.add_entries(room[kind], columns, 1.0)
+    return builder.build(offset=float(problem.waited.sum()))
+
+
+def build_pairs(problem: UnrelatedMachines) -> Program:
+    """The program (3); its columns begin with the machines of every job, those it can run on."""
+    times = problem.machine_times
+    job, machine = np.nonzero(np.isfinite(times))
+    builder = ProgramBuilder()
+    cost = times[job, machine] + problem.ready[machine]
+    columns = builder.add_columns("machine", job.size, cost=cost, upper=1.0)
+    one_each = builder.add_rows("one_each", problem.num_jobs, lower=1.0, upper=1.0)
+    builder.add_entries(one_each[job], columns, 1.0)
+    one, other = np.nonzero((machine[:, None] == machine) & (job[:, None] < job))
+    shorter = np.minimum(times[job, machine][one], times[job, machine][other])
+    both = builder.add_columns("both", one.size, cost=shorter, integer=False)
+    rows = builder.add_rows("both", one.size, upper=1.0)
+    for column, value in ((columns[one], 1.0), (columns[other], 1.0), (both, -1.0)):
+        builder.add_entries(rows, column, value)
+    return builder.build(offset=float(problem.waited.sum()))
+
+
+def schedule_of_pairs(problem: UnrelatedMachines, values: Floats) -> MachineSchedule:
+    """The schedule that a solution of (3) stands for: on every machine the shortest job first."""
+    times = problem.machine_times
+    job, machine = np.nonzero(np.isfinite(times))
+    of_job = np.zeros(problem.num_jobs, dtype=np.int64)
+    taken = values[: job.size] > 0.5
+    of_job[job[taken]] = machine[taken]
+    shortest = times[np.arange(problem.num_jobs), of_job]
+    return in_order(of_job, np.lexsort((shortest, of_job)))

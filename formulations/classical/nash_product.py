@@ -1,0 +1,88 @@
+r"""The largest product of valuations as a mixed-integer program (Themis, NSDI'20).
+
+Bundles are whole GPUs, so the logarithm of the product (1) of `models/classical/auction.py` needs
+no cone: with :math:`x_{jk}` one where bidder *j* gets the bundle *k*,
+
+.. math::
+
+    \max \sum_j \sum_{k: V_j(k) > 0} \log V_j(k) \, x_{jk}                                    (1)
+
+    \sum_k x_{jk} = 1                                                   \quad \forall j       (2)
+
+    \sum_j \sum_k k_r x_{jk} \le C_r                                    \quad \forall r       (3)
+
+    \sum_j \sum_{k: V_j(k) = 0} x_{jk} \le Z                                                  (4)
+
+where *Z* is the least number of bidders that have to be left with nothing of worth, found by the
+same program with the left side of (4) as its objective. *Exact*, for one group of nodes and for
+several: node groups need (3) each, which the dynamic program for one does not know.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.models.classical.auction import Auction
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Bundles(NamedTuple):
+    """Every bundle of every bidder; one entry of each array a column of the program.
+
+    Attributes
+    ----------
+    bidder
+        Whose it is.
+    gpus
+        More GPUs of every group, shape (bundles, groups).
+    value
+        What it is worth.
+    """
+
+    bidder: Indices
+    gpus: Indices
+    value: Floats
+
+
+def bundles_of(auction: Auction) -> Bundles:
+    """All bundles of an auction, bidder by bidder."""
+    index = np.indices(auction.bids.shape).reshape(auction.bids.ndim, -1)
+    return Bundles(index[0], index[1:].T, auction.bids.ravel())
+
+
+def nash_program(auction: Auction, zeros: int | None = None) -> Program:
+    """The program (1) to (4) as a minimisation; without `zeros` that which finds *Z*.
+
+    Parameters
+    ----------
+    auction
+        The bids.
+    zeros
+        *Z*.
+    """
+    bidder, gpus, value = bundles_of(auction)
+    worthless = (value == 0).astype(float)
+    cost = worthless if zeros is None else -np.log(np.where(value > 0, value, 1.0))
+    builder = ProgramBuilder()
+    columns = builder.add_columns("bundle", value.size, cost=cost, upper=1.0)
+    one = builder.add_rows("bidder", auction.num_bidders, lower=1.0, upper=1.0)
+    builder.add_entries(one[bidder], columns, 1.0)
+    free = builder.add_rows("free", auction.free.size, upper=auction.free)
+    builder.add_entries(free[:, None], columns, gpus.T)
+    if zeros is not None:
+        (most,) = builder.add_rows("zeros", 1, upper=float(zeros))
+        builder.add_entries(most, columns, worthless)
+    return builder.build()
+
+
+def decode_bundles(auction: Auction, values: Floats) -> Indices:
+    """The bundle of every bidder, shape (bidders, groups), from a solution of the program."""
+    bidder, gpus, _ = bundles_of(auction)
+    taken = np.asarray(values) > 0.5
+    bundles = np.zeros((auction.num_bidders, auction.free.size), dtype=np.int64)
+    bundles[bidder[taken]] = gpus[taken]
+    return bundles

@@ -1,0 +1,1 @@
+"""Time shares as linear and cone programs, and their certificates."""

@@ -1,0 +1,296 @@
+r"""Time shares as linear and cone programs in CVXPY: Gavel (OSDI'20), section 4.
+
+The goals of `models/gavel/share_goal.py` over the shares (1) of `models/gavel/time_sharing.py`,
+with promised rates :math:`\tau_j(X) \ge r_j`. All are convex; *gain* and *level* are linear, and so
+is *worst* without delays *a*, which is the inverse of a level. There is one matrix variable, and
+rates are one sparse matrix times it. Units are made even beforehand (`_Scaled`), so that all that a
+solver sees is near 1: in seconds and steps its tolerance would hide the jobs with little work.
+
+Bounds are certified by the solver's prices (`share_certificate.py`).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cvxpy
+import numpy as np
+from scipy.sparse import coo_array, diags_array
+
+from goodalloc.formulations.gavel.share_certificate import SharePrices, certify, no_prices
+from goodalloc.models.gavel.share_goal import Gain, Goal, Level, Total, Worst
+from goodalloc.models.gavel.time_sharing import largest_rates
+from goodalloc.models.support.validation import require_choice
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.gavel.time_sharing import TimeSharing
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+
+#: CVXPY; most of its names are defined where type checkers do not see them.
+cp: Any = cvxpy
+
+#: Part of its largest rate that a job has at least where the slope of its delay is taken.
+LEAST_RATE = 1e-12
+
+
+class ShareSolution(NamedTuple):
+    """What a solver found.
+
+    Attributes
+    ----------
+    shares
+        X, shape (lines, types), as the solver left them; None if it found none.
+    bound
+        Certified: no shares do better.
+    proof
+        Prices that prove it.
+    prices
+        Of the solver; None if it gave none.
+    tight
+        The parts of the price of the goal that jobs have, which add up to 1, shape (jobs,); of a
+        level or the worst only those that cannot have more.
+    status
+        What the solver said.
+    build_seconds, solve_seconds
+        To build and translate the program, and to solve it.
+    """
+
+    shares: Floats | None
+    bound: float
+    proof: SharePrices
+    prices: SharePrices | None
+    tight: Floats
+    status: str
+    build_seconds: float
+    solve_seconds: float
+
+
+class _Scaled(NamedTuple):
+    """The same in even units.
+
+    Rates are in units of the largest of each job, or where the goal is a level, of what a job needs
+    to reach about that of the best shares; the goal is in units of about its value.
+
+    Attributes
+    ----------
+    units
+        Of the rates of every job.
+    largest
+        The largest rate of every job.
+    matrix
+        T as a sparse matrix, shape (jobs, lines × types).
+    columns
+        Units of the shares of every line: those of jobs with little work are small.
+    first, second, worth
+        a, b and g.
+    promised
+        r of every job.
+    unit
+        Of the goal.
+    """
+
+    units: Floats
+    largest: Floats
+    matrix: Any
+    columns: Floats
+    first: Floats
+    second: Floats
+    worth: Floats
+    promised: Floats
+    unit: float
+
+
+def solve_shares(
+    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *,
+    solver: str = "CLARABEL", **options: Any,
+) -> ShareSolution:  # fmt: skip
+    """Solve the program of a goal, and certify its bound.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    goal
+        What they are to achieve.
+    promised
+        r: steps per second that every job is to have at least, shape (jobs,).
+    solver, options
+        A solver that CVXPY finds, and settings of its own.
+
+    Raises
+    ------
+    ValueError
+        If CVXPY does not find the solver, or the solver refuses a setting.
+    """
+    begin = time.perf_counter()
+    require_solver(solver)
+    jobs, lines, types = sharing.num_jobs, sharing.num_lines, sharing.num_types
+    scaled = _scaled(sharing, goal, np.zeros(jobs) if promised is None else promised)
+    columns = np.repeat(scaled.columns, types)
+    taken = cp.Variable(lines * types, nonneg=True)  # X in units of `columns`
+    matrix, time_of, gpus_of = (part * columns for part in (scaled.matrix, *incidence(sharing)))
+    counts = np.flatnonzero(scaled.second > 0)
+    objective, earned, more = _objective(goal, scaled, taken, matrix[counts] @ taken, counts)
+    time_left, gpus_left = time_of @ taken <= 1.0, gpus_of @ taken <= sharing.gpus
+    some = np.flatnonzero(scaled.promised > 0)
+    in_promises = diags_array(1.0 / scaled.promised[some]) @ matrix[some]  # rates small or large
+    kept = in_promises @ taken >= 1.0 if some.size else None
+    rows = [row for row in (earned, time_left, gpus_left, kept) if row is not None]
+    problem = cp.Problem(objective, rows + more)
+    try:
+        built, solved = _solve(problem, solver, options)
+    except cp.SolverError as error:
+        sure = certify(sharing, goal, no_prices(sharing))
+        spent, nobody = time.perf_counter() - begin, np.zeros(jobs)
+        return ShareSolution(
+            None, sure.bound, sure.prices, None, nobody, str(error), spent, 0.0
+        )  # fmt: skip
+    promises = _prices(kept, some, jobs)
+    promises[some] /= scaled.promised[some]
+    prices = SharePrices(
+        _prices(earned, counts, jobs), promises,
+        _prices(gpus_left, np.arange(types), types), _prices(time_left, np.arange(jobs), jobs),
+    )  # fmt: skip
+    best = None
+    if taken.value is not None:
+        best = (columns * taken.value).reshape(lines, types)
+        if isinstance(goal, Total):  # the slope of b / tau, closer than the solver's word
+            rate = np.maximum(matrix @ taken.value, scaled.largest * LEAST_RATE)
+            prices = prices._replace(rates=scaled.second / rate**2)
+    tight, natural = prices.rates * scaled.second, _natural(prices, scaled)
+    found = certify(sharing, goal, natural, promised)
+    return ShareSolution(
+        best, found.bound, found.prices, natural, tight / (tight.sum() or 1.0),
+        str(problem.status), built - begin, solved - built,
+    )  # fmt: skip
+
+
+def _solve(problem: Any, solver: str, options: dict[str, Any]) -> tuple[float, float]:
+    """Solve a program; when it was translated, and when the solver was done."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solution is certified by its prices
+            data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
+            built = time.perf_counter()
+            found = chain.solve_via_data(problem, data, solver_opts=options)
+            solved = time.perf_counter()
+            problem.unpack_results(found, chain, inverse)
+    except (TypeError, ValueError) as error:
+        if not options:
+            raise
+        expected = f"settings of {solver} ({str(error).rstrip('.')})"
+        raise ValueError(f"Time shares: options are {options}; expected {expected}.") from error
+    return built, solved
+
+
+def require_solver(solver: str) -> None:
+    """Refuse a solver that CVXPY does not find.
+
+    Raises
+    ------
+    ValueError
+        With those that it finds.
+    """
+    require_choice("Time shares: solver", solver, tuple(cp.installed_solvers()))
+
+
+def _natural(prices: SharePrices, scaled: _Scaled) -> SharePrices:
+    """Prices of even units in natural ones."""
+    rate = scaled.unit / scaled.units
+    return SharePrices(
+        rate * prices.rates, rate * prices.promises, scaled.unit * prices.gpus,
+        scaled.unit * prices.time,
+    )  # fmt: skip
+
+
+def _prices(row: Any, places: Indices, size: int) -> Floats:
+    """The multipliers of a constraint, clipped at 0, at their places; 0 where there are none."""
+    found = np.zeros(size)
+    if row is not None and row.dual_value is not None:
+        found[places] = np.maximum(np.nan_to_num(row.dual_value), 0.0)
+    return found
+
+
+def _scaled(sharing: TimeSharing, goal: Goal, promised: Floats) -> _Scaled:
+    jobs, lines, types = sharing.num_jobs, sharing.num_lines, sharing.num_types
+    members = sharing.members
+    first, second, worth, unit = np.zeros(jobs), np.zeros(jobs), np.zeros((lines, types)), 1.0
+    largest = largest_rates(sharing)
+    units, columns = largest, np.ones(jobs)
+    crowd = np.maximum(sharing.replicas * jobs / sharing.gpus.max(), 1.0)
+    if isinstance(goal, Gain):
+        unit = float(goal.worth.max()) or 1.0
+        worth = goal.worth / unit
+    else:
+        first, second = (
+            (goal.floor, goal.step) if isinstance(goal, Level) else (goal.delay, goal.work)
+        )
+        sure = second / largest * crowd  # about what there is without anybody else's harm
+        unit = float(sure.sum() if isinstance(goal, Total) else sure.max()) or 1.0
+        if _linear(goal):  # rates in steps, shares of those with little work in small units
+            units = np.where(second > 0, second / unit, largest)
+            columns = np.minimum(units / largest, 1.0)
+        second = second / units / unit
+        first = first / (units if isinstance(goal, Level) else unit)
+        unit = 1.0 / unit if isinstance(goal, Level) else unit
+    matrix = rate_matrix(sharing, units)
+    columns = np.append(columns, 0.0)[members].max(axis=1)
+    return _Scaled(
+        units, largest / units, matrix, columns, first, second, worth, promised / units, unit
+    )  # fmt: skip
+
+
+def _linear(goal: Goal) -> bool:
+    """Whether a goal is a level, or the inverse of one."""
+    return isinstance(goal, Level) or (isinstance(goal, Worst) and not goal.delay.any())
+
+
+def rate_matrix(sharing: TimeSharing, units: Floats) -> Any:
+    """T in units of every job, sparse, shape (jobs, lines × types)."""
+    members, types = sharing.members, sharing.num_types
+    rate = sharing.line_rate / np.append(units, 1.0)[members][:, None, :]
+    line, kind, place = np.nonzero(rate)
+    return coo_array(
+        (rate[line, kind, place], (members[line, place], line * types + kind)),
+        shape=(sharing.num_jobs, sharing.num_lines * types),
+    ).tocsr()
+
+
+def incidence(sharing: TimeSharing) -> tuple[Any, Any]:
+    """Whose time, and which type's GPUs, every share takes; sparse."""
+    lines, types = sharing.num_lines, sharing.num_types
+    line, place = np.nonzero(sharing.members >= 0)
+    columns = (line[:, None] * types + np.arange(types)).ravel()
+    rows = np.repeat(sharing.members[line, place], types)
+    time_of = coo_array(
+        (np.ones(columns.size), (rows, columns)), shape=(sharing.num_jobs, lines * types)
+    )
+    every = np.arange(lines * types)
+    taken = np.repeat(sharing.line_replicas, types).astype(float)
+    gpus_of = coo_array((taken, (every % types, every)), shape=(types, lines * types))
+    return time_of.tocsr(), gpus_of.tocsr()
+
+
+def _objective(
+    goal: Goal, scaled: _Scaled, taken: Any, rate: Any, counts: Indices
+) -> tuple[Any, Any, list[Any]]:
+    """The objective, the constraint whose multipliers are nu, and others that come along."""
+    if isinstance(goal, Gain):
+        worth = (scaled.worth * scaled.columns[:, None]).ravel()
+        return cp.Maximize(worth @ taken), None, []
+    first, second = scaled.first[counts], scaled.second[counts]
+    level = cp.Variable()
+    if _linear(goal):
+        floor = first if isinstance(goal, Level) else 0.0
+        return cp.Maximize(level), rate >= floor + second * level, []
+    needed = cp.Variable(counts.size)
+    delays = cp.multiply(second, cp.inv_pos(needed))
+    if isinstance(goal, Total):
+        return cp.Minimize(cp.sum(delays)), needed <= rate, []
+    return cp.Minimize(level), needed <= rate, [delays <= level - first]

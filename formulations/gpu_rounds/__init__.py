@@ -1,0 +1,1 @@
+"""Rounds in which only GPUs count: choices, the pattern program, relaxations."""

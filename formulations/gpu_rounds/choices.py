@@ -1,0 +1,168 @@
+"""The choices of every job: what the scheduler may do with it, and what each is worth.
+
+Speed depends on whether a job sits on one node or on several and on its number of GPUs, never on
+which nodes. So a job has four kinds of choice: stay *idle*, *keep* exactly what it holds, or be
+placed anew on *one node* or on *several* with some number of GPUs.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import utility_table
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Kind(IntEnum):
+    """The kinds of choice."""
+
+    KEEP = 0
+    IDLE = 1
+    ONE_NODE = 2
+    SEVERAL_NODES = 3
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices of all jobs, sorted by job, kind and GPUs; one entry of each array a choice.
+
+    Parameters
+    ----------
+    job
+        Which job's choice it is.
+    kind
+        A `Kind`.
+    replicas
+        GPUs it takes.
+    utility
+        The job's utility ``u`` under it.
+    mode
+        Row of the mode (`Instance.modes`) in which it runs; where nothing but GPUs counts, the job.
+    """
+
+    job: Indices
+    kind: Indices
+    replicas: Indices
+    utility: Floats
+    mode: Indices
+
+    def __len__(self) -> int:
+        return self.job.size
+
+    def where(self, chosen: NDArray[np.bool_] | Indices) -> "Choices":
+        """Some of the choices."""
+        return Choices(
+            self.job[chosen], self.kind[chosen], self.replicas[chosen], self.utility[chosen],
+            self.mode[chosen],
+        )  # fmt: skip
+
+    def label(self, index: int) -> str:
+        """What a choice is called in a file: job, kind and GPUs, as ``7_one_node_4``; then, where
+        jobs have modes, the row of the mode."""
+        kind = Kind(self.kind[index]).name.lower()
+        mode = "" if np.array_equal(self.mode, self.job) else f"_{self.mode[index]}"
+        return f"{self.job[index]}_{kind}_{self.replicas[index]}{mode}"
+
+    def of(self, kind: Kind) -> Indices:
+        """Indices of the choices of one kind."""
+        return np.flatnonzero(self.kind == kind)
+
+
+def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
+    """All choices that the rules allow; dominated ones dropped if `prune`.
+
+    Dominance is *piece by piece*, because what couples the jobs is packing: a choice goes only if
+    another of no less utility fits wherever it fits. So *K* GPUs on one node go if fewer on one
+    node are worth as much; *K* on several nodes go if fewer on several are worth as much, or if one
+    GPU (which fits where any piece did) is. Never because of more GPUs, and never across one node
+    and several: a piece of one fits where a four does not.
+    """
+    table = utility_table(instance)
+    moved = table.moved
+    width = moved.shape[2]
+    allowed = _allowed(instance, width)
+    if prune:
+        allowed &= ~_dominated(moved, allowed, instance.rules.idle)
+    rows = [_keep_choices(instance, table.kept), _idle_choices(instance)]
+    for spread, kind in ((0, Kind.ONE_NODE), (1, Kind.SEVERAL_NODES)):
+        job, replicas = np.nonzero(allowed[:, spread])
+        utility = moved[job, spread, replicas]
+        rows.append((job, np.full(job.size, kind), replicas, utility))
+    job, kinds, replicas, utility = (np.concatenate(part) for part in zip(*rows, strict=True))
+    order = np.lexsort((replicas, kinds, job))
+    return Choices(job[order], kinds[order], replicas[order], utility[order], job[order])
+
+
+def keep_choices(instance: Instance, choices: Choices) -> Indices:
+    """The choice of every job to keep what it has, -1 where there is none; shape (jobs,)."""
+    found = np.full(instance.num_jobs, -1)
+    keep = choices.of(Kind.KEEP)
+    found[choices.job[keep]] = keep
+    return found
+
+
+def may_keep(instance: Instance) -> NDArray[np.bool_]:
+    """Which running jobs may keep what they have under the rules, shape (jobs,).
+
+    Not those that the rules have come to forbid, nor a distributed job beside a pinned one where
+    interference is avoided.
+    """
+    current = instance.current
+    held, nodes = current.job_replicas, current.job_nodes
+    beside = np.zeros(instance.num_jobs, dtype=bool)
+    if instance.rules.interference_avoidance:
+        distributed = nodes[current.job] > 1
+        pinned = instance.pinned[current.job]
+        blocked = np.isin(current.node, current.node[distributed & pinned])
+        beside[current.job[distributed & ~pinned & blocked]] = True
+    return (
+        ~beside
+        & (held > 0)
+        & (held >= instance.min_replicas)
+        & (held <= instance.max_replicas)
+        & (nodes <= instance.rules.max_nodes_per_job)
+    )
+
+
+def _allowed(instance: Instance, width: int) -> NDArray[np.bool_]:
+    """Which (one node | several, GPUs) a job may be placed on anew: (jobs, 2, width)."""
+    gpus = np.sort(instance.cluster.node_gpus)[::-1]
+    replicas = np.arange(width)
+    within = (replicas >= instance.min_replicas[:, None]) & (
+        replicas <= instance.max_replicas[:, None]
+    )
+    within &= ~instance.pinned[:, None]
+    most_on_several = int(gpus[: instance.rules.max_nodes_per_job].sum())
+    several = (replicas >= 2) & (replicas <= most_on_several)
+    if instance.rules.max_nodes_per_job < 2 or gpus.size < 2:
+        several[:] = False
+    return np.stack([within & (replicas <= gpus[0]), within & several], axis=1)
+
+
+def _dominated(moved: Floats, allowed: NDArray[np.bool_], idle: float) -> NDArray[np.bool_]:
+    """Which allowed placements another one beats piece by piece; see `enumerate_choices`."""
+    value = np.where(allowed, moved, -np.inf)
+    best = np.maximum.accumulate(value, axis=2)
+    best_below = np.concatenate([np.full((*best.shape[:2], 1), -np.inf), best[:, :, :-1]], axis=2)
+    best_below = np.maximum(best_below, idle)
+    if value.shape[2] > 1:
+        best_below[:, 1] = np.maximum(best_below[:, 1], value[:, 0, 1][:, None])
+    return np.asarray(moved <= best_below)
+
+
+def _keep_choices(instance: Instance, kept: Floats) -> tuple[Indices, Indices, Indices, Floats]:
+    """Keeping what it has, for every running job that may."""
+    job = np.flatnonzero(may_keep(instance))
+    return job, np.full(job.size, Kind.KEEP), instance.current.job_replicas[job], kept[job]
+
+
+def _idle_choices(instance: Instance) -> tuple[Indices, Indices, Indices, Floats]:
+    """Holding nothing, for every job that is not pinned."""
+    job = np.flatnonzero(~instance.pinned)
+    nothing = np.zeros(job.size, dtype=np.int64)
+    return job, np.full(job.size, Kind.IDLE), nothing, np.full(job.size, instance.rules.idle)

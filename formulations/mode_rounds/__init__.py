@@ -1,0 +1,1 @@
+"""Rounds whose jobs have modes (GPU types, cores, memory): choices, aggregate, cuts."""

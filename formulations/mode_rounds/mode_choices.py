@@ -1,0 +1,285 @@
+"""The choices of jobs that have modes, and what each takes of a node.
+
+As in `choices.py`, a job may stay idle, keep what it holds, or be placed anew on one node or on
+several; placed anew, in any of its modes. What a choice takes is a vector: GPUs first, then every
+resource of the cluster in the order of their names.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, may_keep
+from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import mode_utilities
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+#: Kinds of job whose choices' places are remembered.
+MOST_SHAPES = 64
+#: Choices of a job that are compared at once.
+AT_ONCE = 200
+
+
+def node_capacity(instance: Instance) -> Floats:
+    """What every node has: shape (nodes, 1 + resources)."""
+    gpus = instance.cluster.node_gpus[:, None].astype(np.float64)
+    return np.hstack([gpus, instance.cluster.node_resources])
+
+
+def choice_demand(instance: Instance, choices: Choices) -> Floats:
+    """All that every choice takes: shape (choices, 1 + resources)."""
+    return np.asarray(instance.mode_demand[choices.mode] * choices.replicas[:, None])
+
+
+def held_amounts(instance: Instance) -> Floats:
+    """What every entry of the current allocation takes of its node: (entries, 1 + resources)."""
+    current = instance.current
+    running = instance.mode_demand[instance.first_mode + current.mode]
+    return np.asarray(running[current.job] * current.replicas[:, None])
+
+
+def chosen_modes(instance: Instance, taken: Choices) -> Indices | None:
+    """The modes of an allocation in which every job takes its choice; None where there are none."""
+    if instance.plain:
+        return None
+    modes = np.zeros(instance.num_jobs, dtype=np.int64)
+    modes[taken.job] = taken.mode - instance.first_mode[taken.job]
+    return modes
+
+
+def most_replicas(
+    capacity: Floats, demand: Floats, *, tolerance: float = RESOURCE_TOLERANCE
+) -> Indices:
+    """How many replicas fit where nothing else is, shape (nodes,)."""
+    takes = demand > 0
+    room = capacity[:, takes] * (1 + tolerance) / demand[takes]
+    return np.asarray(np.floor(room.min(axis=1)), dtype=np.int64)
+
+
+def within_share(instance: Instance) -> Flags:
+    """Whether a mode takes no more than a GPU's share of any node it may run on, shape (modes,)."""
+    shares = instance.cluster.node_shares
+    codes, first, code = np.unique(instance.mode_type, return_index=True, return_inverse=True)
+    least = np.array([
+        np.min(shares, axis=0, where=instance.mode_nodes[row][:, None], initial=np.inf)
+        for row in first
+    ])  # fmt: skip
+    least = least.reshape(codes.size, shares.shape[1])[code]
+    within: Flags = np.all(instance.mode_resources <= least * (1 + RESOURCE_TOLERANCE), axis=1)
+    return within
+
+
+def least_nodes(instance: Instance, choices: Choices) -> Indices:
+    """On how many nodes every choice is at least, shape (choices,): 0 where nothing is held.
+
+    Of a choice on several nodes, as many as it takes with nothing else on any, and at least 2; what
+    is kept is on those where it is.
+    """
+    least: Indices = (choices.kind != Kind.IDLE).astype(np.int64)
+    keep = choices.kind == Kind.KEEP
+    least[keep] = instance.current.job_nodes[choices.job[keep]]
+    capacity, demand = node_capacity(instance), instance.mode_demand
+    known: dict[tuple[str, bytes], Indices] = {}
+    for choice in choices.of(Kind.SEVERAL_NODES).tolist():
+        row = int(choices.mode[choice])
+        key = (instance.modes[row].gpu_type, demand[row].tobytes())
+        if key not in known:
+            most = most_replicas(capacity[instance.mode_nodes[row]], demand[row])
+            known[key] = np.cumsum(np.sort(most)[::-1])
+        nodes = int(np.searchsorted(known[key], choices.replicas[choice])) + 1
+        least[choice] = max(nodes, 2)
+    return least
+
+
+def enumerate_mode_choices(
+    instance: Instance, *, prune: bool = True, deadline: float = math.inf
+) -> Choices:
+    """All choices that the rules allow; dominated ones dropped if `prune`.
+
+    A choice goes if another of the same job is worth no less and fits wherever it fits: on GPUs of
+    the same type or of any, and either both on several nodes with no more replicas and no more of
+    anything for each, or the other on one node with no more of anything than this one takes of one
+    of its nodes. So does a choice that is worth no more than idling.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    prune
+        Whether dominated choices are dropped, …
+    deadline
+        … and by when, on the clock of `time.perf_counter`: jobs that are not looked through by then
+        keep theirs.
+    """
+    allowed = _allowed(instance)
+    table, current = mode_utilities(instance), instance.current
+    keep, idle = np.flatnonzero(may_keep(instance)), np.flatnonzero(~instance.pinned)
+    running = (instance.first_mode + current.mode)[keep]
+    nothing = np.zeros(idle.size, dtype=np.int64)
+    rows = [
+        (running, np.full(keep.size, Kind.KEEP), current.job_replicas[keep], table.kept[keep]),
+        (instance.first_mode[idle], np.full(idle.size, Kind.IDLE), nothing,
+         np.full(idle.size, instance.rules.idle)),
+    ]  # fmt: skip
+    for spread, kind in ((0, Kind.ONE_NODE), (1, Kind.SEVERAL_NODES)):
+        mode, replicas = np.nonzero(allowed[:, spread])
+        utility = table.moved[mode, spread, replicas]
+        rows.append((mode, np.full(mode.size, kind), replicas, utility))
+    mode, kinds, replicas, utility = (np.concatenate(part) for part in zip(*rows, strict=True))
+    order = np.lexsort((replicas, kinds, mode))
+    mode, kinds, replicas, utility = (part[order] for part in (mode, kinds, replicas, utility))
+    values = np.asarray(utility, dtype=np.float64)
+    choices = Choices(instance.mode_job[mode], kinds, replicas, values, mode)
+    return choices.where(~_dominated(instance, choices, deadline)) if prune else choices
+
+
+def _allowed(instance: Instance) -> Flags:
+    """Which (one node | several, GPUs) a mode may be placed on anew: (modes, 2, width)."""
+    width = mode_utilities(instance).moved.shape[-1]
+    replicas, span = np.arange(width), instance.rules.max_nodes_per_job
+    capacity, demand = node_capacity(instance), instance.mode_demand
+    fits: dict[tuple[str, bytes], tuple[Flags, Flags]] = {}
+    allowed: Flags = np.zeros((len(instance.mode_job), 2, width), dtype=np.bool_)
+    for row, mode in enumerate(instance.modes):
+        key = (mode.gpu_type, demand[row].tobytes())
+        if key not in fits:
+            most = np.sort(most_replicas(capacity[instance.mode_nodes[row]], demand[row]))[::-1]
+            on_several = np.count_nonzero(most > 0) > 1 and span > 1
+            together = int(most[:span].sum()) if on_several else 0
+            fits[key] = replicas <= most[0], (replicas >= 2) & (replicas <= together)
+        allowed[row] = fits[key]
+    job = instance.mode_job
+    within = (replicas >= instance.min_replicas[job][:, None]) & (
+        replicas <= instance.max_replicas[job][:, None]
+    )
+    within &= ~instance.pinned[job][:, None]
+    found: Flags = allowed & within[:, None]
+    return found
+
+
+def _dominated(instance: Instance, choices: Choices, deadline: float) -> Flags:
+    """Which choices another one of the job beats wherever they fit; see `enumerate_mode_choices`.
+
+    Of two that beat each other the first stays. Where jobs have choices that take the same, what
+    fits where is worked out once for all of them.
+    """
+    placed = (choices.kind == Kind.ONE_NODE) | (choices.kind == Kind.SEVERAL_NODES)
+    out: Flags = np.asarray(placed & (choices.utility <= instance.rules.idle))
+    fits, known = Fits(instance, choices), dict[bytes, Flags]()
+    taken = np.column_stack([instance.mode_type, instance.mode_demand])
+    taken = np.unique(taken, axis=0, return_inverse=True)[1].reshape(-1)[choices.mode]
+    shape = np.column_stack([taken, choices.kind, choices.replicas])
+    bounds = np.searchsorted(choices.job, np.arange(instance.num_jobs + 1))
+    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        if time.perf_counter() >= deadline:
+            break
+        rows = first + np.flatnonzero(placed[first:last])
+        key = shape[rows].tobytes()
+        if key not in known:
+            if len(known) >= MOST_SHAPES:
+                known.clear()
+            known[key] = fits.wherever(rows, rows).T
+        out[np.delete(rows, _unbeaten(known[key], choices.utility[rows]))] = True
+    return out
+
+
+def _unbeaten(fits: Flags, value: Floats) -> Indices:
+    """Which choices no other one beats; the best are compared first, a few at a time.
+
+    Parameters
+    ----------
+    fits
+        Whether another (second axis) fits wherever one (first axis) does.
+    value
+        What each is worth.
+    """
+    best_first = np.argsort(-value, kind="stable")
+    left = best_first[:0]
+    for start in range(0, value.size, AT_ONCE):
+        left = np.sort(np.concatenate([left, best_first[start : start + AT_ONCE]]))
+        worth = value[left]
+        beats = fits[np.ix_(left, left)] & (worth[None] >= worth[:, None])
+        beats &= ~beats.T | np.tri(left.size, k=-1, dtype=bool)
+        left = left[~beats.any(axis=1)]
+    return left
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Which choices take no more than others, wherever these are.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what its jobs may do.
+    """
+
+    instance: Instance
+    choices: Choices
+
+    @cached_property
+    def _total(self) -> Floats:
+        return choice_demand(self.instance, self.choices)
+
+    @cached_property
+    def _piece(self) -> Floats:
+        """What a choice takes of some node at least: all on one node, else its largest share."""
+        choices, instance = self.choices, self.instance
+        span = min(instance.rules.max_nodes_per_job, instance.cluster.num_nodes)
+        spread = choices.kind == Kind.SEVERAL_NODES
+        replicas = np.where(spread, -(-choices.replicas // span), choices.replicas)
+        return np.asarray(instance.mode_demand[choices.mode] * replicas[:, None])
+
+    def wherever(self, chosen: Indices, others: Indices) -> Flags:
+        """Whether a choice could be placed anew wherever another one is, had it what that takes.
+
+        On GPUs of a type that serves it; on one node, if it takes no more of anything than the
+        other takes of some node; on several, if so does the other, no more replicas and no more of
+        anything for each. To keep something, or nothing, fits where it is itself.
+
+        Parameters
+        ----------
+        chosen, others
+            Indices of choices.
+
+        Returns
+        -------
+        Shape (chosen, others).
+        """
+        instance = self.instance
+        own, theirs = self.choices.where(chosen), self.choices.where(others)
+        code, wanted = instance.mode_type[theirs.mode], instance.mode_type[own.mode][:, None]
+        each, wanted_each = instance.mode_demand[theirs.mode], instance.mode_demand[own.mode]
+        served = (wanted == code) | (wanted == ANY_TYPE)
+        one = served & ((theirs.kind == Kind.ONE_NODE) | (theirs.kind == Kind.SEVERAL_NODES))
+        several = served & (theirs.kind == Kind.SEVERAL_NODES)
+        several &= own.replicas[:, None] <= theirs.replicas
+        for column in range(each.shape[1]):
+            several &= wanted_each[:, column, None] <= each[:, column]
+            one &= self._total[chosen, column][:, None] <= self._piece[others, column]
+        fits = np.where((own.kind == Kind.SEVERAL_NODES)[:, None], several, one)
+        for place in theirs.of(Kind.KEEP).tolist():
+            fits[:, place] = self._where_kept(chosen, int(others[place]))
+        fits[(own.kind == Kind.KEEP) | (own.kind == Kind.IDLE)] = False
+        return np.asarray(fits | (chosen[:, None] == others))
+
+    def _where_kept(self, chosen: Indices, kept: int) -> Flags:
+        """Whether choices could be placed where a job keeps what it has."""
+        instance, choices = self.instance, self.choices
+        entries = np.flatnonzero(instance.current.job == choices.job[kept])
+        held, each = held_amounts(instance)[entries], instance.mode_demand
+        serves = instance.mode_nodes[choices.mode[chosen]][:, instance.current.node[entries]]
+        one = (self._total[chosen][:, None] <= held).all(axis=2) & serves
+        several = serves.all(axis=1) & (entries.size > 1)
+        several &= choices.replicas[chosen] <= choices.replicas[kept]
+        several &= (each[choices.mode[chosen]] <= each[choices.mode[kept]]).all(axis=1)
+        return np.where(choices.kind[chosen] == Kind.SEVERAL_NODES, several, one.any(axis=1))

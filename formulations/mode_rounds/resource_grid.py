@@ -1,0 +1,147 @@
+"""Amounts of resources as whole numbers of units, so that what a node can hold can be tabulated."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Most units that any node may have of a resource in its exact unit; beyond, units are coarser.
+MOST_UNITS = 128
+#: Most units for which amounts count as whole where no table is made of them.
+MOST_WHOLE = 1e6
+#: Units of the largest node where they are coarse, and most cells of a table in all.
+COARSE_UNITS = 48
+MOST_CELLS = 40_000
+#: Units of the largest node in which resources without a common unit have prices.
+FINE_UNITS = 2.0**20
+#: Amounts this close, relative to the larger, to a whole number of units are whole.
+WHOLE = 1e-9
+
+
+@dataclass(frozen=True)
+class ResourceGrid:
+    """Units of every resource, GPUs first.
+
+    Parameters
+    ----------
+    unit
+        Size of a unit, shape (1 + resources,).
+    exact
+        Whether everything a replica may take is a whole number of units: rounding is then none.
+    shape
+        Units of the largest node and one, of every resource: the shape of a table.
+    """
+
+    unit: Floats
+    exact: bool
+    shape: tuple[int, ...]
+
+    def at_least(self, amounts: Floats) -> Indices:
+        """Amounts in units, rounded up."""
+        return np.asarray(np.ceil(amounts / self.unit - WHOLE), dtype=np.int64)
+
+    def at_most(self, amounts: Floats) -> Indices:
+        """Amounts in units, rounded down."""
+        units = np.floor(amounts * (1 + RESOURCE_TOLERANCE) / self.unit + WHOLE)
+        return np.asarray(units, dtype=np.int64)
+
+    def room(self, amounts: Floats) -> Indices:
+        """No less than what nodes with these amounts can hold, in units, within the table."""
+        units = self.at_most(amounts) if self.exact else self.at_least(amounts)
+        return np.asarray(np.minimum(units, np.array(self.shape) - 1), dtype=np.int64)
+
+
+def resource_grid(instance: Instance) -> ResourceGrid:
+    """The grid of an instance: the largest common unit of what replicas take, if it is not tiny."""
+    demand, most = instance.mode_demand, node_capacity(instance).max(axis=0)
+    unit, exact, first = np.ones(most.size), True, 0 if instance.shares_gpus else 1
+    for index in range(first, most.size):
+        common = common_unit(demand[:, index])
+        if common == 0.0:  # nobody takes any
+            unit[index] = max(most[index], 1.0) * 2
+        elif most[index] / common <= MOST_UNITS:
+            unit[index] = common
+        else:
+            unit[index], exact = most[index] / COARSE_UNITS, False
+    while math.prod(_units(most, unit)) > MOST_CELLS and (_units(most, unit)[first:] > 4).any():
+        index = first + int(np.argmax(_units(most, unit)[first:]))
+        unit[index], exact = unit[index] * 2, False
+    return ResourceGrid(unit, exact, tuple(_units(most, unit).tolist()))
+
+
+def _units(most: Floats, unit: Floats) -> Indices:
+    """Length of every axis of the table: from nothing to all that the largest node has."""
+    return np.asarray(np.ceil(most / unit - WHOLE) + 1, dtype=np.int64)
+
+
+def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
+    """Demands, and what nodes have, in units that make whole numbers of them.
+
+    With whole numbers the tolerance of a solver, which is larger than the checker's, does not
+    matter. Resources without a unit that is worth the name are in shares of the largest node.
+
+    Parameters
+    ----------
+    demand, capacity
+        Shapes (demands, resources) and (nodes, resources).
+
+    Returns
+    -------
+    The demands, and what the checker lets every node hold.
+    """
+    size, whole = whole_units(demand, capacity)
+    demand, capacity = demand / size, capacity / size * (1.0 + RESOURCE_TOLERANCE)
+    return (
+        np.where(whole, np.rint(demand), demand),
+        np.where(whole, np.floor(capacity + WHOLE), capacity),
+    )
+
+
+def whole_units(demand: Floats, capacity: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """The units of `whole_amounts`, and which of them make whole numbers: shapes (resources,)."""
+    most = capacity.max(axis=0)
+    unit = np.array([common_unit(demand[:, resource]) for resource in range(most.size)])
+    whole = (unit > 0) & (most <= MOST_WHOLE * unit)
+    return np.where(whole, unit, np.maximum(most, 1e-300)), whole
+
+
+def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Floats]:
+    """Units in which resources have prices: all demands and capacities are whole numbers of them.
+
+    They are those of `whole_amounts` where these are whole, else a fine part of the largest node;
+    what fits then fits in units, too.
+
+    Parameters
+    ----------
+    demand, capacity
+        Shapes (demands, resources) and (nodes, resources).
+
+    Returns
+    -------
+    The units, shape (resources,), and the demands and capacities in them.
+    """
+    size, whole = whole_units(demand, capacity)
+    unit = np.where(whole, size, size / FINE_UNITS)
+    room = np.floor(capacity * (1.0 + RESOURCE_TOLERANCE) / unit + WHOLE)
+    taken = np.where(whole, np.rint(demand / unit), np.floor(demand / unit * (1.0 - 1e-12)))
+    return unit, taken, room
+
+
+def common_unit(amounts: Floats) -> float:
+    """The largest number of which all amounts are whole multiples, by Euclid; 0 where none is."""
+    found = 0.0
+    for amount in np.unique(amounts[amounts > 0]).tolist():
+        larger, smaller = max(found, amount), min(found, amount)
+        while smaller > WHOLE * amount:
+            rest = larger - smaller * round(larger / smaller)
+            larger, smaller = smaller, abs(rest)
+        found = larger
+    return found

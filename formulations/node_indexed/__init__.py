@@ -1,0 +1,1 @@
+"""The readable node-indexed programs: in Pyomo and in matrix form."""

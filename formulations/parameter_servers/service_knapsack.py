@@ -1,0 +1,132 @@
+r"""The least total remaining service that a cluster allows: a multiple-choice knapsack.
+
+With the cells *c* of every job's table (`models/parameter_servers/service_table.py`), where it
+needs :math:`V_{jc}` and takes :math:`d_{jcr}` of resource *r*, of which there are :math:`R_r`,
+
+.. math::
+
+    \min_x \sum_j \sum_c V_{jc} x_{jc}
+    \quad \text{s.t.} \quad \sum_c x_{jc} = 1 \;\; \forall j, \qquad
+    \sum_j \sum_c d_{jcr} x_{jc} \le R_r \;\; \forall r, \qquad x \in \{0, 1\}.               (1)
+
+It is the program that AITurbo's exchange is a local search on. It forgets the nodes, as the
+exchange does: exact for one pool, a relaxation for nodes. A cell goes if another one of the job
+needs no more service and no more of any resource.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.mode_rounds.resource_grid import MOST_WHOLE, WHOLE, common_unit
+from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable, check_tables
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class ServiceChoices(NamedTuple):
+    """The cells that matter, sorted by job; one entry of each array a cell.
+
+    Attributes
+    ----------
+    job, cell
+        Whose it is, and which.
+    service
+        Remaining service.
+    demand
+        Units of every resource that it takes, shape (cells, resources).
+    capacity
+        Units that there are, shape (resources,).
+    """
+
+    job: Indices
+    cell: tuple[Cell, ...]
+    service: Floats
+    demand: Indices
+    capacity: Indices
+
+
+def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> ServiceChoices:
+    """The cells of all jobs, without those that another one of the job beats.
+
+    Raises
+    ------
+    ValueError
+        If what jobs take has no common unit that is worth the name, or there are no jobs.
+    """
+    check_tables(tables, capacity)
+    unit = common_units([table.demand for table in tables])
+    job: list[Indices] = []
+    cells: list[Cell] = []
+    service: list[Floats] = []
+    demand: list[Indices] = []
+    for index, table in enumerate(tables):
+        units = np.rint(table.demand.reshape(-1, unit.size) / unit).astype(np.int64)
+        rows = undominated(table.service.ravel(), units)
+        job.append(np.full(rows.size, index))
+        cells += cells_of(table, rows)
+        service.append(table.service.ravel()[rows])
+        demand.append(units[rows])
+    there = np.floor(np.asarray(capacity, dtype=float) / unit + WHOLE).astype(np.int64)
+    return ServiceChoices(
+        np.concatenate(job), tuple(cells), np.concatenate(service), np.concatenate(demand), there
+    )
+
+
+def common_units(demands: Sequence[Floats]) -> Floats:
+    """The unit of every resource: the largest of which all that is taken are multiples.
+
+    Parameters
+    ----------
+    demands
+        What is taken, each of shape (…, resources).
+
+    Raises
+    ------
+    ValueError
+        If there is none that is worth the name.
+    """
+    amounts = [
+        np.unique(np.concatenate([np.unique(demand[..., resource]) for demand in demands]))
+        for resource in range(demands[0].shape[-1])
+    ]
+    unit = np.array([common_unit(values) or 1.0 for values in amounts])
+    for values, size in zip(amounts, unit.tolist(), strict=True):
+        if values.max() > MOST_WHOLE * size:
+            raise ValueError(
+                f"What jobs take of a resource, up to {values.max():g}, has no common unit; "
+                "expected multiples of a core or of a part of a GPU."
+            )
+    return unit
+
+
+def cells_of(table: ServiceTable, rows: Indices) -> list[Cell]:
+    """The cells of a table that these are, counted through."""
+    places = np.unravel_index(rows, table.service.shape)
+    return list(zip(*(place.tolist() for place in places), strict=True))
+
+
+def undominated(service: Floats, units: Indices) -> Indices:
+    """The cells that no other one beats in service and in everything it takes, by service.
+
+    Parameters
+    ----------
+    service
+        Of every cell, infinite where the job cannot be; shape (cells,).
+    units
+        What it takes, shape (cells, things).
+    """
+    able = np.flatnonzero(np.isfinite(service))
+    order = able[np.lexsort((*units[able].T[::-1], service[able]))]
+    _, first = np.unique(units[order], axis=0, return_index=True)
+    order = order[np.sort(first)]  # the best of every demand, still by service
+    taken = units[order]
+    beaten = np.zeros(order.size, dtype=bool)
+    for place in range(order.size):
+        if not beaten[place]:
+            worse = (taken[place + 1 :] >= taken[place]).all(axis=1)
+            beaten[place + 1 :] |= worse
+    return order[~beaten]

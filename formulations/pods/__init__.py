@@ -1,0 +1,1 @@
+"""Packing one-node jobs by patterns of nodes."""

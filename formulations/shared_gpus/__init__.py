@@ -1,0 +1,1 @@
+"""Matchings: which jobs share GPUs (Gandiva), which run beside which (AntMan)."""

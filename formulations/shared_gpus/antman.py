@@ -1,0 +1,77 @@
+r"""Which guests go to which hosts: a generalised assignment, by kinds of equal guests.
+
+With :math:`n_k` guests of kind *k* that take :math:`g_k` GPUs each, the :math:`G_h` GPUs that host
+*h* has left, and the part :math:`r_{kh} > 0` of its speed that a guest has there
+(`models/shared_gpus/hosted_jobs.py`),
+
+.. math::
+
+    \max_x \sum_k \sum_h r_{kh} x_{kh} \quad \text{s.t.} \quad
+    \sum_h x_{kh} \le n_k \;\; \forall k, \qquad
+    \sum_k g_k x_{kh} \le G_h \;\; \forall h, \qquad x_{kh} \in \{0, 1, \dots\}.              (1)
+
+Exact: equal guests are interchangeable. Time and memory of a GPU have only one guest to carry, so
+that they are in :math:`r_{kh}`, and a column is left out where they are not enough.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.formulations.shared_gpus.gandiva import jobs_by_kind
+from goodalloc.models.shared_gpus.hosted_jobs import Guests, Hosts
+
+Indices = NDArray[np.int64]
+
+
+class GuestProgram(NamedTuple):
+    """Program (1), to be minimised, and what its columns are.
+
+    Attributes
+    ----------
+    program
+        The program, None where no guest gains anything.
+    kind, host
+        Of every column, shape (columns,).
+    kind_of
+        The kind of every guest, shape (guests,).
+    """
+
+    program: Program | None
+    kind: Indices
+    host: Indices
+    kind_of: Indices
+
+    def hosts(self, number: Indices) -> Hosts:
+        """So many guests of the first columns, the first of every kind first."""
+        left = jobs_by_kind(self.kind_of)
+        found: list[int | None] = [None] * self.kind_of.size
+        for kind, host, count in zip(self.kind.tolist(), self.host.tolist(), number, strict=False):
+            for _ in range(int(count)):
+                found[left[kind].pop()] = host
+        return tuple(found)
+
+
+def build_guest_program(problem: Guests) -> GuestProgram:
+    """Program (1)."""
+    rows = np.column_stack([problem.gpus, problem.rate])
+    _, first, kind_of, guests = np.unique(
+        rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    gpus, rate = problem.gpus[first], problem.rate[first]
+    most = np.minimum(guests[:, None], problem.room // gpus[:, None])
+    kind, host = np.nonzero((rate > 0) & (most > 0))
+    if not kind.size:
+        return GuestProgram(None, kind, host, kind_of.ravel())
+    builder = ProgramBuilder()
+    column = builder.add_columns(
+        "guests", kind.size, cost=-rate[kind, host], upper=most[kind, host],
+        label=lambda i: f"{kind[i]}_{host[i]}",
+    )  # fmt: skip
+    guest_row = builder.add_rows("kind", guests.size, upper=guests)
+    host_row = builder.add_rows("host", problem.num_hosts, upper=problem.room)
+    builder.add_entries(guest_row[kind], column, 1.0)
+    builder.add_entries(host_row[host], column, gpus[kind])
+    return GuestProgram(builder.build(), kind, host, kind_of.ravel())

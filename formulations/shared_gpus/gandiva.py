@@ -1,0 +1,81 @@
+r"""Which jobs to pack in pairs: a matching of greatest weight, by kinds of equal jobs.
+
+With :math:`n_a` jobs of kind *a* and the gain :math:`w_{ab}` of a pair
+(`models/shared_gpus/pairing.py`), for :math:`a \le b` with :math:`w_{ab} > 0`,
+
+.. math::
+
+    \max_y \sum_{a \le b} w_{ab} y_{ab} \quad \text{s.t.} \quad
+    2 y_{aa} + \sum_{b \ne a} y_{ab} \le n_a \;\; \forall a, \qquad
+    y_{ab} \in \{0, 1, \dots\}.                                                               (1)
+
+Exact: equal jobs are interchangeable, so that numbers of pairs are all that counts; of jobs that
+all differ it is the matching program of one 0/1 variable a pair. Its relaxation is half-integral
+(Edmonds, 1965): what it misses are the inequalities of odd sets, left to branch and bound.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.models.shared_gpus.pairing import Pair, Pairing
+
+Indices = NDArray[np.int64]
+
+
+class PairingProgram(NamedTuple):
+    """Program (1), to be minimised, and what its columns are.
+
+    Attributes
+    ----------
+    program
+        The program, None where no pair gains anything.
+    one, other
+        The kinds of every column, shape (columns,).
+    kind_of
+        The kind of every job, shape (jobs,).
+    """
+
+    program: Program | None
+    one: Indices
+    other: Indices
+    kind_of: Indices
+
+    def pairs(self, number: Indices) -> tuple[Pair, ...]:
+        """So many pairs of the first columns as pairs of jobs, the first of every kind first."""
+        left = jobs_by_kind(self.kind_of)
+        found = []
+        for one, other, count in zip(self.one, self.other, number, strict=False):
+            for _ in range(int(count)):
+                first = left[one].pop()
+                found.append((first, left[other].pop()))
+        return tuple(found)
+
+
+def jobs_by_kind(kind_of: Indices) -> list[list[int]]:
+    """The jobs of every kind, the first one last."""
+    return [
+        np.flatnonzero(kind_of == kind).tolist()[::-1] for kind in range(int(kind_of.max()) + 1)
+    ]
+
+
+def build_pairing_program(problem: Pairing) -> PairingProgram:
+    """Program (1)."""
+    jobs = np.bincount(problem.kind, minlength=len(problem.gain))
+    one, other = np.triu_indices(len(jobs))
+    most = np.where(one == other, jobs[one] // 2, np.minimum(jobs[one], jobs[other]))
+    useful = (problem.gain[one, other] > 0) & (most > 0)
+    one, other, most = one[useful], other[useful], most[useful]
+    if not one.size:
+        return PairingProgram(None, one, other, problem.kind)
+    builder = ProgramBuilder()
+    column = builder.add_columns(
+        "pairs", one.size, cost=-problem.gain[one, other], upper=most,
+        label=lambda i: f"{one[i]}_{other[i]}",
+    )  # fmt: skip
+    row = builder.add_rows("jobs", len(jobs), upper=jobs)
+    builder.add_entries(row[one], column, 1.0)
+    builder.add_entries(row[other], column, 1.0)
+    return PairingProgram(builder.build(), one, other, problem.kind)

@@ -1,0 +1,1 @@
+"""The programs of Sia and Synergy."""

@@ -1,0 +1,220 @@
+r"""Sia's program: which type of GPU every job runs on, and on how many, without nodes.
+
+Sia (SOSP'23; the objective and the shapes are its artifact's) decides a round by one configuration
+*i* for every job: a type *t* of GPU, one node or several, and *K* GPUs,
+
+.. math::
+
+    \min_x \sum_j \sum_{i \in A_j} c_{ji} x_{ji}
+    \quad \text{s.t.} \quad \sum_{i \in A_j} x_{ji} = 1 \;\; \forall j, \qquad
+    \sum_j \sum_{i \in A_j} d_{jit} x_{ji} \le G_t \;\; \forall t, \qquad x \in \{0, 1\},   (1)
+
+where :math:`d_{jit}` are the GPUs of type *t* that the configuration takes and :math:`G_t` those
+there are. Staying idle and keeping exactly what the job holds are configurations too; a pinned job
+has only the latter. In Sia's objective a configuration costs
+
+.. math::
+
+    c_{ji} = (r_{ji} G_{ji})^p \text{ for } p < 0, \qquad \lambda \text{ for staying idle},   (2)
+
+with the goodput *G* over that of the job's worst shape and the restart factor *r*; rounded to two
+decimals and no more than 3000. By the rules of the preset ``sia`` that is :math:`u^p` of the
+utility, idle jobs included; here it is divided by :math:`|p|` and shifted by a constant
+(`formulations/basics/power_cost.py`), which holds for every finite power.
+
+With Sia's whole-node shapes (`models/round/job_shapes.py`) the program is a *restriction* as to
+shapes and forgets the nodes; where these have a power of two of GPUs, all equal within a type, and
+jobs take GPUs only, what it chooses can always be placed. With every number of GPUs it is a
+*relaxation*, as long as no mode may span types (see `is_relaxation`).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.power_cost import largest_ratio, power_cost
+from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.formulations.gpu_rounds.choices import Kind, may_keep
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.job_shapes import allowed_shapes
+from goodalloc.models.round.objective import mode_utilities
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Largest power of a utility in Sia's objective.
+LARGEST_COEFFICIENT = 3000.0
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """Configurations of all jobs, sorted by job; one entry of each array a configuration.
+
+    Parameters
+    ----------
+    job
+        Whose it is.
+    mode
+        Which row of `Instance.modes`.
+    kind
+        A `Kind`.
+    gpu_type
+        Which of `Cluster.gpu_types` it is on; that of its first node for what is kept, 0 for idle.
+    replicas
+        GPUs it takes.
+    utility
+        The job's utility ``u`` under it.
+    demand
+        GPUs of every type that it takes, shape (configurations, types).
+    """
+
+    job: Indices
+    mode: Indices
+    kind: Indices
+    gpu_type: Indices
+    replicas: Indices
+    utility: Floats
+    demand: Indices
+
+    def __len__(self) -> int:
+        return self.job.size
+
+    def where(self, chosen: NDArray[np.bool_] | Indices) -> "Configurations":
+        """Some of the configurations."""
+        return Configurations(
+            self.job[chosen], self.mode[chosen], self.kind[chosen], self.gpu_type[chosen],
+            self.replicas[chosen], self.utility[chosen], self.demand[chosen],
+        )  # fmt: skip
+
+
+def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) -> Configurations:
+    """Every configuration that is worth more than staying idle, that, and keeping what a job holds.
+
+    But none that takes more GPUs than there are besides those of pinned jobs: what is left is in
+    some solution of (1).
+
+    Parameters
+    ----------
+    instance
+        The round.
+    whole_nodes
+        Only Sia's shapes; otherwise every number of GPUs, on one node and on several.
+    """
+    table, first = mode_utilities(instance), instance.first_mode
+    idle, keep = np.flatnonzero(~instance.pinned), np.flatnonzero(may_keep(instance))
+    shapes = allowed_shapes(instance, whole_nodes=whole_nodes)
+    shapes &= ~instance.pinned[instance.mode_job, None, None, None]
+    shapes &= (table.moved > instance.rules.idle)[:, None]
+    mode, gpu_type, spread, replicas = np.nonzero(shapes)
+    held = _held_by_type(instance)
+    num_types = held.shape[1]
+    placed = np.zeros((mode.size, num_types), dtype=np.int64)
+    placed[np.arange(mode.size), gpu_type] = replicas
+    found = Configurations(
+        np.concatenate([idle, keep, instance.mode_job[mode]]),
+        np.concatenate([first[idle], (first + instance.current.mode)[keep], mode]),
+        np.concatenate([
+            np.full(idle.size, Kind.IDLE), np.full(keep.size, Kind.KEEP),
+            np.where(spread == 0, Kind.ONE_NODE, Kind.SEVERAL_NODES),
+        ]),
+        np.concatenate([np.zeros(idle.size, int), np.argmax(held[keep] > 0, axis=1), gpu_type]),
+        np.concatenate([np.zeros(idle.size, int), instance.current.job_replicas[keep], replicas]),
+        np.concatenate([
+            np.full(idle.size, instance.rules.idle), table.kept[keep],
+            table.moved[mode, spread, replicas],
+        ]),
+        np.concatenate([np.zeros((idle.size, num_types), dtype=np.int64), held[keep], placed]),
+    )  # fmt: skip
+    left = type_capacity(instance) - held[instance.pinned].sum(axis=0)
+    fits = instance.pinned[found.job] | (found.demand <= left).all(axis=1)
+    found = found.where(fits)
+    return found.where(np.argsort(found.job, kind="stable"))
+
+
+def _held_by_type(instance: Instance) -> Indices:
+    """GPUs of every type that every job holds now, shape (jobs, types)."""
+    current = instance.current
+    held = np.zeros((instance.num_jobs, len(instance.cluster.gpu_types)), dtype=np.int64)
+    np.add.at(held, (current.job, instance.cluster.node_type[current.node]), current.replicas)
+    return held
+
+
+def type_capacity(instance: Instance) -> Indices:
+    """GPUs of every type, shape (types,)."""
+    return np.array(list(instance.cluster.type_gpus.values()), dtype=np.int64)
+
+
+def is_relaxation(instance: Instance, *, whole_nodes: bool) -> bool:
+    """Whether every allocation is a solution of (1), so that its value bounds the fitness.
+
+    With every number of GPUs, and where no mode may run on several types at once.
+    """
+    one_type = len(instance.cluster.gpu_types) == 1
+    typed = all(mode.gpu_type for mode in instance.modes)
+    return not whole_nodes and (one_type or typed)
+
+
+def published_cost(utility: Floats, power: float, decimals: int, reference: float = 1.0) -> Floats:
+    """The cost (2): powers clipped at 3000 and rounded, divided by ``|p|``; logarithms at p = 0.
+
+    All sums of such costs are multiples of ``10^-decimals / |p|``, but for a constant.
+
+    Parameters
+    ----------
+    utility
+        Utilities, above 0, of any shape.
+    power
+        The power *p*, finite.
+    decimals
+        Digits after the point; the artifact has 2.
+    reference
+        The unit of the utilities; the artifact has 1.
+
+    Raises
+    ------
+    ValueError
+        If the power is infinite.
+    """
+    if power < 0:
+        least = reference / largest_ratio(power, LARGEST_COEFFICIENT)
+        utility = np.maximum(utility, least)
+    cost = power_cost(utility, power, reference)
+    if power == 0:
+        return np.round(cost, decimals)
+    return (1.0 - np.round(1.0 - power * cost, decimals)) / power
+
+
+def build_sia_program(job: Indices, cost: Floats, demand: Indices, capacity: Indices) -> Program:
+    """The program (1).
+
+    Parameters
+    ----------
+    job
+        Whose configuration it is, ascending from 0 without a gap, shape (configurations,).
+    cost
+        What it costs, shape (configurations,).
+    demand
+        What it takes of everything, shape (configurations, types).
+    capacity
+        What there is, shape (types,).
+    """
+    builder = ProgramBuilder()
+    columns = builder.add_columns("configuration", job.size, cost=cost, upper=1.0)
+    one_each = builder.add_rows("one_each", int(job[-1]) + 1, lower=1.0, upper=1.0)
+    gpus = builder.add_rows("gpus", capacity.size, upper=capacity)
+    builder.add_entries(one_each[job], columns, 1.0)
+    column, resource = np.nonzero(demand)
+    builder.add_entries(gpus[resource], columns[column], demand[column, resource])
+    return builder.build()
+
+
+def encode_rows(table: Indices) -> Indices:
+    """A number for every row of a table of whole numbers; equal rows have equal numbers."""
+    least, greatest = table.min(axis=0), table.max(axis=0)
+    sizes = (greatest - least + 1).tolist()
+    if math.prod(sizes) >= 2**62:
+        return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+    strides = np.cumprod([1, *sizes[:-1]])
+    return np.asarray((table - least) @ strides)

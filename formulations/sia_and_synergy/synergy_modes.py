@@ -1,0 +1,116 @@
+"""What Synergy (OSDI'22) knows of every job: its GPUs, its ideal mode and its proportional mode.
+
+Synergy takes the GPUs of a job as given and decides what stands beside them. Of any instance we
+take, as that given number, the most GPUs that a job may have. Its *ideal* mode is the cheapest of
+its fastest modes; its *proportional* mode the cheapest of the fastest that take, of every resource,
+no more than a GPU's share of any node they may run on. Jobs in such modes fit wherever there are
+GPUs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, within_share
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import mode_utilities
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Utilities and amounts within this of each other are equal.
+ROUNDING = 1e-12
+
+#: Stands for a mode where a job has none.
+NO_MODE = -1
+
+
+@dataclass(frozen=True)
+class SynergyModes:
+    """The demands of all jobs.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of every job, shape (jobs,); 0 where it can never have as many as it asks for.
+    utility
+        Utility of every mode on these GPUs, on one node if any has so many, shape (modes,).
+    ideal, proportional
+        Row of these modes in `Instance.modes`, shape (jobs,); `NO_MODE` where there is none.
+    """
+
+    gpus: Indices
+    utility: Floats
+    ideal: Indices
+    proportional: Indices
+
+
+def synergy_modes(instance: Instance) -> SynergyModes:
+    """The demands of the jobs of an instance.
+
+    A mode is ideal only if the job would fit with it into an empty cluster, on as few nodes as its
+    GPUs alone take: the published simulator cuts what a job asks for to a server in the same way.
+    """
+    gpus = instance.max_replicas.copy()
+    gpus[instance.min_replicas > gpus] = 0
+    nodes = fewest_nodes(instance, gpus)
+    table, rows = mode_utilities(instance).moved, np.arange(len(instance.modes))
+    utility = table[rows, (nodes > 1).astype(np.int64), gpus[instance.mode_job]]
+    price = _price(instance)
+    possible = nodes > 0
+    within = possible & within_share(instance)
+    gpus[~np.logical_or.reduceat(possible, instance.first_mode)] = 0
+    return SynergyModes(
+        gpus, utility,
+        _best(instance, utility, price, possible), _best(instance, utility, price, within),
+    )  # fmt: skip
+
+
+def fewest_nodes(instance: Instance, gpus: Indices) -> Indices:
+    """Nodes that a job takes in every mode with the cluster empty, shape (modes,).
+
+    The fewest that have its GPUs, and 0 where these cannot hold what its replicas take as well.
+    """
+    found: dict[tuple[object, ...], int] = {}
+    counts = np.zeros(len(instance.modes), dtype=np.int64)
+    most = instance.rules.max_nodes_per_job
+    for row, (mode, job) in enumerate(zip(instance.modes, instance.mode_job.tolist(), strict=True)):
+        key = (mode.gpu_type, mode.resources, int(gpus[job]))
+        if key not in found:
+            found[key] = _fewest(instance, row, int(gpus[job]), most)
+        counts[row] = found[key]
+    return counts
+
+
+def _fewest(instance: Instance, row: int, gpus: int, most: int) -> int:
+    has = np.where(instance.mode_nodes[row], instance.cluster.node_gpus, 0)
+    enough = np.flatnonzero(np.cumsum(np.sort(has)[::-1][:most]) >= gpus)
+    if gpus == 0 or not enough.size:
+        return 0
+    count = int(enough[0]) + 1
+    amounts = np.column_stack([has, instance.cluster.node_resources])
+    room = most_replicas(amounts, np.insert(instance.mode_resources[row], 0, 1.0))
+    return count if int(np.sort(room)[::-1][:count].sum()) >= gpus else 0
+
+
+def _price(instance: Instance) -> Floats:
+    """What a mode takes of the cluster, each resource as a share of all there is: (modes,)."""
+    total = instance.cluster.node_resources.sum(axis=0)
+    price: Floats = (instance.mode_resources / np.where(total > 0, total, 1.0)).sum(axis=1)
+    return price
+
+
+def _best(
+    instance: Instance, utility: Floats, price: Floats, allowed: NDArray[np.bool_]
+) -> Indices:
+    """The cheapest of the fastest allowed modes of every job; of equals, the first."""
+    start, job = instance.first_mode, instance.mode_job
+    fastest = np.maximum.reduceat(np.where(allowed, utility, -np.inf), start)
+    equal = allowed & (utility >= fastest[job] * (1 - ROUNDING))
+    cheapest = np.minimum.reduceat(np.where(equal, price, np.inf), start)
+    chosen = np.where(
+        equal & (price <= cheapest[job] * (1 + ROUNDING)), np.arange(job.size), job.size
+    )
+    first = np.minimum.reduceat(chosen, start)
+    return np.where(first < job.size, first, NO_MODE)

@@ -1,0 +1,259 @@
+r"""Rules that set the batch size while a job trains, under one interface.
+
+- `FixedBatch`: what it is told.
+- `AdaBatch` (Devarakonda et al., arXiv:1712.02029; read in the abstract only, so this is a
+  documented reading): every so many epochs the batch grows by a factor :math:`q` (2), and the
+  learning rate decays by :math:`q d` (0.75) where it would have decayed by :math:`d` (0.375), so
+  that rate over batch follows the usual schedule.
+- `Cabs` (Balles et al., UAI'17): :math:`M = c \eta \xi / L` with :math:`\eta` the learning rate,
+  :math:`\xi` the trace of the covariance of one example's gradient and :math:`L` the loss, taken
+  to have its optimum near 0.
+- `NoiseScaleBatch` (as KungFu's policies, OSDI'20, can do; a documented reading): the gradient
+  noise scale times a factor.
+- `GoodputBatch` (Pollux, OSDI'21, sections 3.3 and 4.1): the best goodput of the allocation, and
+  only if it is predicted to rise by more than 5 % over that of the present batch size.
+
+A rule sees a `Situation` and answers with a `BatchChoice`. What it wants in total, M, is brought
+between M0 and M_max and split into m and s (`batch_split.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from goodalloc.models.adaptation.batch_split import BatchChoice, split_batch
+from goodalloc.models.goodput.batch_size import best_batch_size
+from goodalloc.models.goodput.efficiency import noise_scale
+from goodalloc.models.goodput.model import GoodputModel, goodput
+from goodalloc.models.support.validation import (
+    require_choice,
+    require_count,
+    require_number,
+    require_share,
+)
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.chunked import Search
+    from goodalloc.models.goodput.efficiency import GradientStatistics
+    from goodalloc.models.goodput.model import BatchLimits
+    from goodalloc.models.goodput.throughput import ThroughputParameters
+
+HYSTERESIS = 0.05
+"""Rise of predicted goodput below which Pollux's agent keeps its batch size."""
+
+
+class Situation(NamedTuple):
+    """All that a rule may look at.
+
+    Attributes
+    ----------
+    nodes, replicas
+        N and K of the allocation.
+    present
+        The batch size now.
+    batch
+        Limits of the batch size.
+    epoch
+        Passes through the data so far, whole ones.
+    learning_rate
+        That of the present step, as scaled.
+    loss
+        Mean over the examples of the last step; NaN before the first.
+    gradient
+        Gradient statistics; None before there are any.
+    throughput
+        Fitted throughput parameters; None before there are any.
+    """
+
+    nodes: int
+    replicas: int
+    present: BatchChoice
+    batch: BatchLimits
+    epoch: int = 0
+    learning_rate: float = math.nan
+    loss: float = math.nan
+    gradient: GradientStatistics | None = None
+    throughput: ThroughputParameters | None = None
+
+
+class BatchRule(Protocol):
+    """What sets the batch size."""
+
+    def choose(self, situation: Situation) -> BatchChoice:
+        """The batch size to go on with."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedBatch:
+    """The same total batch size all the time.
+
+    Parameters
+    ----------
+    total
+        M in examples; M0 if None.
+    """
+
+    total: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if self.total is not None:
+            require_count("Fixed batch: total", self.total, 1)
+
+    def choose(self, situation: Situation) -> BatchChoice:
+        """The batch size that was given."""
+        total = situation.batch.initial if self.total is None else self.total
+        return split_batch(total, situation.replicas, situation.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaBatch:
+    """A batch that grows on a schedule, with the milder decay of the learning rate.
+
+    Parameters
+    ----------
+    epochs
+        Between two growths.
+    growth
+        Factor on the batch size, q.
+    decay
+        What the learning rate would decay by without the growth, d.
+
+    Notes
+    -----
+    Meant to go with the learning-rate rule "constant". Where M_max stops the growth, the rate
+    decays by d for what is missing: rate over batch stays on its schedule.
+    """
+
+    epochs: int
+    growth: float = 2.0
+    decay: float = 0.375
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_count("AdaBatch: epochs", self.epochs, 1)
+        require_number("AdaBatch: growth", self.growth, 1.0)
+        require_number("AdaBatch: decay", self.decay, 0.0, strict=True)
+        require_share("AdaBatch: decay", self.decay)
+
+    def choose(self, situation: Situation) -> BatchChoice:
+        """M0 grown so often as the epochs say."""
+        times = situation.epoch // self.epochs
+        initial = float(situation.batch.initial)
+        found = split_batch(
+            _grown(initial, self.growth, times), situation.replicas, situation.batch
+        )
+        reached = found.total(situation.replicas) / initial
+        return found._replace(rate_factor=self.decay**times * reached)
+
+
+def _grown(initial: float, growth: float, times: int) -> float:
+    """M0 q^k, or infinity where that is too large for a number."""
+    try:
+        return initial * growth**times
+    except OverflowError:
+        return math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Cabs:
+    """The batch in proportion to learning rate times gradient variance over loss.
+
+    Parameters
+    ----------
+    constant
+        c.
+    """
+
+    constant: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_number("CABS: constant", self.constant, 0.0, strict=True)
+
+    def choose(self, situation: Situation) -> BatchChoice:
+        """The present batch size until loss and gradient statistics are there."""
+        gradient, loss, rate = situation.gradient, situation.loss, situation.learning_rate
+        if gradient is None or not (math.isfinite(loss) and math.isfinite(rate)):
+            return situation.present
+        trace = float(gradient.variance) * situation.batch.initial
+        wanted = self.constant * rate * trace / loss if loss > 0.0 else math.inf
+        return split_batch(float(round(min(wanted, 1e18))), situation.replicas, situation.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseScaleBatch:
+    """The batch as large as the gradient noise scale.
+
+    Parameters
+    ----------
+    factor
+        On the noise scale.
+    """
+
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_number("Noise-scale batch: factor", self.factor, 0.0, strict=True)
+
+    def choose(self, situation: Situation) -> BatchChoice:
+        """The present batch size until gradient statistics are there."""
+        if situation.gradient is None:
+            return situation.present
+        wanted = self.factor * float(noise_scale(situation.gradient, situation.batch.initial))
+        return split_batch(wanted, situation.replicas, situation.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputBatch:
+    """The batch size of the best predicted goodput, left alone for small gains.
+
+    Parameters
+    ----------
+    hysteresis
+        Relative rise of predicted goodput that a change needs more than.
+    search
+        "grid" for the published search, "integer" for the true optimum.
+    """
+
+    hysteresis: float = HYSTERESIS
+    search: Search = "grid"
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_number("Goodput batch: hysteresis", self.hysteresis, 0.0)
+        require_choice("Goodput batch: search", self.search, ("integer", "grid"))
+
+    def choose(self, situation: Situation) -> BatchChoice:
+        """The present batch size until model and statistics are there, or if nothing is better."""
+        nodes, replicas, present, batch = situation[:4]
+        if situation.gradient is None or situation.throughput is None:
+            return present
+        model = GoodputModel(situation.throughput, situation.gradient, batch)
+        best = best_batch_size(model, nodes, replicas, search=self.search)
+        found = BatchChoice(int(best.atomic), int(best.accumulation_steps))
+        if found.atomic == 0:
+            return present
+        if found.total(replicas) > batch.maximum:  # the published grid rounds up
+            room = replicas * (found.accumulation_steps + 1)
+            found = found._replace(atomic=int(batch.maximum) // room)
+        if found.total(replicas) == batch.initial:  # one replica makes two passes of it
+            found = split_batch(found.total(replicas), replicas, batch)
+        now, then = (
+            float(goodput(model, nodes, replicas, choice.atomic, choice.accumulation_steps))
+            for choice in (present, found)
+        )
+        return found if then > (1.0 + self.hysteresis) * now else present
+
+
+#: Rules by name, with the published constants (AdaBatch has none for its schedule).
+BATCH_RULES: dict[str, BatchRule] = {
+    "fixed": FixedBatch(),
+    "cabs": Cabs(),
+    "noise-scale": NoiseScaleBatch(),
+    "goodput": GoodputBatch(),
+}

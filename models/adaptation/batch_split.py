@@ -1,0 +1,81 @@
+"""A batch size, and how a total one is split into examples a pass and passes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.models.support.validation import require_count, require_number
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.model import BatchLimits
+
+
+class BatchChoice(NamedTuple):
+    """A batch size, and what the rule wants of the learning rate besides.
+
+    Attributes
+    ----------
+    atomic
+        m, examples per replica and pass.
+    accumulation_steps
+        s, extra passes per step.
+    rate_factor
+        Factor on the learning rate, besides that of its own rule; 1 but for AdaBatch.
+    """
+
+    atomic: int
+    accumulation_steps: int
+    rate_factor: float = 1.0
+
+    def total(self, replicas: int) -> int:
+        """M, the examples of a step."""
+        return replicas * self.atomic * (self.accumulation_steps + 1)
+
+
+def split_batch(total: float, replicas: int, batch: BatchLimits) -> BatchChoice:
+    """Split a total batch size into m and s, with the fewest passes that m allows.
+
+    One replica makes at least two passes, where it may accumulate and two are not too small:
+    gradient noise needs two gradients. Pollux has it do so beyond M0 only, and at M0 goes by
+    consecutive steps, whose noise scale comes out infinite where parameters move
+    (`gradient_noise.py`). The batch is rounded up, as on Pollux's grid, but where that leads beyond
+    M_max, down.
+
+    Parameters
+    ----------
+    total
+        Wanted M, in examples; brought between M0 and M_max.
+    replicas
+        K.
+    batch
+        Limits.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense, or the replicas cannot share a batch within the limits.
+    """
+    require_number("Batch: total", total, finite=False)
+    require_count("Batch: replicas", replicas, 1)
+    least = replicas * int(batch.atomic_minimum)
+    most = int(batch.maximum)
+    largest = replicas * int(batch.atomic_maximum)
+    if least > most or (largest < batch.initial and not batch.accumulation):
+        raise ValueError(
+            f"Batch: {replicas} replicas share {least} to {largest} examples a pass; expected "
+            f"some total from {batch.initial} to {batch.maximum}."
+        )
+    wanted = min(max(total, float(batch.initial), float(least)), float(most))
+    passes = 1
+    if batch.accumulation:
+        passes = math.ceil(wanted / largest)
+        halves = 2 * math.ceil(wanted / 2)
+        if replicas == 1 and wanted >= 2 * batch.atomic_minimum and halves <= most:
+            passes = max(passes, 2)
+    passes = max(min(passes, most // least), 1)
+    atomic = math.ceil(wanted / (replicas * passes))
+    if replicas * passes * atomic > most:
+        atomic = most // (replicas * passes)
+    atomic = min(max(atomic, int(batch.atomic_minimum)), int(batch.atomic_maximum))
+    return BatchChoice(atomic, passes - 1)

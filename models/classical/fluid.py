@@ -1,0 +1,70 @@
+r"""Jobs that share servers in continuous time: what becomes of them under any rule.
+
+A rule gives the jobs that are left servers; job *i* with :math:`k_i` of them does
+:math:`k_i^p` seconds of its work a second. It is asked again whenever a job ends, and every so many
+seconds if it minds how much is left. The flow times are counted from that alone, so that this also
+prices what `hesrpt.py` says in closed form.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from goodalloc.models.support.validation import as_numbers, require_all, require_number
+
+Floats = NDArray[np.float64]
+
+#: Servers for every job, from what is left of the jobs in descending order.
+Rule = Callable[[Floats], Floats]
+
+#: Relative excess over the servers there are that is rounding.
+ROUNDING = 1e-9
+
+
+def fluid_completion_times(
+    sizes: ArrayLike, servers: float, power: float, rule: Rule, interval: float = math.inf
+) -> Floats:
+    """Seconds until every job ends, all there from the start; shape (jobs,).
+
+    Parameters
+    ----------
+    sizes
+        Seconds of every job on one server, above 0; shape (jobs,).
+    servers
+        How many there are.
+    power
+        *p* of the speedup.
+    rule
+        Who gets how many.
+    interval
+        Seconds after which the rule is asked again though no job ended.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense, or the rule gives more than there is, or nothing to anybody.
+    """
+    require_number("Fluid: power", power, minimum=0.0, strict=True)
+    require_number("Fluid: interval", interval, minimum=0.0, finite=False, strict=True)
+    left = as_numbers("Jobs", "sizes", sizes).astype(float)
+    require_all(np.isfinite(left) & (left > 0), "Job", "size", left, "finite seconds above 0")
+    ends, order, now = np.empty(left.size), np.argsort(-left, kind="stable"), 0.0
+    left = left[order]
+    while left.size:
+        given = rule(left)
+        if given.shape != left.shape or not (given >= 0).all() or not given.any():
+            raise ValueError(f"Rule gives {given} to {left.size} jobs; expected servers for each.")
+        if given.sum() > servers * (1 + ROUNDING):
+            raise ValueError(f"Rule gives {given.sum():g} servers; there are {servers:g}.")
+        rate = given**power * (given > 0)
+        seconds = np.divide(left, rate, out=np.full(left.size, np.inf), where=rate > 0)
+        step = min(float(seconds.min()), interval)
+        now += step
+        going = seconds > step * (1 + ROUNDING)
+        ends[order[~going]] = now
+        left, order = (left - rate * step)[going], order[going]
+        again = np.argsort(-left, kind="stable")
+        left, order = left[again], order[again]
+    return ends

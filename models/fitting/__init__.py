@@ -1,0 +1,1 @@
+"""Fitting throughput parameters to measured step times."""

@@ -1,0 +1,324 @@
+r"""Jobs that share GPUs of several types in time: Gavel (OSDI'20), sections 3 and 4.
+
+A *line* is a job that has GPUs to itself, or two jobs on the same GPUs ("space sharing"). With
+:math:`X_{lw}` the part of its time that line *l* spends on GPUs of type *w*, :math:`T_{lwj}` the
+steps per second of job *j* then, :math:`s_l` the GPUs that it takes and :math:`N_w` those of a
+type,
+
+.. math::
+
+    X \ge 0, \qquad \sum_{l \ni j} \sum_w X_{lw} \le 1, \qquad \sum_l s_l X_{lw} \le N_w,     (1)
+
+.. math:: \tau_j(X) = \sum_{l \ni j} \sum_w T_{lwj} X_{lw}.                                  (2)
+
+Everything that a policy wants is a function of the rates :math:`\tau`. Shares are of time, so that
+nothing here says which GPU of a type a job runs on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.models.support.validation import literal, real_array, require_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+
+#: Excess over a limit of (1), relative to it, that is rounding.
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class TimeSharing:
+    """Who shares what.
+
+    Parameters
+    ----------
+    names
+        Of the jobs, each once.
+    rate
+        Steps per second of every job alone on its GPUs, shape (jobs, types); 0 where it cannot run.
+    gpus
+        GPUs of every type, shape (types,); whole numbers above 0.
+    replicas
+        GPUs that every job takes at a time, shape (jobs,); 1 each by default.
+    pairs
+        Jobs that may share their GPUs, shape (pairs, 2); both of a pair take as many GPUs.
+    pair_rate
+        Steps per second of the first and the second of a pair, shape (pairs, types, 2); 0 where
+        they cannot share.
+    cluster_gpus
+        GPUs of every type that a job may take at a time, shape (types,): those of the cluster, of
+        which `gpus` are a part in time; `gpus` by default.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense; the sentence names the job, the value and what was expected.
+    """
+
+    names: tuple[str, ...]
+    rate: Floats
+    gpus: Indices
+    replicas: Indices
+    pairs: Indices
+    pair_rate: Floats
+    cluster_gpus: Indices
+
+    def __init__(
+        self, names: Sequence[str], rate: ArrayLike, gpus: ArrayLike,
+        replicas: ArrayLike | None = None, pairs: ArrayLike | None = None,
+        pair_rate: ArrayLike | None = None, cluster_gpus: ArrayLike | None = None,
+    ) -> None:  # fmt: skip
+        jobs = len(names)
+        types = real_array("GPUs of a type", gpus).size
+        found_gpus = _whole("GPUs of a type", gpus, (types,))
+        found_pairs = _places(np.zeros((0, 2)) if pairs is None else pairs)
+        cluster = found_gpus if cluster_gpus is None else cluster_gpus
+        pair_rates = np.zeros((0, types, 2)) if pair_rate is None else pair_rate
+        values = {
+            "names": tuple(names),
+            "rate": real_rates("Rates", rate, (jobs, types)),
+            "gpus": found_gpus,
+            "replicas": _whole(
+                "GPUs of a job", np.ones(jobs) if replicas is None else replicas, (jobs,)
+            ),
+            "pairs": found_pairs,
+            "pair_rate": real_rates("Pairs: rates", pair_rates, (len(found_pairs), types, 2)),
+            "cluster_gpus": _whole("GPUs of the cluster", cluster, (types,)),
+        }
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        self._check_jobs()
+        self._check_pairs()
+
+    def _check_jobs(self) -> None:
+        if not self.names or not self.gpus.size:
+            raise ValueError(
+                f"Time sharing has {len(self.names)} jobs and {self.gpus.size} types of GPU; "
+                "expected at least one of each."
+            )
+        for name in self.names:
+            require_name("Time sharing: job", name)
+        if len(set(self.names)) < len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise ValueError(f"Job '{twice}' is there twice; expected unique names.")
+        runs = (self.rate > 0) & (self.replicas[:, None] <= self.cluster_gpus)
+        for job in np.flatnonzero(~runs.any(axis=1)).tolist():
+            raise ValueError(
+                f"Job '{self.names[job]}' takes {self.replicas[job]} GPUs and runs nowhere; "
+                "expected a rate above 0 on a type with so many."
+            )
+
+    def _check_pairs(self) -> None:
+        seen = set()
+        for first, second in self.pairs.tolist():
+            if not (0 <= first < len(self.names) and 0 <= second < len(self.names)):
+                raise ValueError(
+                    f"Pair ({first}, {second}): expected two of {len(self.names)} jobs."
+                )
+            names = f"Pair of jobs '{self.names[first]}' and '{self.names[second]}'"
+            if first == second:
+                raise ValueError(f"{names}: expected two jobs.")
+            if frozenset((first, second)) in seen:
+                raise ValueError(f"{names} is there twice; expected it once.")
+            seen.add(frozenset((first, second)))
+            if self.replicas[first] != self.replicas[second]:
+                raise ValueError(
+                    f"{names}: they take {self.replicas[first]} and {self.replicas[second]} GPUs; "
+                    "expected as many."
+                )
+
+    @property
+    def num_jobs(self) -> int:
+        """How many jobs."""
+        return len(self.names)
+
+    @property
+    def num_types(self) -> int:
+        """How many types of GPU."""
+        return int(self.gpus.size)
+
+    @property
+    def num_lines(self) -> int:
+        """Jobs alone, in their order, and then the pairs in theirs."""
+        return self.num_jobs + len(self.pairs)
+
+    @cached_property
+    def members(self) -> Indices:
+        """The jobs of every line, shape (lines, 2); -1 where there is one."""
+        alone = np.stack([np.arange(self.num_jobs), np.full(self.num_jobs, -1)], axis=1)
+        return np.concatenate([alone, self.pairs])
+
+    @cached_property
+    def line_replicas(self) -> Indices:
+        """GPUs that every line takes at a time, shape (lines,)."""
+        return self.replicas[self.members[:, 0]]
+
+    @cached_property
+    def line_rate(self) -> Floats:
+        """T of (2): steps per second of the jobs of every line, shape (lines, types, 2).
+
+        It is 0 where the cluster has too few GPUs of a type.
+        """
+        alone = np.stack([self.rate, np.zeros_like(self.rate)], axis=2)
+        whole = np.concatenate([alone, self.pair_rate])
+        fits = self.line_replicas[:, None] <= self.cluster_gpus
+        return np.where(fits[..., None], whole, 0.0)
+
+    def of_jobs(self, jobs: Sequence[int], gpus: ArrayLike) -> TimeSharing:
+        """Some of the jobs on some of the GPUs; pairs of others are left out."""
+        place = np.full(self.num_jobs, -1)
+        place[list(jobs)] = np.arange(len(jobs))
+        moved = place[self.pairs]
+        kept = (moved >= 0).all(axis=1)
+        return TimeSharing(
+            tuple(self.names[job] for job in jobs), self.rate[list(jobs)], gpus,
+            self.replicas[list(jobs)], moved[kept], self.pair_rate[kept], self.cluster_gpus,
+        )  # fmt: skip
+
+
+def rates(sharing: TimeSharing, shares: Floats) -> Floats:
+    """Equation (2): steps per second of every job, shape (jobs,).
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    shares
+        X, shape (lines, types).
+    """
+    found = np.zeros(sharing.num_jobs + 1)
+    per_line = np.einsum("lwi,lw->li", sharing.line_rate, shares)
+    np.add.at(found, sharing.members, per_line)
+    return found[:-1]
+
+
+def share_violations(sharing: TimeSharing, shares: Floats) -> tuple[str, ...]:
+    """What is wrong with shares by (1), a sentence each; nothing where they are as they should be.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    shares
+        X, shape (lines, types).
+    """
+    wanted = (sharing.num_lines, sharing.num_types)
+    if np.shape(shares) != wanted:
+        return (f"Shares have shape {np.shape(shares)}; expected {wanted}.",)
+    if not np.isfinite(shares).all() or (shares < 0).any():
+        line, kind = np.argwhere(~(shares >= 0) | np.isinf(shares))[0].tolist()
+        return (
+            f"Line {line} has {shares[line, kind]:g} of its time on type {kind}; expected a finite "
+            "number of at least 0.",
+        )
+    time = np.zeros(sharing.num_jobs + 1)
+    np.add.at(time, sharing.members, shares.sum(axis=1)[:, None])
+    found = [
+        f"Job '{sharing.names[job]}' has {time[job]:.9g} of its time; expected at most 1."
+        for job in np.flatnonzero(time[:-1] > 1 + TOLERANCE).tolist()
+    ]
+    taken = sharing.line_replicas @ shares
+    for kind in np.flatnonzero(taken > sharing.gpus * (1 + TOLERANCE)).tolist():
+        found.append(
+            f"Type {kind}: {taken[kind]:.9g} GPUs are taken; expected at most {sharing.gpus[kind]}."
+        )
+    return tuple(found)
+
+
+def equal_rates(sharing: TimeSharing) -> Floats:
+    """Rates of jobs that spend all time on the types in proportion to their GPUs, shape (jobs,).
+
+    It is what Gavel's fairness takes as a job's due, but for a factor that all jobs have in common.
+    Types without enough GPUs for a job do not count for it.
+    """
+    alone = sharing.line_rate[: sharing.num_jobs, :, 0]
+    runs = alone > 0
+    due: Floats = (alone * sharing.gpus).sum(axis=1) / (runs * sharing.gpus).sum(axis=1)
+    return due
+
+
+def largest_rates(sharing: TimeSharing) -> Floats:
+    """The most steps per second that a job can make on any line, shape (jobs,)."""
+    largest = np.zeros(sharing.num_jobs + 1)
+    np.maximum.at(largest, sharing.members, sharing.line_rate.max(axis=1))
+    return largest[:-1]
+
+
+def isolated_shares(sharing: TimeSharing, count: int | None = None) -> Floats:
+    """Shares of jobs alone with one of *n* parts of the cluster each, shape (lines, types).
+
+    The part is :math:`N_w / n` GPUs of every type on which a job runs; one that takes *s* at a time
+    has each type for :math:`N_w / (n s)` of its time, and all for no more than the whole of it.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    count
+        n; the jobs there are by default.
+    """
+    runs = sharing.line_rate[: sharing.num_jobs, :, 0] > 0
+    time = runs * sharing.gpus / ((count or sharing.num_jobs) * sharing.replicas[:, None])
+    shares = np.zeros((sharing.num_lines, sharing.num_types))
+    shares[: sharing.num_jobs] = time / np.maximum(time.sum(axis=1, keepdims=True), 1.0)
+    return shares
+
+
+def real_rates(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Steps per second as a new array.
+
+    Parameters
+    ----------
+    item
+        What they are, in the plural.
+    values
+        The numbers.
+    shape
+        What is expected.
+
+    Raises
+    ------
+    ValueError
+        If they are no finite numbers of at least 0, or have another shape.
+    """
+    array = real_array(item, values, shape)
+    wrong = array[~(np.isfinite(array) & (array >= 0))]
+    if wrong.size:
+        raise ValueError(
+            f"{item} are {literal(float(wrong[0]))} somewhere; expected finite numbers of at least "
+            "0 steps per second."
+        )
+    return array
+
+
+def _places(values: ArrayLike) -> Indices:
+    array = real_array("Pairs", values)
+    if not array.size:
+        array = array.reshape(0, 2)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"Pairs have shape {array.shape}; expected two jobs each.")
+    wrong = array[~(np.isfinite(array) & (array == np.round(array)))]
+    if wrong.size:
+        raise ValueError(f"Pairs are {literal(float(wrong[0]))} somewhere; expected whole numbers.")
+    return array.astype(np.int64)
+
+
+def _whole(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Indices:
+    array = real_array(item, values, shape)
+    wrong = array[~(np.isfinite(array) & (array >= 1) & (array == np.round(array)))]
+    if wrong.size:
+        raise ValueError(f"{item} are {literal(float(wrong[0]))}; expected whole numbers above 0.")
+    return array.astype(np.int64)

@@ -1,0 +1,1 @@
+"""Throughput, efficiency, goodput and the best batch size of a job: pure array functions."""

@@ -1,0 +1,81 @@
+"""Many allocations side by side, with all that their best batch sizes depend on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.models.goodput.throughput import TINY_SECONDS, synchronisation_time
+from goodalloc.models.support.namespace import Array, namespace
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.model import GoodputModel
+
+
+class BatchSize(NamedTuple):
+    """A batch size and what it yields; one array of results each.
+
+    Attributes
+    ----------
+    goodput
+        Examples per second worth of M0; 0 where no batch size is feasible.
+    atomic
+        m, examples per replica and pass; 0 where nothing is feasible.
+    accumulation_steps
+        s, extra passes per step.
+    """
+
+    goodput: Array
+    atomic: Array
+    accumulation_steps: Array
+
+
+class Lanes(NamedTuple):
+    """Allocations of one shape, with what does not change with the batch size worked out.
+
+    `noise` and `signal` are A and B of goodput = M / ((A + B M) T): the variance over the sum of
+    variance and square, and the square over that sum and M0. The other names are those of the
+    models, `alpha` and `beta` belonging to the gradient's computation.
+    """
+
+    alpha: Array
+    beta: Array
+    gamma: Array
+    synchronisation: Array
+    log_synchronisation: Array
+    noise: Array
+    signal: Array
+    replicas: Array
+    initial: Array
+    maximum: Array
+    atomic_minimum: Array
+    atomic_maximum: Array
+    accumulation: Array
+    allowed: Array
+
+
+def prepare_lanes(model: GoodputModel, nodes: Array, replicas: Array) -> Lanes:
+    """Work out the lanes of a model and its allocations, all of one shape and in float64."""
+    xp = namespace(model, nodes, replicas)
+    parameters, gradient, batch = model
+    allowed = (replicas >= 1.0) & (nodes >= 1.0) & (nodes <= replicas)
+    synchronisation = synchronisation_time(parameters, nodes, replicas)
+    total = gradient.variance + gradient.square
+    moving = total > 0.0
+    scale = xp.where(moving, total, 1.0)
+    return Lanes(
+        alpha=parameters.alpha_grad,
+        beta=parameters.beta_grad,
+        gamma=parameters.gamma,
+        synchronisation=synchronisation,
+        log_synchronisation=xp.log(xp.maximum(synchronisation, TINY_SECONDS)),
+        noise=xp.where(moving, gradient.variance / scale, 0.0),
+        # without any gradient the gain is 1, as if there were no noise
+        signal=xp.where(moving, gradient.square / scale, 1.0) / batch.initial,
+        replicas=xp.where(allowed, replicas, 1.0),
+        initial=batch.initial,
+        maximum=batch.maximum,
+        atomic_minimum=batch.atomic_minimum,
+        atomic_maximum=batch.atomic_maximum,
+        accumulation=batch.accumulation > 0.0,
+        allowed=allowed,
+    )

@@ -1,0 +1,74 @@
+r"""What a job would do on types of GPU that it has hardly run on: Sia's bootstrap (SOSP'23).
+
+On every type a job is profiled on a single GPU; a model of several GPUs is there only for types on
+which it has run so. For any other type *t* take the first type *s* that has a model and scale it by
+the best throughputs on one GPU:
+
+.. math:: \mathrm{throughput}_t(N, K, m) = \frac{R_t}{R_s} \, \mathrm{throughput}_s(N, K, m).  (1)
+
+That the first type is taken, not the likeliest, is the artifact's doing; so is that (1) scales
+synchronisation by the speed of the GPUs, as if a faster one came with a faster network.
+"""
+
+from collections.abc import Mapping
+
+from goodalloc.models.goodput.model import BatchLimits
+from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
+from goodalloc.models.support.validation import require_number
+
+
+def best_on_one_gpu(parameters: ThroughputParameters, batch: BatchLimits) -> float:
+    """Best throughput on one GPU, in examples per second.
+
+    That of the largest atomic batch size: throughput on one GPU grows with it.
+    """
+    return float(throughput(parameters, 1, 1, batch.atomic_maximum, 0))
+
+
+def bootstrap(
+    fitted: Mapping[str, ThroughputParameters], one_gpu: Mapping[str, float]
+) -> dict[str, ThroughputParameters]:
+    """Throughput parameters on every type that was profiled, by equation (1) where there are none.
+
+    Step time is homogeneous in the six durations of `ThroughputParameters`, so dividing them by the
+    ratio of the throughputs scales the throughput of every placement and batch size alike (but for
+    the 1e-8 s that stand for no synchronisation on one GPU).
+
+    Parameters
+    ----------
+    fitted
+        Parameters by type of GPU, where the job has run on several; the first is scaled for all
+        that lack one. Empty for a job that never ran.
+    one_gpu
+        By type, the best throughput on one GPU in examples per second (`best_on_one_gpu`).
+
+    Returns
+    -------
+    dict
+        In the order of `one_gpu`; empty where nothing is fitted, since then no type is better known
+        than another.
+
+    Raises
+    ------
+    ValueError
+        If a throughput is no positive number, or a type is fitted that was not profiled.
+    """
+    for name, rate in one_gpu.items():
+        require_number(f"Type '{name}': throughput on one GPU", rate, minimum=0.0, strict=True)
+    for name in fitted:
+        if name not in one_gpu:
+            known = ", ".join(one_gpu) or "none"
+            raise ValueError(f"Type '{name}' is fitted but not profiled; expected one of {known}.")
+    if not fitted:
+        return {}
+    first = next(iter(fitted))
+    return {
+        name: fitted[name] if name in fitted else faster(fitted[first], rate / one_gpu[first])
+        for name, rate in one_gpu.items()
+    }
+
+
+def faster(parameters: ThroughputParameters, ratio: float) -> ThroughputParameters:
+    """The parameters of whatever is so many times as fast at everything."""
+    durations = ThroughputParameters(*(value / ratio for value in parameters))
+    return durations._replace(gamma=parameters.gamma)

@@ -1,0 +1,74 @@
+"""Statistical efficiency of a batch size: Pollux (OSDI'21), section 3.1."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from goodalloc.models.support.namespace import Array, namespace
+
+
+class GradientStatistics(NamedTuple):
+    """First two moments of the gradient, each a float or an array of one shape.
+
+    Attributes
+    ----------
+    square
+        Squared norm of the true gradient.
+    variance
+        Trace of the gradient's covariance at the initial batch size.
+    """
+
+    square: Array
+    variance: Array
+
+
+def noise_scale(gradient: GradientStatistics, initial: Array) -> Array:
+    """Return the gradient noise scale in examples: M0 variance / square.
+
+    Infinite where the true gradient vanishes, 0 where the variance vanishes too.
+
+    Parameters
+    ----------
+    gradient
+        Gradient statistics.
+    initial
+        Initial batch size M0 in examples.
+    """
+    xp = namespace(gradient, initial)
+    positive = xp.asarray(gradient.square) > 0.0
+    finite = initial * gradient.variance / xp.where(positive, gradient.square, 1.0)
+    vanishing = xp.where(xp.asarray(gradient.variance) > 0.0, xp.inf, 0.0)
+    return xp.where(positive, finite, vanishing)
+
+
+def adascale_gain(gradient: GradientStatistics, initial: Array, batch: Array) -> Array:
+    """Return the steps at M0 that one step at batch M is worth.
+
+    With r = M / M0: (variance + square) / (variance / r + square), and 1 where the denominator
+    is not positive.
+
+    Parameters
+    ----------
+    gradient
+        Gradient statistics.
+    initial, batch
+        M0 and M in examples.
+    """
+    xp = namespace(gradient, initial, batch)
+    denominator = gradient.variance * (initial / batch) + gradient.square
+    defined = denominator > 0.0
+    gain = (gradient.variance + gradient.square) / xp.where(defined, denominator, 1.0)
+    return xp.where(defined, gain, 1.0)
+
+
+def efficiency(gradient: GradientStatistics, initial: Array, batch: Array) -> Array:
+    """Return the progress per example relative to M0: gain / r = (phi + M0) / (phi + M).
+
+    Parameters
+    ----------
+    gradient
+        Gradient statistics.
+    initial, batch
+        M0 and M in examples.
+    """
+    return adascale_gain(gradient, initial, batch) * (initial / batch)

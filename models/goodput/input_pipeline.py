@@ -1,0 +1,61 @@
+r"""The input pipeline: how cores and memory beside a GPU bound the speed of training.
+
+Examples are fetched, prepared on the CPU and trained on while the next ones are on their way, so
+the slowest stage sets the pace (Mohan et al., Synergy, OSDI'22, section 2). Seconds per example of
+a replica with *c* cores and *m* GB of memory are
+
+.. math::
+
+    \beta(c, m) = \max \Bigl\{ \beta_{grad}, \; \frac{q}{c}, \;
+    s \Bigl(1 - \min \bigl(\tfrac{m}{M}, 1\bigr)\Bigr) \Bigr\}                                (1)
+
+with *q* core seconds to prepare an example, *s* seconds to fetch one from storage, and *M* GB in
+which the data of the replica stay cached, of which a cache that never thrashes keeps the share that
+fits (MinIO: Mohan et al., VLDB'21). Put in place of :math:`\beta_{grad}` of Pollux's throughput
+model (OSDI'21, equation 9), (1) makes goodput sensitive to both.
+"""
+
+from typing import NamedTuple
+
+from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.support.validation import require_number
+
+
+class InputPipeline(NamedTuple):
+    """What an example costs before it reaches the GPU.
+
+    Attributes
+    ----------
+    core_seconds
+        Core seconds to prepare an example, *q*.
+    fetch_seconds
+        Seconds to fetch an example from storage, *s*.
+    data_gb
+        Memory in which all data of a replica stay cached, *M*, in GB.
+    """
+
+    core_seconds: float
+    fetch_seconds: float = 0.0
+    data_gb: float = 1.0
+
+
+def bounded_by_input(
+    parameters: ThroughputParameters, pipeline: InputPipeline, cores: float, memory_gb: float = 0.0
+) -> ThroughputParameters:
+    """The throughput parameters of a replica with these cores and this memory, by (1).
+
+    Raises
+    ------
+    ValueError
+        If a number is negative, not finite, or there are no cores.
+    """
+    require_number("Input pipeline: core_seconds", pipeline.core_seconds, minimum=0.0)
+    require_number("Input pipeline: fetch_seconds", pipeline.fetch_seconds, minimum=0.0)
+    require_number("Input pipeline: data_gb", pipeline.data_gb, minimum=0.0, strict=True)
+    require_number("Input pipeline: cores", cores, minimum=0.0, strict=True)
+    require_number("Input pipeline: memory_gb", memory_gb, minimum=0.0)
+    missed = 1.0 - min(memory_gb / pipeline.data_gb, 1.0)
+    slowest = max(
+        float(parameters.beta_grad), pipeline.core_seconds / cores, pipeline.fetch_seconds * missed
+    )
+    return parameters._replace(beta_grad=slowest)

@@ -1,0 +1,158 @@
+"""Goodput, the product of throughput and statistical efficiency: Pollux (OSDI'21), section 3."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
+from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
+from goodalloc.models.support.namespace import Array, namespace
+from goodalloc.models.support.validation import LARGEST_COUNT, as_numbers, require_all
+
+#: Largest throughput parameter, gradient statistic and batch size: far beyond any that was ever
+#: measured (10^9 seconds are thirty years), and far from overflowing.
+LARGEST = (1e9, 1e100, float(LARGEST_COUNT))
+
+#: Least seconds of a pass, for the same reason.
+SHORTEST_PASS = 1e-12
+
+
+class BatchLimits(NamedTuple):
+    """Which batch sizes a job may take, each a whole number (of examples) or an array of them.
+
+    Attributes
+    ----------
+    initial
+        M0, the least total batch size and the one whose learning rate the user tuned.
+    maximum
+        M_max, the largest total batch size.
+    atomic_minimum, atomic_maximum
+        Bounds on m, the examples per replica and pass.
+    accumulation
+        Whether a step may accumulate several passes.
+    """
+
+    initial: Array
+    maximum: Array
+    atomic_minimum: Array
+    atomic_maximum: Array
+    accumulation: Array = True
+
+
+class GoodputModel(NamedTuple):
+    """All that goodput depends on besides the allocation; arrays in it stand for many jobs."""
+
+    throughput: ThroughputParameters
+    gradient: GradientStatistics
+    batch: BatchLimits
+
+    def by_throughput(self) -> GoodputModel:
+        """The model of a job that knows no statistical efficiency: goodput is throughput.
+
+        With noise alone every batch size is efficient; without accumulation, that gains nothing.
+        """
+        return self._replace(
+            gradient=GradientStatistics(0.0, 1.0), batch=self.batch._replace(accumulation=False)
+        )
+
+
+def goodput(
+    model: GoodputModel,
+    nodes: Array,
+    replicas: Array,
+    atomic_batch_size: Array,
+    accumulation_steps: Array,
+) -> Array:
+    """Return throughput times efficiency, in examples per second worth of M0.
+
+    The batch limits, apart from M0, play no part: the m and s that are best within them are found
+    by `best_batch_size` of `models/goodput/batch_size.py`. Zero where there is no replica or more
+    nodes than replicas.
+
+    Parameters
+    ----------
+    model
+        Goodput model, one or many; every argument broadcasts against the others.
+    nodes, replicas
+        N and K of the allocation.
+    atomic_batch_size, accumulation_steps
+        m (examples) and s.
+    """
+    xp = namespace(model, nodes, replicas, atomic_batch_size, accumulation_steps)
+    present = (xp.asarray(replicas) >= 1) & (xp.asarray(nodes) <= xp.asarray(replicas))
+    count = xp.maximum(xp.asarray(replicas, dtype=float), 1.0)
+    batch = count * atomic_batch_size * (accumulation_steps + 1.0)
+    rate = throughput(model.throughput, nodes, count, atomic_batch_size, accumulation_steps)
+    return xp.where(present, rate * efficiency(model.gradient, model.batch.initial, batch), 0.0)
+
+
+def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
+    """Return the model unchanged if every number in it makes sense (see Raises).
+
+    Parameters
+    ----------
+    model
+        One model or a stack of many.
+    name
+        How to call it in a message, for instance "job 'bert-7'".
+
+    Raises
+    ------
+    ValueError
+        On a NaN or infinite number, a negative time or statistic, one beyond `LARGEST`, a job
+        whose pass takes no time, gamma below 1, or batch limits that are not whole, not positive
+        or out of order.
+    """
+    if plainly_in_order(model):
+        return model
+    for part, largest in zip(model._fields, LARGEST, strict=True):
+        group = getattr(model, part)
+        for field, value in zip(group._fields, group, strict=True):
+            require_all(
+                np.isfinite(as_numbers(name, field, value)), name, field, value, "a finite number"
+            )
+            require_all(np.asarray(value) >= 0.0, name, field, value, "0 or more")
+            require_all(np.asarray(value) <= largest, name, field, value, f"at most {largest:.10g}")
+    parameters, batch = model.throughput, model.batch
+    require_all(np.asarray(parameters.gamma) >= 1.0, name, "gamma", parameters.gamma, "1 or more")
+    unit = np.add(parameters.alpha_grad, parameters.beta_grad)
+    words = f"a positive time, at least {SHORTEST_PASS:g} seconds"
+    require_all(unit >= SHORTEST_PASS, name, "alpha_grad + beta_grad", unit, words)
+    for field in ("initial", "maximum", "atomic_minimum", "atomic_maximum"):
+        value = np.asarray(getattr(batch, field), dtype=float)
+        whole = np.isfinite(value) & (value >= 1.0) & (np.floor(value) == value)
+        given = getattr(batch, field)
+        require_all(whole, name, field, given, "a whole number of examples, 1 or more")
+    flag = np.isin(batch.accumulation, (0, 1))
+    require_all(flag, name, "accumulation", batch.accumulation, "true or false")
+    for low, high in (
+        ("initial", "maximum"),
+        ("atomic_minimum", "atomic_maximum"),
+        ("atomic_minimum", "maximum"),
+    ):
+        bound, value = getattr(batch, high), getattr(batch, low)
+        ordered = np.asarray(value) <= np.asarray(bound)
+        require_all(ordered, name, low, value, f"at most {high}", bound)
+    return model
+
+
+def plainly_in_order(model: GoodputModel) -> bool:
+    """Whether a model is of plain numbers and `validate` has nothing against it; a fast answer.
+
+    False leaves everything open: numbers of other types, arrays, or something wrong.
+    """
+    parameters, _, batch = model
+    for group, largest in zip(model, LARGEST, strict=True):
+        if not all(isinstance(value, float | int) and 0.0 <= value <= largest for value in group):
+            return False
+    examples = batch[:4]
+    return (
+        parameters.gamma >= 1.0
+        and parameters.alpha_grad + parameters.beta_grad >= SHORTEST_PASS
+        and all(size >= 1 and size == int(size) for size in examples)
+        and batch.initial <= batch.maximum
+        and batch.atomic_minimum <= min(batch.atomic_maximum, batch.maximum)
+        and batch.accumulation in (0, 1)
+    )

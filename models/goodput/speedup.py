@@ -1,0 +1,90 @@
+"""Goodput and speedup of all allocations of all jobs: Pollux (OSDI'21), section 4.2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.models.goodput.batch_size import GRID_POINTS
+from goodalloc.models.goodput.chunked import Backend as Backend
+from goodalloc.models.goodput.chunked import Search, search_chunked
+from goodalloc.models.goodput.efficiency import GradientStatistics
+from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.support.namespace import Array, leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+def stack_models(models: Sequence[GoodputModel]) -> GoodputModel:
+    """Return many models as one whose numbers are arrays of shape (jobs,)."""
+    columns = np.array([[*leaves(model)] for model in models], dtype=float).T
+    return GoodputModel(
+        ThroughputParameters(*columns[:7]),
+        GradientStatistics(*columns[7:9]),
+        BatchLimits(*columns[9:13])._replace(accumulation=columns[13] > 0.0),
+    )
+
+
+def goodput_table(
+    models: GoodputModel,
+    max_replicas: int,
+    search: Search = "integer",
+    grid_points: int = GRID_POINTS,
+    backend: Backend = "jax",
+) -> NDArray[np.float64]:
+    """Return goodput at the best batch size, of shape (jobs, 2, max_replicas + 1).
+
+    Entry [j, 0, K] is job j on K GPUs of one node, [j, 1, K] on K GPUs of several. Speed depends
+    on the nodes in no other way. Nothing runs on no GPU, nor a single GPU on several nodes.
+
+    Parameters
+    ----------
+    models
+        Stacked models; each number of shape (jobs,), or one for all.
+    max_replicas
+        Largest K.
+    search, grid_points
+        As in `best_batch_size`.
+    backend
+        "jax" compiles once for all sizes; "numpy" compiles nothing.
+
+    Raises
+    ------
+    ValueError
+        If max_replicas is negative or a choice is unknown.
+    """
+    if max_replicas < 0:
+        raise ValueError(f"max_replicas is {max_replicas}; expected 0 or more.")
+    if search not in ("integer", "grid"):
+        raise ValueError(f"search is {search!r}; expected 'integer' or 'grid'.")
+    if backend not in ("jax", "numpy"):
+        raise ValueError(f"backend is {backend!r}; expected 'jax' or 'numpy'.")
+    flat = [np.atleast_1d(np.asarray(leaf, dtype=float))[:, None, None] for leaf in leaves(models)]
+    columns = GoodputModel(
+        ThroughputParameters(*flat[:7]), GradientStatistics(*flat[7:9]), BatchLimits(*flat[9:])
+    )
+    nodes = np.array([1.0, 2.0])[:, None]
+    replicas = np.arange(max_replicas + 1.0)
+    found = search_chunked(columns, nodes, replicas, search, grid_points, backend)
+    goodput: NDArray[np.float64] = found.goodput
+    return goodput
+
+
+def speedups(table: NDArray[np.float64], base: Array) -> NDArray[np.float64]:
+    """Return goodput over the goodput of a base allocation, 0 for a base that cannot run.
+
+    Parameters
+    ----------
+    table
+        Goodputs of shape (jobs, 2, max_replicas + 1).
+    base
+        Goodput of the base allocation of each job, shape (jobs,).
+    """
+    column = np.broadcast_to(np.asarray(base, dtype=float), table.shape[:1])[:, None, None]
+    runs = column > 0.0
+    return np.where(runs, table / np.where(runs, column, 1.0), 0.0)

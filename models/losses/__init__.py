@@ -1,0 +1,1 @@
+"""Training-loss curves: models, fits, extrapolation and forecasts."""

@@ -1,0 +1,293 @@
+r"""Loss against steps, and how many a job still needs: Optimus (EuroSys'18), AITurbo (HPDC'21).
+
+Stochastic gradient descent converges like the inverse of the number of steps *k*, so that both
+systems predict
+
+.. math:: l(k) = \frac{1}{b_0 k + b_1} + b_2, \qquad b_0, b_1, b_2 \ge 0.                      (1)
+
+The loss *L* is reached at :math:`k = (1 / (L - b_2) - b_1) / b_0`; never, if it is not above the
+asymptote :math:`b_2`. The code of Optimus (github.com/pengyanghua/optimus, commit 8c43920) trains
+until the fitted loss falls by less than 0.05 over 10 epochs, and at most 100 epochs. With
+*E* steps in these epochs, :math:`e = b_0 E` and :math:`\tau` = 0.05 that is *E* steps after
+
+.. math:: b_0 k + b_1 = \frac{2 / \tau}{1 + \sqrt{1 + 4 / (e \tau)}},                           (2)
+
+a documented reading: the epochs over which the loss hardly falls are trained, and the fall is in
+the units of the loss. How sure the answer is comes from the covariance of the fitted coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from goodalloc.models.support.validation import require_count, require_number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.support.namespace import Array
+
+    Floats = NDArray[np.float64]
+
+
+#: Least loss, and least part of the last step, of a drawn curve.
+TINY_LOSS = 1e-12
+
+
+class LossCurve(NamedTuple):
+    """Equation (1), each coefficient a number or an array of many curves.
+
+    Attributes
+    ----------
+    rate
+        b0, per step and unit of loss.
+    offset
+        b1, per unit of loss; with 0 the loss is infinite before the first step.
+    asymptote
+        b2, what the loss comes to.
+    """
+
+    rate: Array
+    offset: Array
+    asymptote: Array
+
+    def loss(self, step: Array) -> Any:
+        """The loss after so many steps."""
+        with np.errstate(divide="ignore"):
+            falling = np.divide(1.0, np.multiply(self.rate, step) + self.offset)
+        return falling + self.asymptote
+
+    def step_at(self, loss: Array) -> Any:
+        """The first step at which the loss is so small; infinite if it never is."""
+        gap = np.subtract(loss, self.asymptote)
+        reached = np.divide(1.0, gap, out=np.full_like(gap, np.inf, dtype=float), where=gap > 0)
+        return self.step_with(reached)
+
+    def step_with(self, inverse: Array) -> Any:
+        """The first step at which b0 k + b1 is so large."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.subtract(inverse, self.offset) / np.asarray(self.rate, dtype=float)
+        return np.where(np.asarray(inverse) <= self.offset, 0.0, step)
+
+
+class Goal(Protocol):
+    """When a job is done."""
+
+    def step(self, curve: LossCurve) -> Any:
+        """The step at which a job with this curve is done, of the shape of the curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLoss:
+    """The job is done once its loss is so small.
+
+    Parameters
+    ----------
+    loss
+        Above 0.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+
+    loss: float
+
+    def __post_init__(self) -> None:
+        require_number("Target loss", self.loss, 0.0, strict=True)
+
+    def step(self, curve: LossCurve) -> Any:
+        """Where the curve has this loss; infinite if it never has."""
+        return curve.step_at(self.loss)
+
+
+@dataclass(frozen=True, slots=True)
+class Convergence:
+    """The job is done once its loss hardly falls any more, as Optimus has it: equation (2).
+
+    Parameters
+    ----------
+    steps_per_epoch
+        Steps of an epoch of the job.
+    fall
+        By how much the loss falls at least while it goes on, in units of the loss, tau of (2).
+    epochs
+        Over so many epochs.
+    most_epochs
+        It is done after so many in any case.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense.
+    """
+
+    steps_per_epoch: float
+    fall: float = 0.05
+    epochs: float = 10.0
+    most_epochs: float = 100.0
+
+    def __post_init__(self) -> None:
+        for name in ("steps_per_epoch", "fall", "epochs", "most_epochs"):
+            require_number(f"Convergence: {name}", getattr(self, name), 0.0, strict=True)
+
+    def step(self, curve: LossCurve) -> Any:
+        """The end of the first epochs over which the curve falls by less."""
+        over = self.epochs * self.steps_per_epoch
+        with np.errstate(divide="ignore"):
+            ratio = np.divide(4.0 / self.fall, np.multiply(curve.rate, over))
+        slow = 2.0 / self.fall / (1.0 + np.sqrt(1.0 + ratio))
+        step = curve.step_with(slow) + over
+        return np.minimum(step, self.most_epochs * self.steps_per_epoch)
+
+
+class LossCurveFit(NamedTuple):
+    """A fitted curve.
+
+    Attributes
+    ----------
+    curve
+        The fitted coefficients.
+    covariance
+        Of them, of shape (3, 3).
+    freedom
+        Degrees of freedom that the covariance was estimated with.
+    first, last
+        Steps between which it was fitted.
+    error
+        Median of abs(fitted / measured - 1): by it a job can be told to be predictable.
+    spikes
+        How many measurements were left out as spikes.
+    """
+
+    curve: LossCurve
+    covariance: Floats
+    freedom: float
+    first: float
+    last: float
+    error: float
+    spikes: int
+
+
+class RemainingSteps(NamedTuple):
+    """Steps that a job still needs.
+
+    Attributes
+    ----------
+    estimate
+        By the fitted curve; infinite if it never gets there.
+    low, high
+        Between them they are with the confidence that was asked for.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+def remaining_steps(
+    fit: LossCurveFit, done: float, goal: Goal, *, confidence: float = 0.9, draws: int = 1000,
+    seed: int = 0,
+) -> RemainingSteps:  # fmt: skip
+    """Steps until a goal is reached, and how sure that is.
+
+    The interval is between quantiles of the answers of curves that are drawn around the fitted one.
+    What is drawn is their losses at the first, the last and a middle step, which are nearly linear
+    in the measurements, and so by Student's distribution. An interval has no upper end where the
+    goal may be below the asymptote.
+
+    Parameters
+    ----------
+    fit
+        The fitted curve.
+    done
+        Steps that are done.
+    goal
+        When the job is done.
+    confidence
+        Above 0 and below 1.
+    draws, seed
+        How many curves are drawn, and from which seed.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense.
+    """
+    require_number("Remaining steps: done", done, 0.0)
+    require_number("Remaining steps: confidence", confidence, 0.0, strict=True)
+    if confidence >= 1:
+        raise ValueError(f"Remaining steps: confidence is {confidence}; expected below 1.")
+    require_count("Remaining steps: draws", draws, 2)
+    require_count("Remaining steps: seed", seed, 0)
+    estimate = max(float(goal.step(fit.curve)) - done, 0.0)
+    answers = np.maximum(goal.step(_drawn(fit, draws, seed)) - done, 0.0)
+    tail = (1.0 - confidence) / 2.0
+    low = float(np.quantile(answers, tail, method="lower"))
+    high = float(np.quantile(answers, 1.0 - tail, method="higher"))
+    return RemainingSteps(estimate, min(low, estimate), max(high, estimate))
+
+
+def _drawn(fit: LossCurveFit, draws: int, seed: int) -> LossCurve:
+    """Curves around the fitted one."""
+    steps = np.array([fit.first, _middle(fit), fit.last])
+    slopes = loss_slopes(fit.curve, steps)
+    covariance = slopes @ fit.covariance @ slopes.T
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    unit = np.where(deviation > 0, deviation, 1.0)  # so that the scale makes no difference
+    values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
+    generator = np.random.default_rng(seed)
+    normal = generator.standard_normal((draws, 3))
+    wider = np.sqrt(fit.freedom / generator.chisquare(fit.freedom, (draws, 1)))
+    away = (normal * wider) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T * unit
+    return curves_through(steps, fit.curve.loss(steps) + away)
+
+
+def _middle(fit: LossCurveFit) -> float:
+    """The step at which the loss has fallen by half of what it falls from the first to the last."""
+    half = float(fit.curve.loss(np.array([fit.first, fit.last])).mean())
+    step = float(fit.curve.step_at(half))
+    return step if fit.first < step < fit.last else (fit.first + fit.last) / 2.0
+
+
+def loss_slopes(curve: LossCurve, steps: Floats) -> Floats:
+    """Derivatives of the loss by the three coefficients, of shape (steps, 3)."""
+    square = 1.0 / (curve.rate * steps + curve.offset) ** 2
+    return np.stack([-steps * square, -square, np.ones_like(steps)], axis=1)
+
+
+def curves_through(steps: Floats, losses: Floats) -> LossCurve:
+    r"""Curves through three points each.
+
+    With :math:`B = b_1 / b_0` the losses at three steps give
+    :math:`\frac{l_1 - l_2}{l_2 - l_3} \frac{x_3 - x_2}{x_2 - x_1} = \frac{x_3 + B}{x_1 + B}`.
+    Where no coefficients of at least 0 do, the middle point counts for nothing and the asymptote is
+    0, and where the last loss is not below the first, it stays as it is.
+
+    Parameters
+    ----------
+    steps
+        Ascending, of shape (3,).
+    losses
+        At these steps, of shape (curves, 3).
+    """
+    x1, x2, x3 = steps
+    l1, l2, l3 = np.maximum(losses, TINY_LOSS).T
+    falls = l1 > l3
+    drop = np.where(falls, l1 - l3, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        bend = (l1 - l2) / (l2 - l3) * ((x3 - x2) / (x2 - x1))
+        before = np.maximum((x3 - bend * x1) / (bend - 1.0), TINY_LOSS * x3)
+        height = drop * (x1 + before) * (x3 + before) / (x3 - x1)
+        asymptote = l3 - height / (x3 + before)
+        bent = (l1 > l2) & (l2 > l3) & (bend > 1.0) & (asymptote >= 0.0)
+        straight = np.where(falls, (1.0 / l3 - 1.0 / l1) / (x3 - x1), 0.0)
+        return LossCurve(
+            np.where(bent, 1.0 / height, straight),
+            np.where(bent, before / height, np.maximum(1.0 / l3 - straight * x3, 0.0)),
+            np.where(bent, asymptote, 0.0),
+        )

@@ -1,0 +1,148 @@
+r"""What a scheduler believes of a job's steps, from the losses that it has seen so far.
+
+After every epoch the loss is known. From four epochs on the curve of Optimus (`losses/curve.py`) is
+fitted to what is known, anew whenever there is a tenth more of it; the job is believed to end where
+the curve reaches the loss that its user wants, at most at the last epoch that is allowed. Before
+there is a curve, 20 epochs more are believed, the fallback of Optimus's code
+(github.com/pengyanghua/optimus, commit 8c43920). How far to believe it, is half the interval of all
+steps that the job needs, over their estimate,
+
+.. math:: e = \frac{k_{high} - k_{low}}{2 \, \hat k},                                          (1)
+
+infinite where the loss that is wanted may never be reached, and before a dozen losses: a curve with
+three coefficients goes through so few points whatever they are, and its interval is too narrow.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from goodalloc.models.losses.curve import TargetLoss, remaining_steps
+from goodalloc.models.losses.curve_fitting import FEWEST_STEPS, fit_loss_curve
+from goodalloc.models.losses.reduction import LossHistory
+from goodalloc.models.support.validation import require_number
+
+#: How many times more losses make a fit outdated.
+OUTDATED = 1.1
+
+#: Losses from which on an interval is believed: four for every coefficient.
+ENOUGH_LOSSES = 12
+
+#: Epochs that are believed to remain where nothing is known.
+FALLBACK_EPOCHS = 20.0
+
+#: Epochs that a user allows, as in Optimus's code.
+MOST_EPOCHS = 100.0
+
+
+@dataclass(frozen=True)
+class LossRun:
+    """Losses of a job, the future ones too, and what its user wants.
+
+    Parameters
+    ----------
+    steps_per_epoch
+        The loss is measured after each so many.
+    losses
+        After every epoch.
+    target
+        The loss at which the job is to end.
+    most_epochs
+        After so many it ends in any case.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense.
+    """
+
+    steps_per_epoch: float
+    losses: tuple[float, ...]
+    target: float
+    most_epochs: float = MOST_EPOCHS
+
+    def __post_init__(self) -> None:
+        for name in ("steps_per_epoch", "target", "most_epochs"):
+            require_number(f"Losses: {name}", getattr(self, name), 0.0, strict=True)
+        object.__setattr__(self, "losses", tuple(self.losses))
+        for number, loss in enumerate(self.losses, start=1):
+            require_number(f"Losses: of epoch {number}", loss, 0.0, strict=True)
+
+    def measured(self, done: float) -> int:
+        """How many losses are known after so many steps."""
+        # Whoever has done all of an epoch may lack a rounding of it.
+        epochs = math.floor(done / self.steps_per_epoch * (1 + 1e-12))
+        return min(epochs, len(self.losses))
+
+    def history(self, done: float) -> LossHistory:
+        """What is known after so many steps."""
+        every = self.steps_per_epoch
+        return LossHistory(every, every, np.array(self.losses[: self.measured(done)]), done)
+
+
+class Forecast(NamedTuple):
+    """What is believed of a job.
+
+    Attributes
+    ----------
+    steps
+        That it takes in all.
+    error
+        Of (1), infinite where nothing is known.
+    """
+
+    steps: float
+    error: float
+
+
+def forecast(run: LossRun, done: float) -> Forecast:
+    """What is believed after so many steps.
+
+    Parameters
+    ----------
+    run
+        The losses; those after more steps are not looked at.
+    done
+        Steps.
+
+    Raises
+    ------
+    ValueError
+        If the number makes no sense.
+    """
+    require_number("Forecast: done", done, 0.0)
+    epochs = run.measured(done)
+    refits = _refits(len(run.losses))
+    made = bisect.bisect_right(refits, epochs)
+    if made:
+        return _fitted(run, refits[made - 1])
+    most = run.most_epochs * run.steps_per_epoch
+    return Forecast(min(done + FALLBACK_EPOCHS * run.steps_per_epoch, most), math.inf)
+
+
+@lru_cache(maxsize=64)
+def _refits(epochs: int) -> tuple[int, ...]:
+    """Numbers of losses at which the curve is fitted."""
+    found, number = [], FEWEST_STEPS
+    while number <= epochs:
+        found.append(number)
+        number = math.ceil(round(number * OUTDATED, 9))
+    return tuple(found)
+
+
+@lru_cache(maxsize=65536)
+def _fitted(run: LossRun, epochs: int) -> Forecast:
+    """What a curve fitted to the first losses says; replays of one workload share the fits."""
+    steps = run.steps_per_epoch * np.arange(1.0, epochs + 1.0)
+    fit = fit_loss_curve(steps, np.array(run.losses[:epochs]))
+    left = remaining_steps(fit, float(steps[-1]), TargetLoss(run.target))
+    most = run.most_epochs * run.steps_per_epoch
+    estimate = min(float(steps[-1]) + left.estimate, most)
+    sure = math.isfinite(left.high) and epochs >= ENOUGH_LOSSES
+    return Forecast(estimate, (left.high - left.low) / 2.0 / estimate if sure else math.inf)

@@ -1,0 +1,144 @@
+r"""What units are worth to a job by SLAQ (SoCC'17): how far its loss falls in the next interval.
+
+With *k* steps done and :math:`r(a)` steps a second on *a* units, *T* seconds are worth
+
+.. math:: g(a) = \frac{\hat l(k) - \hat l(k + r(a) T)}{\Delta},                                (1)
+
+where :math:`\hat l` is extrapolated (`losses/extrapolation.py`) and :math:`\Delta` makes jobs
+comparable. The paper normalises by the largest change seen so far; a documented reading: the
+largest fall from one measured loss to the next. The other one offered is the first loss.
+
+Of fewer than four losses no curve is made. The loss is then believed to fall at every measurement
+as far as it ever did, down to 0; and by :math:`\Delta` itself where there are no two losses: a new
+job is worth most. A loss that only rises, or stays, is worth nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from goodalloc.models.losses.extrapolation import extrapolate
+from goodalloc.models.support.validation import (
+    as_numbers,
+    require_all,
+    require_choice,
+    require_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+#: What falls are measured in.
+NormalisedBy = Literal["largest_fall", "first_loss"]
+
+#: Losses that count, and what each counts in units of the one after it.
+WINDOW, DECAY = 40, 0.9
+
+#: Losses from which on curves are fitted: as many as the first law has coefficients.
+FEWEST = 4
+
+
+class LossHistory(NamedTuple):
+    """What is known of the loss of a job.
+
+    Attributes
+    ----------
+    first, every
+        It was measured after so many steps, and then every so many.
+    losses
+        What was measured, NaN where it was not or is a spike; of shape (measurements,).
+    done
+        Steps that are done.
+    """
+
+    first: float
+    every: float
+    losses: Floats
+    done: float
+
+
+def loss_reductions(
+    histories: Sequence[LossHistory], ahead: Floats, normalised_by: NormalisedBy = "largest_fall"
+) -> Floats:
+    """Equation (1) for every job and number of steps, of the shape of `ahead`.
+
+    Parameters
+    ----------
+    histories
+        Of every job.
+    ahead
+        Steps of the interval, by what the job may have; shape (jobs, choices).
+    normalised_by
+        What is :math:`\\Delta`.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense.
+    """
+    require_choice("Losses: normalised_by", normalised_by, get_args(NormalisedBy))
+    steps = as_numbers("Losses", "ahead", ahead).astype(float)
+    if steps.ndim != 2 or len(steps) != len(histories):
+        raise ValueError(
+            f"Losses: ahead has shape {steps.shape}; expected a row for each of "
+            f"{len(histories)} jobs."
+        )
+    require_all(np.isfinite(steps) & (steps >= 0), "Losses", "ahead", steps, "0 or more")
+    if not histories:
+        return np.asarray(steps)
+    for number, history in enumerate(histories):
+        _check(f"Losses of job {number}", history)
+    every = np.array([history.every for history in histories])[:, None]
+    known = [history.losses[~np.isnan(history.losses)] for history in histories]
+    counts = np.array([losses.size for losses in known])[:, None]
+    fall = np.array([_largest_fall(losses) for losses in known])[:, None]
+    first, last = (
+        np.array([losses[end] if losses.size else 0.0 for losses in known])[:, None]
+        for end in (0, -1)
+    )
+    unit = fall if normalised_by == "largest_fall" else first
+    straight = np.minimum(fall * steps / every, last)
+    falls = np.where(counts < FEWEST, straight, _fitted_falls(histories, steps))
+    gains = np.divide(falls, unit, out=np.zeros_like(steps), where=unit > 0)
+    return np.asarray(np.where(counts < 2, steps / every, gains))
+
+
+def _check(item: str, history: LossHistory) -> None:
+    """Refuse a history that makes no sense."""
+    require_number(f"{item}: first", history.first, 0.0)
+    require_number(f"{item}: every", history.every, 0.0, strict=True)
+    require_number(f"{item}: done", history.done, 0.0)
+    above = np.isnan(history.losses) | ((history.losses >= 0) & np.isfinite(history.losses))
+    require_all(above, item, "losses", history.losses, "a finite number of at least 0, or NaN")
+
+
+def _largest_fall(losses: Floats) -> float:
+    return float(max(-np.diff(losses).min(initial=0.0), 0.0))
+
+
+def _fitted_falls(histories: Sequence[LossHistory], ahead: Floats) -> Floats:
+    """How far the loss falls by the curves, where there are losses enough."""
+    steps = np.zeros((len(histories), WINDOW))
+    losses, weight = np.ones_like(steps), np.zeros_like(steps)
+    ages = DECAY ** np.arange(WINDOW - 1.0, -1.0, -1.0)
+    for row, history in enumerate(histories):
+        last = history.losses[-WINDOW:]
+        begin, measured = len(history.losses) - len(last), ~np.isnan(last)
+        if not measured.any():
+            weight[row, -1] = 1.0  # a curve nobody asks for
+            continue
+        place = slice(WINDOW - len(last), WINDOW)
+        steps[row, place] = history.first + history.every * np.arange(
+            begin, len(history.losses), dtype=float
+        )
+        losses[row, place] = np.where(measured, last, 1.0)
+        weight[row, place] = np.where(measured, ages[place], 0.0)
+    curves = extrapolate(steps, losses, weight)
+    done = np.maximum(np.array([history.done for history in histories]), curves.first)[:, None]
+    return np.asarray(np.maximum(curves.loss(done) - curves.loss(done + ahead), 0.0))

@@ -1,0 +1,1 @@
+"""Jobs with parameter servers (Optimus, AITurbo): configurations, step times, service."""

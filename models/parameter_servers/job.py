@@ -1,0 +1,195 @@
+r"""A job with parameter servers, and the service that it still needs: AITurbo (HPDC'21).
+
+AITurbo's goal is stated over the *remaining service* :math:`V` of a job; the formula could not be
+read. The documented reading, that of a follow-on's code (github.com/MaoZzzzz/Aiturbo-vGPU, commit
+11ab921), is what the job will have occupied by its end,
+
+.. math:: V(c) = \bigl( N \, T(c) + o(c) \bigr) \, S(c), \qquad
+    S(c) = \omega_{core} \, \mathrm{cores}(c) + \omega_{gpu} \, \mathrm{gpus}(c),              (1)
+
+with the steps that remain *N*, the seconds of a step *T* (`models/parameter_servers/step_time.py`),
+and the seconds *o* of a restart where the configuration *c* is not the present one; a GPU counts as
+ten cores. Another reading is the remaining *time*, :math:`S = 1`. Service is least where no unit is
+badly used, so a unit less may lower it; time never rises by more cores. Sums of either are lowered
+most by who needs longest. With *log time*, :math:`\ln(1 + N T + o)`, which is ours, a unit goes to
+the job of whose time it takes the largest part, however long that is.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.parameter_servers.configuration import PsConfiguration
+from goodalloc.models.parameter_servers.service_table import AXES, Cell, Pods, ServiceTable
+from goodalloc.models.parameter_servers.step_time import PsStepTime, seconds_per_step
+from goodalloc.models.support.namespace import Array
+from goodalloc.models.support.validation import require_choice, require_name, require_number
+
+Floats = NDArray[np.float64]
+
+#: What remains: (1), seconds, or their logarithm.
+Measure = Literal["service", "time", "log time"]
+
+#: What a core and a GPU count in (1).
+CORE_WEIGHT, GPU_WEIGHT = 1.0, 10.0
+
+
+@dataclass(frozen=True)
+class PsChoices:
+    """What a job may have, each ascending: a step along an axis is AITurbo's unit.
+
+    Parameters
+    ----------
+    servers, workers
+        Numbers of parameter servers and of workers.
+    server_cores, worker_cores
+        Cores of each server and of each worker.
+    worker_gpus
+        GPUs of each worker, 0 for CPU workers.
+
+    Raises
+    ------
+    ValueError
+        If one is empty, not ascending, or makes no sense.
+    """
+
+    servers: tuple[int, ...] = tuple(range(1, 11))
+    workers: tuple[int, ...] = tuple(range(1, 9))
+    server_cores: tuple[int, ...] = (1, 2, 3, 4)
+    worker_cores: tuple[int, ...] = (1, 2, 3, 4)
+    worker_gpus: tuple[float, ...] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        for axis in AXES:
+            values = getattr(self, axis)
+            least = 0.0 if axis == "worker_gpus" else 1.0
+            for value in values:
+                require_number(f"Choices: {axis}", value, least)
+            if not values or list(values) != sorted(set(values)):
+                raise ValueError(f"Choices: {axis} is {values}; expected ascending numbers.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Choices along every axis."""
+        return tuple(len(getattr(self, axis)) for axis in AXES)
+
+    @property
+    def grid(self) -> PsConfiguration:
+        """All configurations, as arrays of five axes."""
+        axes = [np.array(getattr(self, axis), dtype=float) for axis in AXES]
+        return PsConfiguration(*np.meshgrid(*axes, indexing="ij"))
+
+    def at(self, cell: Cell) -> PsConfiguration:
+        """The configuration of a cell."""
+        return PsConfiguration(
+            *(getattr(self, axis)[i] for axis, i in zip(AXES, cell, strict=True))
+        )
+
+    def cell(self, configuration: PsConfiguration) -> Cell | None:
+        """The cell of a configuration, None where it is not among the choices."""
+        pairs = zip(AXES, configuration, strict=True)
+        found = [np.flatnonzero(np.equal(getattr(self, axis), value)) for axis, value in pairs]
+        return tuple(int(index[0]) for index in found) if all(i.size for i in found) else None
+
+
+@dataclass(frozen=True)
+class PsJob:
+    """A job, what it may have, and what it has.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    remaining_steps
+        Steps to its end.
+    batch_size
+        Examples of a step.
+    step_time
+        How long a step takes.
+    choices
+        What it may have.
+    current
+        What it has now, None while it waits.
+    restart_seconds
+        What a change of that costs.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense.
+    """
+
+    name: str
+    remaining_steps: float
+    batch_size: float
+    step_time: PsStepTime
+    choices: PsChoices = field(default_factory=PsChoices)
+    current: PsConfiguration | None = None
+    restart_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_name("Job", self.name)
+        for name in ("remaining_steps", "batch_size"):
+            require_number(f"Job '{self.name}': {name}", getattr(self, name), 0.0, strict=True)
+        require_number(f"Job '{self.name}': restart_seconds", self.restart_seconds, 0.0)
+
+    @property
+    def cell(self) -> Cell | None:
+        """The cell of what it has now; None while it waits, or where that is no choice."""
+        return None if self.current is None else self.choices.cell(self.current)
+
+
+def service_table(
+    job: PsJob, measure: Measure = "service", *, core_weight: float = CORE_WEIGHT,
+    gpu_weight: float = GPU_WEIGHT, bandwidth: float = 1.0,
+) -> ServiceTable:  # fmt: skip
+    """What remains of a job in every configuration: by default its service (1).
+
+    Parameters
+    ----------
+    job
+        The job.
+    measure
+        What is counted.
+    core_weight, gpu_weight
+        What a core and a GPU count.
+    bandwidth
+        Over that at which the step times were measured.
+
+    Returns
+    -------
+    The table, whose resources are cores and GPUs.
+
+    Raises
+    ------
+    ValueError
+        If an argument makes no sense.
+    """
+    require_choice("Remaining service: measure", measure, get_args(Measure))
+    for name, weight in (("core_weight", core_weight), ("gpu_weight", gpu_weight)):
+        require_number(f"Remaining service: {name}", weight, 0.0)
+    grid = job.choices.grid
+    seconds = job.remaining_steps * seconds_per_step(job.step_time, grid, job.batch_size, bandwidth)
+    if job.current is not None:
+        stays = np.zeros(seconds.shape, dtype=bool)
+        if job.cell is not None:
+            stays[job.cell] = True
+        seconds = np.where(stays, seconds, seconds + job.restart_seconds)
+    pods = (
+        _pods(grid.servers, grid.server_cores, np.zeros(seconds.shape)),
+        _pods(grid.workers, grid.worker_cores, grid.worker_gpus),
+    )
+    demand = np.stack([np.asarray(grid.cores), np.asarray(grid.gpus)], axis=-1)
+    held = demand @ np.array([core_weight, gpu_weight])
+    counted = seconds * held if measure == "service" else seconds
+    if measure == "log time":
+        counted = np.log1p(seconds)
+    return ServiceTable(job.name, np.where(np.isfinite(seconds), counted, np.inf), demand, pods)
+
+
+def _pods(count: Array, cores: Array, gpus: Array) -> Pods:
+    """Pods of one kind, which take cores and GPUs."""
+    each = np.stack([np.asarray(cores), np.asarray(gpus)], axis=-1)
+    return Pods(np.rint(np.asarray(count)).astype(np.int64), each)

@@ -1,0 +1,48 @@
+"""The independent checker of pods on nodes: whether they are those of the cells and fit."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def pod_violations(
+    tables: Sequence[ServiceTable], cells: Sequence[Cell], pods: Indices, nodes: Floats
+) -> tuple[str, ...]:
+    """What is wrong with pods on nodes, a sentence each; nothing where they are as they should be.
+
+    Parameters
+    ----------
+    tables, cells
+        Of every job, and where it stands in it.
+    pods
+        Pods of every kind on every node, shape (jobs, kinds, nodes).
+    nodes
+        What every node has, shape (nodes, resources).
+    """
+    found = []
+    taken = np.zeros(np.shape(nodes))
+    for job, (table, cell) in enumerate(zip(tables, cells, strict=True)):
+        if not np.isfinite(table.service[cell]):
+            found.append(f"Job '{table.name}' is in cell {cell}, where it cannot be.")
+        for kind, wanted in enumerate(table.pods):
+            placed = pods[job, kind]
+            if (placed < 0).any() or placed.sum() != wanted.number[cell]:
+                found.append(
+                    f"Job '{table.name}' has {placed.tolist()} pods of kind {kind} on the nodes; "
+                    f"expected {wanted.number[cell]} in all."
+                )
+            taken += placed[:, None] * wanted.each[cell]
+    most = nodes * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE
+    for node, resource in np.argwhere(taken > most).tolist():
+        found.append(
+            f"Node {node}: {taken[node, resource]:g} of resource {resource} are taken; expected at "
+            f"most {nodes[node, resource]:g}."
+        )
+    return tuple(found)

@@ -1,0 +1,171 @@
+r"""What a unit more or less of each resource is worth to a job: AITurbo's marginal table.
+
+AITurbo (HPDC'21) gives a job's parameter servers and workers one unit more or less of something at
+a time: a server, a worker, a core for every server, a core for every worker, a GPU share for every
+worker. Every such choice is a cell of a grid with one axis for each, and holds
+
+- the *remaining service* :math:`V`, what the job still needs there (`remaining_service`), infinite
+  where the job cannot be, and
+- the demand, what it takes of every resource of the cluster.
+
+The marginal table of a job at a cell *c* are the cells around it,
+
+.. math:: V(c + e_r), \quad V(c - e_r) \quad \text{for every axis } r.                         (1)
+
+The slides of the paper show such a table for two jobs (`slide_example`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.support.validation import require_name
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: The axes of a job's table, in order: what AITurbo moves by the unit.
+AXES = ("servers", "workers", "server_cores", "worker_cores", "worker_gpus")
+
+#: A cell of a table: an index along every axis.
+Cell = tuple[int, ...]
+
+
+class Pods(NamedTuple):
+    """What a job runs of one kind in every cell: how many, and what each takes.
+
+    Attributes
+    ----------
+    number
+        Of the shape of the service.
+    each
+        Shape ``(*service.shape, resources)``.
+    """
+
+    number: Indices
+    each: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ServiceTable:
+    """What a job needs in every configuration, and takes.
+
+    Parameters
+    ----------
+    name
+        The job's.
+    service
+        Remaining service in every cell, infinite where the job cannot be; one axis for everything
+        that is moved by the unit.
+    demand
+        What the job takes in every cell, shape ``(*service.shape, resources)``.
+    pods
+        What of that has to be together on a node: each pod of each kind, the kinds in the same
+        order in all cells. Everything is one pod if none is named.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense, shapes differ, or the job can be nowhere.
+    """
+
+    name: str
+    service: Floats
+    demand: Floats
+    pods: tuple[Pods, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.pods:
+            ones = np.ones(self.service.shape, dtype=np.int64)
+            object.__setattr__(self, "pods", (Pods(ones, self.demand),))
+        item = f"Job '{self.name}'"
+        require_name("Job", self.name)
+        if self.demand.shape[:-1] != self.service.shape:
+            raise ValueError(
+                f"{item}: demand has the shape {self.demand.shape}; expected that of the service, "
+                f"{self.service.shape}, and one axis for the resources."
+            )
+        if np.isnan(self.service).any() or (self.service < 0).any():
+            raise ValueError(f"{item}: service is negative or NaN; expected numbers of at least 0.")
+        if not np.isfinite(self.service).any():
+            raise ValueError(f"{item} can be nowhere; expected a finite service somewhere.")
+        if not np.isfinite(self.demand).all() or (self.demand < 0).any():
+            raise ValueError(f"{item}: demand is {self.demand.min()}; expected numbers from 0.")
+
+        taken = sum(np.asarray(p.number)[..., None] * p.each for p in self.pods)
+        if not np.allclose(taken, self.demand):
+            raise ValueError(
+                f"{item}: pods take something else than the demand; expected the same."
+            )
+
+    @property
+    def least(self) -> Cell:
+        """Of the cells where the job can be, the first of those that take least.
+
+        That is by the sum of the resources, each over the most that the job could take of it.
+        """
+        most = np.maximum(self.demand.reshape(-1, self.demand.shape[-1]).max(axis=0), 1e-300)
+        taken = np.where(np.isfinite(self.service), (self.demand / most).sum(axis=-1), np.inf)
+        return tuple(int(i) for i in np.unravel_index(int(np.argmin(taken)), taken.shape))
+
+    def after(self, cell: Cell, axis: int, units: int) -> Cell | None:
+        """The cell so many units further along an axis, None where the job cannot be."""
+        moved = list(cell)
+        moved[axis] += units
+        if not 0 <= moved[axis] < self.service.shape[axis]:
+            return None
+        found = tuple(moved)
+        return found if np.isfinite(self.service[found]) else None
+
+
+def check_tables(tables: Sequence[ServiceTable], capacity: Floats) -> None:
+    """Refuse no jobs at all, and a capacity of other resources than jobs take.
+
+    Raises
+    ------
+    ValueError
+        With what was expected.
+    """
+    if not tables:
+        raise ValueError("Remaining service: there are no jobs; expected at least one.")
+    size, expected = np.shape(capacity), tables[0].demand.shape[-1:]
+    if size != expected:
+        raise ValueError(f"Capacity has the shape {size}; expected {expected}, one a resource.")
+
+
+class Marginal(NamedTuple):
+    """The table (1) of several jobs at their cells.
+
+    Attributes
+    ----------
+    now
+        Remaining service of every job, shape (jobs,).
+    service
+        After a unit more (0) or less (1) along every axis, infinite where that cannot be: shape
+        (jobs, 2, axes).
+    change
+        What the job then takes more of every resource, shape (jobs, 2, axes, resources).
+    """
+
+    now: Floats
+    service: Floats
+    change: Floats
+
+
+def marginal_table(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> Marginal:
+    """The table (1) of these jobs at these cells."""
+    axes, resources = tables[0].service.ndim, tables[0].demand.shape[-1]
+    service = np.full((len(tables), 2, axes), np.inf)
+    change = np.zeros((len(tables), 2, axes, resources))
+    for job, (table, cell) in enumerate(zip(tables, cells, strict=True)):
+        for axis in range(axes):
+            for sign, units in enumerate((1, -1)):
+                further = table.after(cell, axis, units)
+                if further is not None:
+                    service[job, sign, axis] = table.service[further]
+                    change[job, sign, axis] = table.demand[further] - table.demand[cell]
+    now = np.array([table.service[cell] for table, cell in zip(tables, cells, strict=True)])
+    return Marginal(now, service, change)

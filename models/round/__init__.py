@@ -1,0 +1,1 @@
+"""One scheduling round: cluster, jobs, modes, rules, allocation, objective and the checker."""

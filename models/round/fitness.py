@@ -1,0 +1,85 @@
+"""How a scheduler weighs the jobs: generalised mean of speedups and the price of a restart."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from goodalloc.models.support.namespace import Array, namespace
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+GEOMETRIC = 1e-100
+"""Size of a power below which the power mean is the geometric mean to double precision."""
+
+
+def power_mean(values: Array, power: float, axis: int = -1) -> Array:
+    r"""Return the generalised mean :math:`(\frac1n \sum_i x_i^p)^{1/p}`: Pollux, section 4.2.
+
+    Every real p is allowed, and the limits: 0 gives the geometric mean, infinity the maximum,
+    minus infinity the minimum. A zero among the values makes the mean zero for p <= 0. The value
+    that dominates the sum is taken out of the root first, so no power overflows.
+
+    Parameters
+    ----------
+    values
+        Non-negative numbers.
+    power
+        p; -1 is the harmonic mean that Pollux uses, 1 the arithmetic mean.
+    axis
+        The axis to reduce.
+
+    Raises
+    ------
+    ValueError
+        If the power is not a number or there are no values.
+    """
+    if math.isnan(power):
+        raise ValueError("power is nan; expected a real number or an infinity.")
+    xp = namespace(values)
+    values = xp.asarray(values, dtype=float)
+    if values.shape[axis] == 0:
+        raise ValueError(f"values has no entries along axis {axis}; expected at least one.")
+    least, greatest = values.min(axis=axis), values.max(axis=axis)
+    if math.isinf(power):
+        return greatest if power > 0 else least
+    scale = greatest if power > 0 else least
+    positive = scale > 0.0
+    safe = xp.where(positive, scale, 1.0)
+    logarithms = _logarithm(xp, xp.where(xp.expand_dims(positive, axis), values, 1.0))
+    ratios = logarithms - xp.expand_dims(xp.log(safe), axis)
+    if abs(power) < GEOMETRIC:
+        mean = xp.exp(ratios.mean(axis=axis))
+    else:
+        # each power is at most 1 and one of them is 1; log1p(mean(expm1)) keeps small p accurate
+        mean = xp.exp(xp.log1p(xp.expm1(ratios * power).mean(axis=axis)) / power)
+    return xp.where(positive, safe * mean, 0.0)
+
+
+def _logarithm(xp: ModuleType, values: Array) -> Array:
+    """Natural logarithm, minus infinity for 0, without a warning."""
+    positive = values > 0.0
+    return xp.where(positive, xp.log(xp.where(positive, values, 1.0)), -xp.inf)
+
+
+def restart_factor(age: Array, restarts: Array, delay: Array) -> Array:
+    """Discount on the speedup of a job that would be restarted: Pollux, section 4.2.1.
+
+    max(age - delay restarts, 0) / (age + delay), the share of its life so far that a job would
+    have kept had it been restarted once more.
+
+    Parameters
+    ----------
+    age
+        Seconds since submission, not negative.
+    restarts
+        Restarts so far.
+    delay
+        Seconds a restart costs; 0 makes restarts free.
+    """
+    xp = namespace(age, restarts, delay)
+    age = xp.asarray(age, dtype=float)
+    total = age + delay
+    kept = xp.maximum(age - delay * restarts, 0.0) / xp.where(total > 0.0, total, 1.0)
+    return xp.where(total > 0.0, kept, 1.0)

@@ -1,0 +1,243 @@
+"""The objective, written once: speedups, utilities and fitness of an allocation.
+
+Notation as in `formulations/NOTATION.md`: job *j* on *K* GPUs of one node or of several has
+``u_j = scale * weight_j * speedup_j * rho_j + floor`` and ``fitness = (mean_j u_j^p)^(1/p)``
+(Pollux, OSDI'21, section 4.2; the floor and the scale are the artifact's). A job that holds nothing
+has the floor, or whatever else the rules say.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.goodput.batch_size import best_batch_size
+from goodalloc.models.goodput.chunked import Backend
+from goodalloc.models.goodput.model import GoodputModel
+from goodalloc.models.goodput.speedup import goodput_table, stack_models
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.fitness import power_mean, restart_factor
+from goodalloc.models.round.instance import Instance, require_plain
+from goodalloc.models.round.job_shapes import allowed_shapes
+from goodalloc.models.round.mode import SpeedupTable
+
+Floats = NDArray[np.float64]
+
+#: Allocations up to which a speedup table is not worth compiling for: that takes seconds, and so
+#: many take NumPy one.
+SMALL_TABLE = 4_000_000
+
+#: Least utility of a job that runs where nothing is added to it, so that every power of it is
+#: finite; about what Sia's artifact makes of none by clipping its power -1/2 at 3000.
+LEAST_UTILITY = 1e-7
+
+
+@dataclass(frozen=True)
+class UtilityTable:
+    """The utility of everything that can happen to every job.
+
+    Parameters
+    ----------
+    moved
+        Utility on *K* GPUs placed anew: shape (modes, 2, most GPUs + 1), a row for every mode of
+        every job (`Instance.modes`); the second axis is 0 for one node and 1 for several, the third
+        is *K*. At *K* = 0, the utility of holding nothing.
+    kept
+        Utility with exactly the current placement, shape (jobs,); that of holding nothing for idle
+        jobs.
+    """
+
+    moved: Floats
+    kept: Floats
+
+
+def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
+    """Speedup of every mode against the job's fair share: shape (modes, 2, most GPUs + 1).
+
+    ``speedup(N, K) = goodput*(N, K) / goodput*(N_f, K_f)`` (Pollux, section 4.2) with the best
+    batch size on either side; the last two axes as in `UtilityTable.moved`. The fair share of a job
+    is priced in the mode in which it is worth most, so that its modes can be compared. A job that
+    never ran has speedup *K / K_f*. Where a job cannot run on its fair share at all, the best it
+    can do on fewer GPUs takes the place of the base, or 1 where that is nothing.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    backend
+        ``"jax"`` compiles once and is fast at any size; ``"numpy"`` needs no compilation; by
+        default the size decides, so that equal instances give equal bits.
+    """
+    most = max(int(instance.max_replicas.max()), 1)
+    models = instance.mode_models
+    table = np.zeros((len(models), 2, most + 1))
+    rows: dict[GoodputModel, list[int]] = {}
+    for index, model in enumerate(models):
+        if model is None:
+            table[index] = np.arange(most + 1) / _base_replicas(instance)
+            table[index, 1, :2] = 0.0
+        elif isinstance(model, SpeedupTable):
+            for spread, speedups in enumerate(model):
+                known = np.asarray(speedups[:most], dtype=float)
+                table[index, spread, 1 : known.size + 1] = known
+            table[index, 1, 1] = 0.0
+        else:
+            rows.setdefault(model, []).append(index)
+    if rows:
+        if backend is None:
+            backend = "numpy" if len(rows) * table[0].size <= SMALL_TABLE else "jax"
+        _fill_modelled(instance, table, rows, backend)
+    return table
+
+
+def _fill_modelled(
+    instance: Instance, table: Floats, rows: dict[GoodputModel, list[int]], backend: Backend
+) -> None:
+    """Fill the rows of modes with a goodput model; those of one model share the computation."""
+    rules, fair = instance.rules, _base_replicas(instance)
+    stacked = stack_models(tuple(rows))
+    goodput = goodput_table(
+        stacked, table.shape[-1] - 1, search=rules.batch_search,
+        grid_points=rules.grid_points, backend=backend,
+    )  # fmt: skip
+    several = rules.fair_share == "packed" and fair > int(instance.cluster.node_gpus.max())
+    if fair < table.shape[-1]:
+        base = goodput[:, int(several), fair]
+    else:
+        base = best_batch_size(
+            stacked, np.full(len(rows), 1 + int(several)), np.full(len(rows), fair),
+            search=rules.batch_search, grid_points=rules.grid_points,
+        ).goodput  # fmt: skip
+    attainable = goodput[:, :, : fair + 1].max(axis=(1, 2))
+    base = np.where(base > 0, base, attainable)
+    group = np.concatenate([np.full(len(modes), g) for g, modes in enumerate(rows.values())])
+    filled = np.concatenate(list(rows.values()))
+    job = instance.mode_job[filled]
+    share = np.zeros(instance.num_jobs)
+    if rules.fair_share == "least":
+        share = _least_share(instance, filled, goodput[group])
+    else:
+        np.maximum.at(share, job, base[group])
+    table[filled] = goodput[group] / np.where(share > 0, share, 1.0)[job][:, None, None]
+
+
+def _least_share(instance: Instance, modes: NDArray[np.int64], goodput: Floats) -> Floats:
+    """Goodput of the worst whole-node shape of every job over its fewest GPUs, shape (jobs,).
+
+    Of all shapes in any of these modes; of any number of GPUs where no whole-node shape runs at
+    all, and 0 where nothing does.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    modes, goodput
+        Rows of `Instance.modes`, and their goodputs of shape (rows, 2, most GPUs + 1).
+    """
+    job, share = instance.mode_job[modes], np.zeros(instance.num_jobs)
+    replicas = np.broadcast_to(np.arange(goodput.shape[-1]), goodput.shape)
+    for whole_nodes in (False, True):  # the latter has the last word where there are any
+        shapes = allowed_shapes(instance, whole_nodes=whole_nodes)[modes]
+        runs = np.any(shapes, axis=1) & (goodput > 0)
+        least = np.full(instance.num_jobs, np.inf)
+        fewest = np.full(instance.num_jobs, np.inf)
+        np.minimum.at(least, job, np.where(runs, goodput, np.inf).min(axis=(1, 2)))
+        np.minimum.at(fewest, job, np.where(runs, replicas, np.inf).min(axis=(1, 2)))
+        known = np.isfinite(least)
+        share[known] = least[known] / fewest[known]
+    return share
+
+
+def _base_replicas(instance: Instance) -> int:
+    """The GPUs on which the speedup is 1, where that does not depend on the job."""
+    return 1 if instance.rules.fair_share in ("one_gpu", "least") else instance.fair_share
+
+
+@lru_cache(maxsize=8)
+def _cached_utility_table(key: "_Identity") -> UtilityTable:
+    instance = key.instance
+    rules, job = instance.rules, instance.mode_job
+    speedups = speedup_table(instance, key.backend)
+    scale = np.array([one.weight for one in instance.jobs])
+    if rules.speedup_scale == "node":
+        scale = scale * (instance.cluster.num_nodes / instance.cluster.num_gpus)
+    current = instance.current
+    rho = np.asarray(restart_factor(instance.age, instance.restarts, instance.restart_delay))
+    if rules.restart_penalty == "running":
+        pays = (current.job_replicas > 0) & (instance.age >= instance.restart_delay)
+        rho = np.where(pays, rho, 1.0)
+    least = rules.floor or LEAST_UTILITY
+    moved = scale[job, None, None] * speedups * rho[job, None, None] + rules.floor
+    moved = np.maximum(moved, least)
+    moved[:, :, 0] = rules.idle
+    held = np.minimum(current.job_replicas, speedups.shape[-1] - 1)
+    several = (current.job_nodes > 1).astype(int)
+    kept = scale * speedups[instance.first_mode + current.mode, several, held] + rules.floor
+    kept = np.where(current.job_replicas > 0, np.maximum(kept, least), rules.idle)
+    moved.flags.writeable = False
+    kept.flags.writeable = False
+    return UtilityTable(moved, kept)
+
+
+class _Identity:
+    """Hashes an instance by identity, so that looking one up never compares 10,000 jobs."""
+
+    def __init__(self, instance: Instance, backend: Backend | None) -> None:
+        self.instance = instance
+        self.backend: Backend | None = backend
+
+    def __hash__(self) -> int:
+        return id(self.instance)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.instance is self.instance
+
+
+def mode_utilities(instance: Instance, backend: Backend | None = None) -> UtilityTable:
+    """The utility of every choice of every mode, computed once per instance, by the first backend.
+
+    ``u = scale * weight * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement in
+    the same mode and ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux,
+    section 4.2.1), of the jobs that `Rules.restart_penalty` names.
+    """
+    return _cached_utility_table(_Identity(instance, backend))
+
+
+def utility_table(instance: Instance, backend: Backend | None = None) -> UtilityTable:
+    """`mode_utilities` where every job has a single mode that needs GPUs only: a row for every job.
+
+    Raises
+    ------
+    ValueError
+        If jobs have modes: what asks for this table knows no resource but GPUs.
+    """
+    require_plain(instance)
+    return mode_utilities(instance, backend)
+
+
+def utilities(instance: Instance, allocation: Allocation) -> Floats:
+    """The utility of every job under an allocation, shape (jobs,).
+
+    Raises
+    ------
+    ValueError
+        If the allocation has another shape than the instance.
+    """
+    shape = (instance.num_jobs, instance.cluster.num_nodes)
+    if (allocation.num_jobs, allocation.num_nodes) != shape:
+        raise ValueError(
+            f"Allocation has {allocation.num_jobs} jobs and {allocation.num_nodes} nodes; "
+            f"the instance has {shape[0]} and {shape[1]}."
+        )
+    table = mode_utilities(instance)
+    most = table.moved.shape[-1] - 1
+    several = (allocation.job_nodes > 1).astype(int)
+    replicas = np.minimum(allocation.job_replicas, most)
+    moved = table.moved[instance.first_mode + allocation.mode, several, replicas]
+    return np.where(allocation.unchanged(instance.current), table.kept, moved)
+
+
+def fitness(instance: Instance, allocation: Allocation) -> float:
+    """The objective: the power mean of the jobs' utilities, the larger the better."""
+    return float(power_mean(utilities(instance, allocation), instance.rules.power))

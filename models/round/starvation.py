@@ -1,0 +1,82 @@
+r"""What a fitness is made of: jobs that starve, and what the others are worth.
+
+A job that holds nothing *starves* and is worth :math:`u_{idle}`. With *s* of *n* jobs starved and
+the power mean *M* of the utilities of the others (*served*),
+
+.. math::
+
+    FITNESS_p = \left(\frac{s}{n} u_{idle}^p + \frac{n - s}{n} M^p\right)^{1/p},            (1)
+
+:math:`u_{idle}^{s/n} M^{1 - s/n}` at p = 0, and the larger or lesser of both at plus or minus
+infinity. At p = -1 with :math:`u_{idle}` = 0.001 a starved job weighs 1000 where a served one
+weighs a few: a gap between two fitnesses is then nearly one between two numbers of starved jobs,
+and says little of how well the others are served. So it stands beside *s* and *M* everywhere.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import utilities
+
+
+class Starvation(NamedTuple):
+    """The parts of a fitness.
+
+    Attributes
+    ----------
+    jobs, starved
+        How many jobs there are, and how many of them hold nothing.
+    idle
+        What a starved job is worth.
+    served
+        Power mean of the utilities of the others; NaN if all starve.
+    """
+
+    jobs: int
+    starved: int
+    idle: float
+    served: float
+
+    def fitness(self, power: float) -> float:
+        """The fitness put together again, by (1)."""
+        parts = [(self.idle, self.starved), (self.served, self.jobs - self.starved)]
+        values, counts = zip(*((value, count) for value, count in parts if count), strict=True)
+        return float(power_mean(np.repeat(values, counts), power))
+
+
+def starvation(
+    worth: NDArray[np.float64], served: NDArray[np.bool_], idle: float, power: float
+) -> Starvation:
+    """Take a fitness apart.
+
+    Parameters
+    ----------
+    worth
+        Utility of every job, shape (jobs,); that of a starved one is `idle`.
+    served
+        Whether a job holds anything, shape (jobs,).
+    idle
+        What a starved job is worth.
+    power
+        The power *p* of the mean.
+    """
+    count = int(np.count_nonzero(served))
+    mean = float(power_mean(worth[served], power)) if count else float("nan")
+    return Starvation(worth.size, worth.size - count, idle, mean)
+
+
+def starvation_of(instance: Instance, allocation: Allocation) -> Starvation:
+    """The parts of the fitness of an allocation.
+
+    Raises
+    ------
+    ValueError
+        If the allocation has another shape than the instance.
+    """
+    worth, rules = utilities(instance, allocation), instance.rules
+    return starvation(worth, allocation.job_replicas > 0, rules.idle, rules.power)

@@ -1,0 +1,1 @@
+"""Jobs that share a GPU (Gandiva, AntMan): speeds, pairs, opportunistic jobs and their hosts."""

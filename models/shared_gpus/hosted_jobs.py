@@ -1,0 +1,114 @@
+r"""Guests and hosts: which jobs run on the GPUs of which others, and what that is worth.
+
+Guest *k* takes :math:`g_k` GPUs of a single host *h*, one guest on a GPU, of the :math:`G_h` that
+are left there, and then has the part :math:`r_{kh}` of its own speed. Each guest has one host at
+most, and a placement is worth
+
+.. math:: \sum_{k \text{ on } h} r_{kh}.                                                      (1)
+
+GPUs that nobody has are a host, too, beside which guests have all of their speed. In AntMan
+(OSDI'20) the guests are opportunistic jobs and hosts keep their speed, so that nothing is lost;
+that memory and time of a GPU bound its guests is in the rates
+(`models/shared_gpus/shared_speed.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.support.validation import as_numbers, require_all
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Guests:
+    """Guests that want hosts.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of every guest, at least 1; shape (guests,).
+    room
+        GPUs that every host has left, shape (hosts,).
+    rate
+        :math:`r_{kh}` of (1), from 0 to 1 and minus infinity for never; shape (guests, hosts).
+
+    Raises
+    ------
+    ValueError
+        If there are no guests or hosts, shapes differ, or a number makes no sense.
+    """
+
+    gpus: Indices
+    room: Indices
+    rate: Floats
+
+    def __post_init__(self) -> None:
+        rate = as_numbers("Guests", "rate", self.rate).astype(float)
+        if rate.ndim != 2 or not rate.size:
+            raise ValueError(f"Guests: rate has shape {rate.shape}; expected guests by hosts.")
+        right = ((rate >= 0) & (rate <= 1)) | (rate == -np.inf)
+        require_all(right, "Guest", "rate", rate, "a number from 0 to 1, or minus infinity")
+        object.__setattr__(self, "rate", rate)
+        for name, value, size, least in (
+            ("gpus", self.gpus, rate.shape[0], 1), ("room", self.room, rate.shape[1], 0),
+        ):  # fmt: skip
+            counts = as_numbers("Guests", name, value)
+            if counts.shape != (size,) or counts.dtype.kind not in "iu":
+                raise ValueError(f"Guests: {name} is {value!r}; expected {size} whole numbers.")
+            require_all(counts >= least, "Guests", name, counts, f"at least {least}")
+            object.__setattr__(self, name, counts.astype(np.int64))
+
+    @property
+    def num_guests(self) -> int:
+        """How many guests there are."""
+        return self.gpus.size
+
+    @property
+    def num_hosts(self) -> int:
+        """How many hosts there are."""
+        return self.room.size
+
+
+#: The host of every guest, None for none.
+Hosts = tuple[int | None, ...]
+
+
+def guest_violations(problem: Guests, hosts: Sequence[int | None]) -> tuple[str, ...]:
+    """What is wrong with a placement, a sentence each; nothing where it is as it should be."""
+    if len(hosts) != problem.num_guests:
+        return (f"There are {len(hosts)} hosts; expected one or None for every guest.",)
+    found, left = [], problem.room.tolist()
+    for guest, host in enumerate(hosts):
+        if host is None:
+            continue
+        if not 0 <= host < problem.num_hosts:
+            found.append(f"Guest {guest} is on {host}; expected 0 to {problem.num_hosts - 1}.")
+            continue
+        left[host] -= int(problem.gpus[guest])
+        if problem.rate[guest, host] == -np.inf:
+            found.append(f"Guest {guest} is on host {host}, where it cannot be.")
+    for host, gpus in enumerate(left):
+        if gpus < 0:
+            found.append(f"Host {host} lacks {-gpus} GPUs; expected at most one guest on a GPU.")
+    return tuple(found)
+
+
+def total_rate(problem: Guests, hosts: Sequence[int | None]) -> float:
+    """The worth (1) of a placement.
+
+    Raises
+    ------
+    ValueError
+        If something is wrong with it.
+    """
+    broken = guest_violations(problem, hosts)
+    if broken:
+        raise ValueError(broken[0])
+    return float(
+        sum(problem.rate[guest, host] for guest, host in enumerate(hosts) if host is not None)
+    )

@@ -1,0 +1,163 @@
+r"""How fast jobs are that share GPUs, and whether they can.
+
+Alone on its GPUs a job keeps them busy for the part *u* of a step. With *s* accumulation passes of
+*m* examples before the one that synchronises, each of
+:math:`T_{grad} = \alpha + \beta m` seconds, and the seconds :math:`T_{iter}` of a step
+(`models/goodput/throughput.py`),
+
+.. math:: u = \frac{(s + 1) \beta m}{T_{iter}}                                                (1)
+
+so that a GPU has room while its job synchronises and during the fixed part of a pass, whose small
+kernels leave most of it idle. Its batch takes the part
+
+.. math:: \mu = m / m_{max}                                                                   (2)
+
+of a GPU's memory, and two jobs fit on a GPU if their parts add up to at most 1. A host *h* and its
+guest *g* have of their own speeds
+
+.. math::
+
+    \text{fair:} \quad r_h = r_g = (1 - l) \min(1, 1 / (u_h + u_g))                           (3)
+
+    \text{guaranteed:} \quad r_h = 1, \qquad r_g = (1 - l) \min(1, (1 - u_h) / u_g)           (4)
+
+with a loss *l*. Where tensors can be moved to the memory of the host machine (AntMan), jobs that
+take more fit as well: the guest keeps what is left on the GPU, and with a cost *c* its rate becomes
+
+.. math:: r_g' = r_g \, \bigl(1 + c \max(\mu_h + \mu_g - 1, 0) / \mu_g\bigr)^{-1}               (5)
+
+In Gandiva (OSDI'18) both jobs get their kernels through as they come: (3). In AntMan (OSDI'20)
+kernels of the guest are held back while the host needs the GPU: (4). A job waits for the slowest of
+its replicas: a host with several guests has the least of its speeds.
+
+All this is a documented reading: neither paper gives a formula, and no public measurement says how
+these applications share a GPU. What a GPU's utilisation means is a reading, too: a counter that
+asks only whether some kernel runs would count the whole of :math:`T_{grad}`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+from goodalloc.models.support.validation import require_choice, require_number, require_share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: How jobs share a GPU.
+Way = Literal["fair", "guaranteed"]
+
+#: Parts of memory add up to 1 within this.
+TOLERANCE = 1e-9
+
+
+class GpuUse(NamedTuple):
+    """What a job takes of each of its GPUs alone.
+
+    Attributes
+    ----------
+    busy
+        The part of the time that they compute, *u* of (1).
+    memory
+        The part of their memory, (2).
+    """
+
+    busy: float
+    memory: float
+
+    def fits_beside(self, other: GpuUse) -> bool:
+        """Whether the memory of a GPU is enough for both."""
+        return self.memory + other.memory <= 1.0 + TOLERANCE
+
+
+def busy_part(per_example: float, examples: float, passes: int, step: float) -> float:
+    """*u* of (1), at most 1.
+
+    Parameters
+    ----------
+    per_example, examples
+        Seconds of an example beyond the fixed part of a pass, and examples a pass.
+    passes
+        Passes of a step, *s* + 1.
+    step
+        Seconds of a step.
+    """
+    return min(passes * per_example * examples / step, 1.0)
+
+
+def memory_part(examples: float, most: float) -> float:
+    """*mu* of (2), at most 1.
+
+    Parameters
+    ----------
+    examples, most
+        Of a pass, and what a GPU has memory for.
+    """
+    return float(min(examples / most, 1.0))
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How jobs share GPUs.
+
+    Parameters
+    ----------
+    way
+        By (3) or by (4).
+    loss
+        Part of its speed that who shares loses besides, *l*; a guaranteed host does not.
+    offload
+        The cost *c* of (5): a guest all of whose tensors were in the memory of the host machine
+        would take 1 + *c* times as long. 0 where none are moved, so that memory has to fit.
+
+    Raises
+    ------
+    ValueError
+        If the way is unknown, the loss no part below 1, or the cost no number of at least 0.
+    """
+
+    way: Way = "fair"
+    loss: float = 0.05
+    offload: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_choice("Sharing: way", self.way, get_args(Way))
+        require_share("Sharing: loss", self.loss)
+        if self.loss == 1.0:
+            raise ValueError("Sharing: loss is 1; expected a number from 0 to below 1.")
+        require_number("Sharing: offload", self.offload, minimum=0.0)
+
+    def fits(self, host: GpuUse, guest: GpuUse) -> bool:
+        """Whether there is memory for both, or tensors of the guest can be moved elsewhere."""
+        return self.offload > 0 or host.fits_beside(guest)
+
+    def host_rate(self, host: GpuUse, guests: Sequence[GpuUse]) -> float:
+        """What a host keeps of its speed beside guests, each on GPUs of their own; 1 with none."""
+        if self.way == "guaranteed" or not guests:
+            return 1.0
+        return min(self._share(host, guest) for guest in guests)
+
+    def guest_rate(self, host: GpuUse, guest: GpuUse) -> float:
+        """What a guest has of its speed."""
+        moved = guest.memory - guest_memory(host, guest)
+        slower = 1.0 + self.offload * moved / guest.memory if moved > 0 else 1.0
+        return self._share(host, guest) / slower
+
+    def _share(self, host: GpuUse, guest: GpuUse) -> float:
+        """What a guest, and in the fair way its host, has of its speed with all of its memory."""
+        if self.way == "guaranteed":
+            room = 1.0 - host.busy
+            share = 1.0 if guest.busy <= room else room / guest.busy
+        else:
+            share = 1.0 / max(host.busy + guest.busy, 1.0)
+        return (1.0 - self.loss) * share
+
+
+def guest_memory(host: GpuUse, guest: GpuUse) -> float:
+    """The part of a GPU's memory that a guest has there: what it takes, or what its host leaves."""
+    return min(guest.memory, 1.0 - host.memory)
+
+
+#: As in Gandiva, and as in AntMan.
+FAIR, GUARANTEED = Sharing("fair"), Sharing("guaranteed")

@@ -1,0 +1,1 @@
+"""Checks of arguments and arrays, shared tolerances, and loops that run on NumPy and JAX."""

@@ -1,0 +1,106 @@
+"""Certificates as files: versioned JSON, documented in `data/FORMAT.md`."""
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.data.documents.json_file import Document, pack_number, rows_text, write_atomically
+from goodalloc.data.files.instance import instance_digest
+from goodalloc.formulations.certificates.certificate import Certificate, Leaf, Tree
+from goodalloc.formulations.certificates.domination import Standing
+from goodalloc.formulations.certificates.prices import Prices, WeightedValues
+
+CERTIFICATE_FORMAT = "goodalloc-certificate"
+VERSION = 1
+
+
+def write_certificate(certificate: Certificate, path: str | os.PathLike[str]) -> None:
+    """Write a certificate to a file, atomically.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+    """
+    document = certificate_to_dict(certificate)
+    write_atomically(path, rows_text(document, {}))
+
+
+def certificate_to_dict(certificate: Certificate) -> Document:
+    """A certificate as JSON has it; see `data/FORMAT.md`."""
+    bounds = certificate.bounds
+    instance = bounds.instance
+    units = bounds.linear_units.tolist()
+    if instance.shares_gpus:
+        units[0] = bounds.pieces.share_unit
+    standing = Standing(instance, bounds.choices)
+    return {
+        "format": CERTIFICATE_FORMAT,
+        "version": VERSION,
+        "kind": "round",
+        "instance": instance.name,
+        "digest": instance_digest(instance),
+        "bound": pack_number(certificate.bound),
+        "units": units,
+        "grid": bounds.grid.unit.tolist(),
+        "tree": _tree(certificate.tree, standing),
+    }
+
+
+def _tree(tree: Tree, standing: Standing) -> Document:
+    """A case and those it was split into; deep trees do not recurse."""
+    root: Document = {}
+    waiting: list[tuple[Tree, Document]] = [(tree, root)]
+    while waiting:
+        node, document = waiting.pop()
+        if isinstance(node, Leaf):
+            if math.isfinite(node.measure.power):
+                document["reference"] = node.measure.mark
+            document["prices"] = _prices(node.prices)
+            continue
+        document["job"] = node.job
+        document["choices"] = [list(name) for name in standing.named(node.job, node.chosen)]
+        for name, case in (("inside", node.inside), ("outside", node.outside)):
+            document[name] = {}
+            waiting.append((case, document[name]))
+    return root
+
+
+def _prices(prices: Prices) -> Document:
+    document: Document = {}
+    if prices.resources is not None and prices.resources.any():
+        document["resources"] = prices.resources.tolist()
+    values = [_values(one) for one in prices.values]
+    if any(values):
+        document["values"] = [one for one in values if one]
+    if prices.stays is not None and prices.stays.any():
+        document["stays"] = prices.stays.tolist()
+    if prices.parts:
+        document["parts"] = [
+            [[int(units), float(price)] for units, price in zip(*part, strict=True) if price > 0]
+            for part in prices.parts
+        ]  # fmt: skip
+    return document
+
+
+def _values(values: WeightedValues) -> Document:
+    """Value functions by their pieces; nothing where no piece has a price."""
+    document: Document = {
+        "pieces": [
+            _seeds(one.size, one.worth * values.weight) for one in values.by_group
+        ],
+        "distributed": [
+            _seeds(one.extra, one.extra_worth * values.weight) for one in values.by_group
+        ],
+    }  # fmt: skip
+    return {name: seeds for name, seeds in document.items() if any(seeds)}
+
+
+def _seeds(units: NDArray[np.int64], price: NDArray[np.float64]) -> list[list[Any]]:
+    return [
+        [*size, worth]
+        for size, worth in zip(units.tolist(), price.tolist(), strict=True) if worth > 0
+    ]  # fmt: skip

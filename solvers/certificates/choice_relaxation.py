@@ -1,0 +1,223 @@
+"""Linear relaxations over choices that give prices, solved again and again with other costs."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.program import Program
+from goodalloc.formulations.certificates.dual_prices import (
+    aggregate_prices,
+    pattern_prices,
+    with_cuts,
+)
+from goodalloc.formulations.certificates.price_bound import PriceBound
+from goodalloc.formulations.certificates.prices import Prices
+from goodalloc.formulations.certificates.shared_gpu_relaxation import build_shared, shared_prices
+from goodalloc.formulations.gpu_rounds.choices import Choices
+from goodalloc.formulations.gpu_rounds.patterns import build_patterns
+from goodalloc.formulations.mode_rounds.aggregate import build_aggregate
+from goodalloc.formulations.mode_rounds.value_cut import Cut
+from goodalloc.models.round.instance import Instance
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.highs_program import new_solver, run_in_time
+from goodalloc.solvers.modes.packing_cut import CutFinder
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+#: Costs are scaled to this range, in which a solver's tolerances mean something.
+LARGEST_COST = 1e6
+#: What a job costs that takes none of its choices, some times the largest cost; where that is not
+#: enough to tell that the others do not fit, as many times more, up to a limit.
+NO_CHOICE, DEARER, MOST_NO_CHOICE = 4e6, 1e3, 1e10
+#: Values below this are none.
+PRESENT = 1e-9
+
+
+class Relaxed(NamedTuple):
+    """An optimum of a relaxation.
+
+    Attributes
+    ----------
+    weight
+        How much of every choice is taken, shape (choices,).
+    prices
+        What its duals stand for.
+    """
+
+    weight: Floats
+    prices: Prices
+
+
+@dataclass
+class ChoiceRelaxation:
+    """The relaxation of a round.
+
+    Every job may go without a choice, at a price, so that there is always an optimum.
+
+    Parameters
+    ----------
+    bounds
+        The round, its choices and units.
+    watch
+        The clock.
+    """
+
+    bounds: PriceBound
+    watch: Watch
+    program: Program = field(init=False)
+    _solver: Any = field(init=False)
+    _cuts: list[Cut] = field(init=False, default_factory=list)
+    _finder: CutFinder | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.program = self.build()
+        self._solver = new_solver(presolve="off", solver="simplex")
+        self._solver.passModel(self.program.highs_model(relaxed=True))
+        jobs = self.instance.num_jobs
+        row = np.arange(jobs, dtype=np.int32)  # the first rows are those of the jobs
+        self._solver.addCols(
+            jobs, np.full(jobs, NO_CHOICE), np.zeros(jobs), np.full(jobs, np.inf), jobs,
+            row, row, np.ones(jobs),
+        )  # fmt: skip
+
+    @property
+    def instance(self) -> Instance:
+        """The round."""
+        return self.bounds.instance
+
+    @property
+    def choices(self) -> Choices:
+        """Its choices."""
+        return self.bounds.choices
+
+    def build(self) -> Program:
+        """The program, without costs: columns of choices and rows of jobs come first."""
+        raise NotImplementedError
+
+    def prices(self, duals: Floats) -> Prices:
+        """What the duals of its rows stand for."""
+        raise NotImplementedError
+
+    def find_cuts(self) -> None:
+        """Let `tighten` find value cuts."""
+        self._finder = CutFinder(self.instance, self.choices, self.bounds.grid, self.watch)
+
+    def tighten(self, weight: Floats) -> bool:
+        """Add a value cut that an optimum violates; False where none is found.
+
+        Parameters
+        ----------
+        weight
+            The optimum, shape (choices,).
+        """
+        if self._finder is None:
+            return False
+        cut = self._finder.find(np.where(weight > PRESENT, weight, 0.0))
+        if cut is None:
+            return False
+        self._cuts.append(cut)
+        used = np.flatnonzero(cut.coefficient)
+        self._solver.addRow(
+            -math.inf, cut.upper, used.size, used.astype(np.int32), cut.coefficient[used]
+        )
+        return True
+
+    def solve(self, cost: Floats) -> Relaxed | None:
+        """An optimum; None where there is none in time.
+
+        Parameters
+        ----------
+        cost
+            Cost of every choice, infinite where it is not to be taken: shape (choices,).
+        """
+        allowed, size = np.isfinite(cost), cost.size
+        finite = np.where(allowed, cost, 0.0)
+        scale = LARGEST_COST / max(float(np.abs(finite).max()), 1e-300)
+        columns = np.arange(size, dtype=np.int32)
+        self._solver.changeColsBounds(size, columns, np.zeros(size), allowed.astype(np.float64))
+        self._solver.changeColsCost(size, columns, finite * scale)
+        price = NO_CHOICE
+        while True:
+            if not run_in_time(self._solver, self.watch):
+                return None
+            if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                return None
+            solution = self._solver.getSolution()
+            values, duals = np.array(solution.col_value), np.array(solution.row_dual)
+            missing = values[self.program.num_columns :].max(initial=0.0)
+            if missing < PRESENT or price * DEARER > MOST_NO_CHOICE:
+                break
+            price *= DEARER
+            self._charge(price)
+        if price > NO_CHOICE:
+            self._charge(NO_CHOICE)
+        rows = self.program.num_rows
+        weights = np.maximum(-duals[rows:], 0.0)
+        prices = with_cuts(self.instance, self.prices(duals[:rows]), self._cuts, weights)
+        return Relaxed(values[:size], prices.times(1.0 / scale))
+
+    def _charge(self, price: float) -> None:
+        """What a job pays for taking no choice."""
+        jobs, first = self.instance.num_jobs, self.program.num_columns
+        columns = np.arange(first, first + jobs, dtype=np.int32)
+        self._solver.changeColsCost(jobs, columns, np.full(jobs, price))
+
+
+@dataclass
+class PatternRelaxation(ChoiceRelaxation):
+    """That of the pattern program, where GPUs are all that counts."""
+
+    def build(self) -> Program:
+        """The program, with the pieces of every distributed job by themselves."""
+        nothing = np.zeros(len(self.choices))
+        self._patterns = build_patterns(self.instance, self.choices, nothing, exact=True)
+        return self._patterns.program
+
+    def prices(self, duals: Floats) -> Prices:
+        """Prices of pieces and stays."""
+        return pattern_prices(self.instance, self._patterns, self.bounds.grid, duals)
+
+
+@dataclass
+class AggregateRelaxation(ChoiceRelaxation):
+    """That of the aggregate with its value cuts, where jobs have modes."""
+
+    def build(self) -> Program:
+        """The aggregate without cuts."""
+        self.find_cuts()
+        return build_aggregate(self.instance, self.choices, np.zeros(len(self.choices)))
+
+    def prices(self, duals: Floats) -> Prices:
+        """Prices of resources, and for distributed jobs of nodes."""
+        grid = self.bounds.grid
+        return aggregate_prices(self.instance, self.choices, self.program, (), grid, duals)
+
+
+@dataclass
+class SharedRelaxation(ChoiceRelaxation):
+    """That by groups of nodes, where replicas take parts of GPUs."""
+
+    def build(self) -> Program:
+        """The program by groups."""
+        self.find_cuts()
+        self._shared = build_shared(self.bounds)
+        return self._shared.program
+
+    def prices(self, duals: Floats) -> Prices:
+        """Prices of resources and of parts of GPUs."""
+        return shared_prices(self._shared, duals)
+
+
+def relaxation_of(bounds: PriceBound, watch: Watch) -> ChoiceRelaxation:
+    """The relaxation that suits a round; arguments as of `ChoiceRelaxation`."""
+    instance = bounds.instance
+    if instance.plain:
+        return PatternRelaxation(bounds, watch)
+    if instance.shares_gpus:
+        return SharedRelaxation(bounds, watch)
+    return AggregateRelaxation(bounds, watch)

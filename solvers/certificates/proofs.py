@@ -1,0 +1,46 @@
+"""What the relaxations met on the way prove of the fitness, by their prices alone."""
+
+import math
+from collections.abc import Sequence
+
+from goodalloc.formulations.certificates.certificate import Certificate, Leaf, Measure, certify
+from goodalloc.formulations.certificates.price_bound import PriceBound
+from goodalloc.formulations.certificates.prices import Prices
+from goodalloc.solvers.interface.stop import proves
+
+
+def as_good(bound: float, other: float, known: float, gap: float) -> bool:
+    """Whether a bound says as much as another one of a fitness, judged to a relative gap."""
+    return bound <= other or proves(bound, known, gap)
+
+
+def strongest(
+    proofs: Sequence[Leaf], bounds: PriceBound, known: float, gap: float
+) -> Certificate | None:
+    """The certificate with the least bound, the last one first; None where there is no proof.
+
+    Parameters
+    ----------
+    proofs
+        What there is; those that measure another power are left out.
+    bounds
+        What prices say of the round.
+    known
+        Fitness of a feasible allocation, 0 without any.
+    gap
+        Relative gap; a bound that proves the fitness to it is enough.
+    """
+    power = bounds.instance.rules.power
+    usable = [proof for proof in proofs if proof.measure.power == power]
+    if math.isinf(power):  # the level that needs no prices, then the others from the least one on
+        cap = bounds.greatest if power > 0 else bounds.least
+        usable = [Leaf(Measure(power, cap), Prices()), *usable]
+        usable.sort(key=lambda proof: -proof.measure.mark)
+    best: Certificate | None = None
+    for proof in reversed(usable):
+        found = certify(bounds, proof, known)
+        if best is None or found.bound < best.bound:
+            best = found
+        if proves(best.bound, known, gap):
+            break
+    return best

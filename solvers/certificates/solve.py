@@ -1,0 +1,239 @@
+"""The front door: decide a round, check the answer, certify its gap."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from goodalloc.formulations.basics.program import NotFiniteError
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import fitness
+from goodalloc.models.round.starvation import starvation_of
+from goodalloc.models.support.validation import require_number
+from goodalloc.solvers.certificates.certificate_search import (
+    MOST_LEAVES,
+    bounds_of,
+    search_certificate,
+)
+from goodalloc.solvers.certificates.proofs import as_good
+from goodalloc.solvers.interface.base import SOLVERS, call_solver, find_solver, ships
+from goodalloc.solvers.interface.bounds import (
+    Bound,
+    as_number,
+    doubt,
+    knapsack,
+    least_bound,
+    refutation,
+    told,
+)
+from goodalloc.solvers.interface.result import Answer, Evidence, Result, Status, refutes
+from goodalloc.solvers.interface.stop import Stop, proves
+from goodalloc.solvers.interface.watch import Watch
+
+#: Seconds for branch and bound by prices, where the caller sets no limit.
+CERTIFICATE_SECONDS = 60.0
+
+
+def solve(
+    instance: Instance,
+    solver: str | Callable[..., Any] = "highs",
+    *,
+    stop: Stop | None = None,
+    seed: int = 0,
+    start: Allocation | None = None,
+    bound: float | None = None,
+    certificate: bool = False,
+    **options: Any,
+) -> Result:
+    """Decide one scheduling round.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    solver
+        A name (see `goodalloc.solvers.interface.base.SOLVERS`), a dotted path
+        ``package.module:function``, the name of an entry point, or the function itself.
+    stop
+        Limits on the search.
+    seed
+        Seed of randomised solvers.
+    start
+        An allocation to start from.
+    bound
+        An upper bound on the fitness, where one is known already; believed, as given, where a
+        solver that ships proves none, unless the allocation refutes it. Without one it is that of
+        the multiple-choice knapsack.
+    certificate
+        Whether to prove the bound by prices, whatever it takes (see `certified`).
+    options
+        Passed to the solver, which must take them.
+
+    Returns
+    -------
+    Result
+        Its allocation has passed `violations` and its fitness was recomputed. A bound that a
+        solver of one's own claims certifies nothing.
+
+    Raises
+    ------
+    ValueError
+        If there is no such solver, an option it does not take is given, or the bound is no number
+        of at least 0.
+    """
+    if bound is not None:
+        require_number("Bound", bound, minimum=0.0, finite=False)
+    function = find_solver(solver) if isinstance(solver, str) else solver
+    trusted = ships(function)
+    name = solver if isinstance(solver, str) else _name(function, trusted=trusted)
+    stop = stop or Stop()
+    arguments = {"stop": stop, "seed": seed, "start": start, **options}
+    begin = time.perf_counter()
+    try:
+        answer = call_solver(function, instance, arguments, name=name)
+    except NotFiniteError as error:
+        answer = Answer(None, message=str(error))
+    solve_seconds = time.perf_counter() - begin - answer.compile_seconds
+    result = certify(
+        instance, answer, name, trusted=trusted, seed=seed, bound=bound,
+        solve_seconds=solve_seconds, gap=stop.gap,
+    )  # fmt: skip
+    if certificate:
+        return certified(instance, result, stop)
+    return replace(result, certificate=None)  # which holds the whole round
+
+
+def _name(function: Callable[..., Any], *, trusted: bool) -> str:
+    """What a function is called; told apart from a solver that ships if it only has its name."""
+    name = str(getattr(function, "__name__", "solver"))
+    ours = {*SOLVERS, *SOLVERS.values(), *(path.partition(":")[2] for path in SOLVERS.values())}
+    return f"{name} (not the one that ships)" if name in ours and not trusted else name
+
+
+def certify(
+    instance: Instance,
+    answer: Answer,
+    solver: str,
+    *,
+    trusted: bool = False,
+    seed: int = 0,
+    bound: float | None = None,
+    solve_seconds: float = 0.0,
+    gap: float = 1e-9,
+) -> Result:
+    """Check an answer, recompute its fitness, and give it a bound that is believed.
+
+    An allocation that breaks a rule is dropped and the result says so; it is never reported.
+
+    Parameters
+    ----------
+    instance, answer
+        The round, and what a solver made of it.
+    solver
+        What the solver is called.
+    trusted
+        Whether the solver ships (`goodalloc.solvers.interface.base.ships`). The bound of any other
+        is kept as `Result.claimed_bound`, and the believed one is the given or the knapsack's.
+    seed, solve_seconds
+        For the result.
+    bound
+        As in `solve`.
+    gap
+        Relative gap at which the allocation counts as optimal.
+    """
+    begin = time.perf_counter()
+    allocation, refusal = _checked(instance, answer)
+    value, starved, served = math.nan, None, math.nan
+    if allocation is not None:
+        value = fitness(instance, allocation)
+        _, starved, _, served = starvation_of(instance, allocation)
+    check_seconds = time.perf_counter() - begin
+    notes = [refusal or answer.message]
+    history, claimed = answer.history, math.inf
+    if not trusted:
+        history, claimed = told(history, value), as_number(answer.bound)
+        notes.append(doubt(answer.bound, value))
+    evidence = Evidence.SOLVER if answer.certificate is None else Evidence.PRICES
+    stated = [Bound(answer.bound, answer.bound_source or solver, evidence)] * trusted
+    if bound is not None:
+        stated.append(Bound(bound, "given", Evidence.GIVEN))
+    notes += [refutation(f"bound ({one.source})", one.value, value) for one in stated]
+    begin = time.perf_counter()
+    best = _believed(instance, stated, value)
+    bound_seconds = time.perf_counter() - begin
+    return Result(
+        solver=solver, instance=instance.name, allocation=allocation, fitness=value,
+        starved=starved, served_fitness=served, bound=best.value, bound_source=best.source,
+        evidence=best.evidence, claimed_bound=claimed,
+        status=status_of(allocation, value, best.value, gap), limit=answer.limit, seed=seed,
+        build_seconds=answer.build_seconds, compile_seconds=answer.compile_seconds,
+        solve_seconds=solve_seconds, check_seconds=check_seconds, bound_seconds=bound_seconds,
+        iterations=answer.iterations, history=history,
+        message="; ".join(str(note) for note in notes if note),
+        certificate=answer.certificate if best.evidence is Evidence.PRICES else None,
+    )  # fmt: skip
+
+
+def certified(instance: Instance, result: Result, stop: Stop) -> Result:
+    """The same result with a bound that prices alone prove.
+
+    Where the solver's own relaxations do not, branch and bound by prices is run; for a result that
+    nobody calls optimal its root alone, since nothing can close the gap. The bound is then the
+    certificate's, and what the solver said is told apart if it is less.
+
+    Parameters
+    ----------
+    instance, result
+        A round and a checked result; one without an allocation is returned as it is.
+    stop
+        Limits on the search for the certificate; without one on its time, `CERTIFICATE_SECONDS`.
+    """
+    if result.allocation is None or result.certificate is not None:
+        return result
+    begin = time.perf_counter()
+    leaves = MOST_LEAVES if result.status is Status.OPTIMAL else 1
+    seconds = CERTIFICATE_SECONDS if stop.seconds is None else stop.seconds
+    watch = Watch(stop.replace(seconds=seconds))
+    found = search_certificate(bounds_of(instance), result.fitness, watch, most_leaves=leaves)
+    message = result.message
+    if not as_good(found.bound, result.bound * (1 + stop.gap), result.fitness, stop.gap):
+        said = f"without a certificate, {result.bound_source} bounds the fitness by "
+        said += f"{result.bound:.12g}"
+        message = "; ".join(filter(None, (message, said)))
+    return replace(
+        result, bound=found.bound, bound_source="prices", evidence=Evidence.PRICES,
+        certificate=found, message=message,
+        status=status_of(result.allocation, result.fitness, found.bound, stop.gap),
+        bound_seconds=result.bound_seconds + time.perf_counter() - begin,
+    )  # fmt: skip
+
+
+def _checked(instance: Instance, answer: Answer) -> tuple[Allocation | None, str]:
+    """The allocation of an answer if it breaks no rule, and what is to be said if there is none."""
+    if answer.allocation is None:
+        silent = not answer.message and answer.limit is None
+        return None, "the solver returned no allocation" if silent else ""
+    broken = violations(instance, answer.allocation)
+    if not broken:
+        return answer.allocation, ""
+    first, *others = broken
+    more = f" (and {len(others)} more)" if others else ""
+    return None, f"infeasible allocation refused: {first}{more}"
+
+
+def _believed(instance: Instance, stated: Sequence[Bound], value: float) -> Bound:
+    """The first of the bounds that is one and is not refuted; the knapsack's if there is none."""
+    for bound in stated:
+        if math.isfinite(bound.value) and not refutes(value, bound.value):
+            return bound
+    return least_bound([knapsack(instance)], value)
+
+
+def status_of(allocation: Allocation | None, value: float, bound: float, gap: float) -> Status:
+    """What a believed bound says of an allocation, and of its fitness."""
+    if allocation is None:
+        return Status.UNKNOWN
+    return Status.OPTIMAL if proves(bound, value, gap) else Status.FEASIBLE

@@ -1,0 +1,1 @@
+"""Themis, SLAQ, AlloX and heSRPT."""

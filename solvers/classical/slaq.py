@@ -1,0 +1,115 @@
+"""SLAQ (SoCC'17): GPUs to the jobs whose losses fall most with them in the next interval.
+
+SLAQ moves executors between jobs every few seconds and leaves everything else of a job as its user
+had it; so here, as under Optimus, GPUs are decided and batch sizes are as requested. (With batch
+sizes of Pollux's one could not say which of the two makes the difference.) A restart costs nothing
+in the paper and is not foreseen here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.models.adaptation.batch_split import split_batch
+from goodalloc.models.classical.unit_gains import one_each
+from goodalloc.models.goodput.model import BatchLimits, goodput
+from goodalloc.models.losses.curve_fitting import spikes
+from goodalloc.models.losses.reduction import LossHistory, NormalisedBy, loss_reductions
+from goodalloc.solvers.classical.unit_shares import share_exactly, share_greedily
+from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.spread_placement import place_changed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.solvers.policies.policy import ActiveJob, Round
+
+    Floats = NDArray[np.float64]
+
+#: What is known of a job that tells nothing of its losses.
+NOTHING_YET = LossHistory(1.0, 1.0, np.zeros(0), 0.0)
+
+
+@dataclass
+class Slaq:
+    """Every job gets a GPU in order of submission while they last, then whoever gains most.
+
+    What GPUs are worth is how far the loss is predicted to fall in the next interval
+    (`models/losses/reduction.py`), by the goodput that the job's fitted model has at the batch size
+    its user asked for. A job without a model, as before its first start, gets one GPU. Jobs whose
+    number of GPUs does not change keep them; the others are placed in order of their number, on the
+    emptiest nodes.
+
+    Parameters
+    ----------
+    exact
+        Whether the GPUs are shared out exactly rather than one after the other.
+    interval
+        Seconds to look ahead.
+    normalised_by
+        What falls of losses are measured in.
+    """
+
+    exact: bool = False
+    interval: float = 60.0
+    normalised_by: NormalisedBy = "largest_fall"
+    batch_sizes: BatchSizes = field(default="requested", init=False)
+
+    def decide(self, round_: Round) -> Decision:
+        """Share the GPUs out, then place them."""
+        problem = one_each(self.gains(round_), round_.cluster.num_gpus)
+        shared = share_exactly(problem) if self.exact else share_greedily(problem)
+        names = (job.name for job in round_.jobs)
+        replicas = dict(zip(names, shared.amounts.tolist(), strict=True))
+        return Decision(place_changed(round_, replicas))
+
+    def gains(self, round_: Round) -> Floats:
+        """What 0, 1, 2, … GPUs are worth to every job; minus infinity beyond what it can have."""
+        total, per_node = round_.cluster.num_gpus, int(round_.cluster.node_gpus.max())
+        most = [min(_most(job), total) for job in round_.jobs]
+        ahead = np.zeros((len(most), max(most) + 1))
+        histories = [_history(job) for job in round_.jobs]
+        for row, job in enumerate(round_.jobs):
+            if histories[row] is not NOTHING_YET:
+                rate = _steps_per_second(job, most[row], per_node)
+                ahead[row, 1 : most[row] + 1] = self.interval * rate
+        gains = loss_reductions(histories, ahead, self.normalised_by)
+        return np.where(np.arange(ahead.shape[1]) <= np.array(most)[:, None], gains, -np.inf)
+
+
+def _history(job: ActiveJob) -> LossHistory:
+    """The losses of a job without spikes."""
+    history = job.losses()
+    if history is None:
+        return NOTHING_YET
+    if not history.losses.size:
+        return history
+    return history._replace(losses=np.where(spikes(history.losses), np.nan, history.losses))
+
+
+def _most(job: ActiveJob) -> int:
+    """Most GPUs that it may have and on which the requested batch size still fits."""
+    return max(min(job.max_replicas, int(job.batch_size // job.batch.atomic_minimum)), 1)
+
+
+def _steps_per_second(job: ActiveJob, most: int, per_node: int) -> Floats:
+    """Steps at M0 that it is worth a second of 1, 2, … GPUs; 0 before it has a model."""
+    model = job.model()
+    if model is None:
+        return np.zeros(most)
+    replicas = np.arange(1, most + 1)
+    atomic, accumulation = _splits(job.batch_size, most, model.batch)
+    rate = goodput(model, np.ceil(replicas / per_node), replicas, atomic, accumulation)
+    return np.asarray(rate / model.batch.initial)
+
+
+@lru_cache(maxsize=4096)
+def _splits(batch: int, most: int, limits: BatchLimits) -> tuple[Floats, Floats]:
+    """Examples a pass and accumulation steps on 1, 2, … GPUs."""
+    found = [split_batch(batch, replicas, limits) for replicas in range(1, most + 1)]
+    split = np.array([[choice.atomic, choice.accumulation_steps] for choice in found], dtype=float)
+    return split[:, 0], split[:, 1]

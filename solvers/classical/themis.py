@@ -1,0 +1,312 @@
+"""Themis (NSDI'20): auctions of free GPUs among the jobs that sharing costs most; and exactly.
+
+Where the paper leaves room, this is a documented reading. A job is a gang that can use up to as
+many GPUs as its user asked for, at the batch size that its user asked for; what it does not get of
+them it does without. Steps and step times are told by an oracle; the whole work of a job is what it
+had left when it was first seen. *N* counts the jobs that are active now.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from goodalloc.models.classical.auction import Auction
+from goodalloc.models.classical.finish_time import Progress, finish_time_fairness, valuations
+from goodalloc.models.support.validation import (
+    require_choice,
+    require_count,
+    require_number,
+    require_share,
+)
+from goodalloc.solvers.classical.partial_allocation import partial_allocation, winners
+from goodalloc.solvers.classical.progressive_filling import least_largest
+from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.spread_placement import place_changed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from goodalloc.solvers.policies.policy import ActiveJob, Round
+
+    Floats = NDArray[np.float64]
+
+    #: When each lease ends, and its GPUs.
+    Leases = tuple[tuple[float, int], ...]
+
+#: Share of the jobs, those that sharing costs least, that no free GPUs are offered to.
+FAIRNESS_KNOB = 0.8
+
+#: Seconds for which GPUs are held.
+LEASE = 1200.0
+
+#: What is decided exactly: the largest product of valuations, or the least largest fairness.
+Objective = Literal["product", "largest"]
+
+#: Whether a share of a bundle is rounded down to whole GPUs, or by chance.
+Rounding = Literal["down", "chance"]
+
+
+class AuctionTerms(NamedTuple):
+    """On what terms free GPUs are auctioned; by default as published, as far as that is known.
+
+    Attributes
+    ----------
+    fairness_knob
+        *f*, the share of the jobs, from 0 to 1, that free GPUs are not offered to. With 0 everybody
+        bids.
+    lease
+        Seconds for which GPUs are held.
+    wait
+        Seconds after which a job that gets nothing expects its equal share; None for a lease,
+        infinite for never, when a waiting job bids 0 for nothing.
+    rounding
+        How what payments leave becomes whole GPUs.
+    """
+
+    fairness_knob: float = FAIRNESS_KNOB
+    lease: float = LEASE
+    wait: float | None = None
+    rounding: Rounding = "chance"
+
+
+#: The knob is the published one, the lease what we recall of it, the rest a reading.
+PUBLISHED_TERMS = AuctionTerms()
+
+
+@dataclass
+class FinishTimes:
+    """What jobs are worth on GPUs, and what has to be remembered for that.
+
+    Parameters
+    ----------
+    wait
+        Seconds to the next chance of a job that gets nothing.
+    """
+
+    wait: float
+    _whole: dict[str, float] = field(default_factory=dict, init=False)
+
+    def fairness(self, round_: Round) -> dict[str, Floats]:
+        """The fairness of every job on 0, 1, … GPUs, up to as many as it can use."""
+        remaining = {job.name: job.oracle.remaining_steps() for job in round_.jobs}
+        self._whole = {
+            name: max(steps, self._whole.get(name, 0.0)) for name, steps in remaining.items()
+        }
+        share = round_.cluster.num_gpus / len(round_.jobs)
+        return {
+            job.name: finish_time_fairness(
+                Progress(
+                    float(job.age), remaining[job.name], self._whole[job.name],
+                    self._speeds(round_, job),
+                ),
+                share, self.wait,
+            )
+            for job in round_.jobs
+        }  # fmt: skip
+
+    @staticmethod
+    def _speeds(round_: Round, job: ActiveJob) -> Floats:
+        """Steps per second on 0, 1, … GPUs."""
+        per_node = int(round_.cluster.node_gpus.max())
+        asked = min(job.replicas, int(job.batch_size // job.batch.atomic_minimum))
+        most = min(job.fixed_replicas or max(asked, 1), round_.cluster.num_gpus)
+        seconds = [job.oracle.seconds_per_step(gpus, per_node) for gpus in range(1, most + 1)]
+        return np.array([0.0, *(1.0 / one for one in seconds)])
+
+
+@dataclass
+class Themis:
+    """GPUs are leased to the winners of partial-allocation auctions.
+
+    A lease ends by itself, with its job, or when the job loses its nodes. While there are free GPUs
+    every round holds an auction: (1) every job tells the fairness that it expects with what it
+    holds; (2) of those that can use more the ones that sharing costs most are offered the free
+    GPUs, all but the share *f*, at least one; (3) they bid what each number of further GPUs is
+    worth to them; (4) the winners keep what their hidden payments leave
+    (`solvers/classical/partial_allocation.py`); (5) what is left over goes to jobs that no offer
+    was made to, one after the other at random and each just so much that it gets faster, and then
+    likewise to the bidders, until nobody gains by it.
+
+    Parameters
+    ----------
+    terms
+        Of the auctions and leases.
+    seed
+        Of what is given at random.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    terms: AuctionTerms = PUBLISHED_TERMS
+    seed: int = 0
+    batch_sizes: BatchSizes = field(default="requested", init=False)
+    _times: FinishTimes = field(init=False)
+    _leases: dict[str, Leases] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        knob, lease, wait, rounding = self.terms
+        require_choice("Themis: rounding", rounding, get_args(Rounding))
+        require_share("Themis: fairness_knob", knob)
+        require_number("Themis: lease", lease, 0.0, strict=True)
+        require_number("Themis: wait", lease if wait is None else wait, 0.0, finite=False)
+        require_count("Themis: seed", self.seed, 0)
+        self._times = FinishTimes(lease if wait is None else wait)
+
+    def decide(self, round_: Round) -> Decision:
+        """Take back what leases left, auction what is free, place."""
+        self._leases = self._running(round_)
+        held = {name: held_gpus(leases) for name, leases in self._leases.items()}
+        free = round_.cluster.num_gpus - sum(held.values())
+        if free > 0:
+            end = round_.time + self.terms.lease
+            fairness = self._times.fairness(round_)
+            for name, gpus in self._auction(round_.time, fairness, held, free).items():
+                self._leases[name] += ((end, gpus),)
+                held[name] += gpus
+        return Decision(place_changed(round_, held))
+
+    def _running(self, round_: Round) -> dict[str, Leases]:
+        """The leases of the active jobs that go on; none of a job whose GPUs are gone."""
+        kept = {}
+        for job in round_.jobs:
+            leases = self._leases.get(job.name, ())
+            if held_gpus(leases) != sum(gpus for _, gpus in job.placement):
+                leases = ()
+            kept[job.name] = tuple(lease for lease in leases if lease[0] > round_.time)
+        return kept
+
+    def _auction(
+        self, time: int, fairness: Mapping[str, Floats], held: Mapping[str, int], free: int
+    ) -> dict[str, int]:
+        """Further GPUs, of the jobs that get any."""
+        now = {name: float(fairness[name][gpus]) for name, gpus in held.items()}
+        wanting = [name for name in held if now[name] > fairness[name][-1]]
+        if not wanting:
+            return {}
+        bidders = worst(wanting, now, self.terms.fairness_knob)
+        bids = np.array([further(fairness[name], held[name], free) for name in bidders])
+        random = np.random.default_rng([self.seed, time])
+        chance = random if self.terms.rounding == "chance" else None
+        kept = partial_allocation(Auction(valuations(bids))).kept(chance)
+        more = Counter(dict(zip(bidders, kept.tolist(), strict=True)))
+        others = [name for name in wanting if name not in bidders]
+        for crowd in (others, bidders):
+            there = {name: held[name] + more[name] for name in crowd}
+            more += given_at_random(random, fairness, there, free - more.total())
+        return dict(+more)
+
+
+def held_gpus(leases: Leases) -> int:
+    """GPUs of some leases together."""
+    return sum(gpus for _, gpus in leases)
+
+
+def worst(names: Sequence[str], fairness: Mapping[str, float], knob: float) -> list[str]:
+    """Those that sharing costs most, of equals the first: all but the share `knob`, at least one.
+
+    Parameters
+    ----------
+    names, fairness
+        Jobs in order, and the fairness of each.
+    knob
+        Share from 0 to 1.
+    """
+    number = max(math.ceil(round((1.0 - knob) * len(names), 9)), 1)
+    return sorted(names, key=lambda name: -fairness[name])[:number]
+
+
+def further(fairness: Floats, held: int, free: int) -> Floats:
+    """The fairness of a job on what it holds and 0, 1, …, `free` GPUs more, shape (free + 1,)."""
+    return fairness[np.minimum(np.arange(held, held + free + 1), fairness.size - 1)]
+
+
+def given_at_random(
+    random: np.random.Generator, fairness: Mapping[str, Floats], held: Mapping[str, int], left: int
+) -> Counter[str]:
+    """Further GPUs for jobs drawn one after the other, each just so many that it gets faster.
+
+    Parameters
+    ----------
+    random
+        Draws.
+    fairness
+        Of every job on 0, 1, … GPUs.
+    held
+        GPUs of the jobs that take part.
+    left
+        GPUs that there are to give.
+    """
+    more: Counter[str] = Counter()
+    able = list(held)
+    while able and left > 0:
+        name = able[int(random.integers(len(able)))]
+        at = held[name] + more[name]
+        faster = np.flatnonzero(fairness[name] < fairness[name][at])
+        step = int(faster[0]) - at if faster.size else left + 1
+        if step > left:
+            able.remove(name)
+            continue
+        more[name] += step
+        left -= step
+    return more
+
+
+@dataclass
+class ThemisExact:
+    """All GPUs are decided anew, exactly, when a job comes or goes and when a lease ends.
+
+    Nobody pays and nothing is left to chance. Whatever has the largest product of valuations over
+    all jobs is what Themis's auction would give if everybody bid for everything; the least largest
+    fairness is what the metric itself asks for (`solvers/classical/progressive_filling.py`).
+
+    Parameters
+    ----------
+    objective
+        Which of the two.
+    lease
+        Seconds after which is decided anew although nobody came or went, and for which a job that
+        gets nothing expects to wait.
+
+    Raises
+    ------
+    ValueError
+        If a value makes no sense.
+    """
+
+    objective: Objective = "product"
+    lease: float = LEASE
+    batch_sizes: BatchSizes = field(default="requested", init=False)
+    _times: FinishTimes = field(init=False)
+    _held: dict[str, int] = field(default_factory=dict, init=False)
+    _end: float = field(default=-math.inf, init=False)
+
+    def __post_init__(self) -> None:
+        require_choice("Themis: objective", self.objective, get_args(Objective))
+        require_number("Themis: lease", self.lease, 0.0, strict=True)
+        self._times = FinishTimes(self.lease)
+
+    def decide(self, round_: Round) -> Decision:
+        """Keep what runs while it may; else share all GPUs out."""
+        there = {job.name: sum(gpus for _, gpus in job.placement) for job in round_.jobs}
+        if there != self._held or round_.time >= self._end:
+            self._held = self._shares(round_)
+            self._end = round_.time + self.lease
+        return Decision(place_changed(round_, self._held))
+
+    def _shares(self, round_: Round) -> dict[str, int]:
+        """GPUs for every job."""
+        fairness = self._times.fairness(round_)
+        table = np.array([further(row, 0, round_.cluster.num_gpus) for row in fairness.values()])
+        product = self.objective == "product"
+        shares = winners(Auction(valuations(table))) if product else least_largest(table)
+        return dict(zip(fairness, shares.tolist(), strict=True))

@@ -1,0 +1,1 @@
+"""The exact solvers of a round, and the rule that breaks ties."""

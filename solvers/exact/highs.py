@@ -1,0 +1,132 @@
+"""The exact solver: HiGHS, through prices and a core, on the program that suits the round.
+
+Where GPUs are all that counts, that is the pattern program; where jobs have modes, the aggregate
+with its packing and its cuts.
+"""
+
+import math
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+from goodalloc.formulations.certificates.price_bound import PriceBound
+from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
+from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
+from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.objective import fitness, mode_utilities
+from goodalloc.solvers.certificates.proofs import as_good, strongest
+from goodalloc.solvers.exact.pattern_oracle import PatternOracle
+from goodalloc.solvers.exact.stand_in import StandIn
+from goodalloc.solvers.exact.ties import canonical
+from goodalloc.solvers.interface.result import Answer, Incumbent
+from goodalloc.solvers.interface.stop import Stop, proves
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.modes.oracle import ModeOracle
+from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
+from goodalloc.solvers.power_mean.oracle import Outcome
+
+#: Share of the time in which dominated choices of jobs with modes are looked for, and its least.
+OF_TIME, LEAST_SECONDS = 0.5, 0.3
+
+
+def solve_highs(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    start: Allocation | None = None,
+    leximin: bool = False,
+    break_ties: bool = True,
+) -> Answer:
+    """Decide a round to proven optimality, for every power.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    stop
+        Limits; on time or Ctrl-C the best allocation so far is returned, with its bound, and no
+        less than the heuristics find in the same time (`stand_in`).
+    start
+        An allocation to fall back on.
+    leximin
+        At p = -inf: also maximise the second-least utility, then the third, …
+    break_ties
+        Among equally good allocations return the one that the stated rule prefers (see `ties`).
+    """
+    watch = Watch(stop or Stop())
+    oracle = _oracle(instance, watch)
+    oracle.build_seconds = watch.seconds
+    found = start if start is not None and not violations(instance, start) else None
+    stand_in = StandIn(instance, oracle.choices, watch)
+    if stand_in.first:
+        found = stand_in.before(found)
+    oracle.watch = stand_in.search_watch()
+    answer = _searched(instance, oracle, found, leximin=leximin)
+    watch.interrupted |= oracle.watch.interrupted
+    if not (answer.proven or stand_in.first):
+        found = stand_in.after(answer.allocation, answer.limit)
+        answer = replace(answer, allocation=found)
+    answer = _with_knapsack(instance, answer, watch.stop.gap)
+    if answer.proven and not leximin:  # whose other ranks no bound covers
+        answer = replace(answer, limit=None)
+    allocation = answer.allocation
+    if allocation is not None and answer.proven and break_ties:
+        with suppress(KeyboardInterrupt):  # a proven optimum is there already
+            allocation = canonical(instance, allocation, watch, leximin=leximin)
+    if allocation is None:
+        return answer
+    last = Incumbent(watch.seconds, oracle.nodes, fitness(instance, allocation), answer.bound)
+    return replace(answer, allocation=allocation, history=(last,))
+
+
+def _oracle(instance: Instance, watch: Watch) -> PatternOracle | ModeOracle:
+    """Who answers requests about a round, with all that its jobs may do."""
+    if instance.plain:
+        return PatternOracle(instance, enumerate_choices(instance), watch)
+    require_whole_gpus(instance)
+    mode_utilities(instance)  # whose time is not that of looking through choices
+    seconds = max(OF_TIME * watch.left, LEAST_SECONDS)
+    choices = enumerate_mode_choices(instance, deadline=time.perf_counter() + seconds)
+    return ModeOracle(instance, choices, watch)
+
+
+def _searched(
+    instance: Instance, oracle: PatternOracle | ModeOracle, start: Allocation | None, *,
+    leximin: bool,
+) -> Answer:  # fmt: skip
+    """What the exact search makes of a start, and what is proved of it, if time is left."""
+    gap, choices = oracle.watch.stop.gap, oracle.choices
+    outcome = Outcome(start, math.inf, 0)
+    if oracle.watch.limit is None:
+        outcome = maximise_power_mean(
+            oracle, instance, choices.job, choices.utility, start=start, gap=gap, leximin=leximin
+        )
+    allocation, bound = outcome.allocation, outcome.bound
+    value = 0.0 if allocation is None else fitness(instance, allocation)
+    source = "pattern program" if instance.plain else "aggregate with cuts"
+    priced = PriceBound(instance, choices, oracle.grid)
+    certificate = strongest(oracle.proofs, priced, value, gap)
+    if certificate is not None and as_good(certificate.bound, bound, value, gap):
+        bound = certificate.bound
+    else:
+        certificate = None
+    proven = allocation is not None and proves(bound, value, gap) and oracle.watch.limit is None
+    return Answer(
+        allocation, bound, source, proven, oracle.watch.limit, iterations=oracle.nodes,
+        build_seconds=oracle.build_seconds, certificate=certificate,
+    )  # fmt: skip
+
+
+def _with_knapsack(instance: Instance, answer: Answer, gap: float) -> Answer:
+    """The same with the knapsack's bound where that is less, of what is not proved otherwise."""
+    if answer.proven:
+        return answer
+    knapsack = knapsack_bound(instance)
+    if knapsack < answer.bound:
+        answer = replace(answer, bound=knapsack, bound_source="knapsack", certificate=None)
+    if answer.allocation is None:
+        return answer
+    return replace(answer, proven=proves(answer.bound, fitness(instance, answer.allocation), gap))

@@ -1,0 +1,264 @@
+"""The readable road to the optimum: the node-indexed program through any solver Pyomo finds."""
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+
+from goodalloc.formulations.basics.extreme_cost import program_cost
+from goodalloc.formulations.node_indexed.node_extremes import whose_cost
+from goodalloc.formulations.node_indexed.node_milp import build_node_milp, decode, node_choices
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import fitness
+from goodalloc.solvers.exact.alarm import TimeIsUp, alarm
+from goodalloc.solvers.exact.ties import canonical
+from goodalloc.solvers.interface.result import Answer, Limit
+from goodalloc.solvers.interface.stop import Stop, proves
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.highs_program import TRUSTED
+from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
+from goodalloc.solvers.power_mean.oracle import Reply, Request
+
+#: Costs are scaled so that the gap to close is this, well above the solvers' tolerances …
+GAP_IN_PROGRAM = 1e-5
+#: … unless that makes the largest cost larger than this.
+LARGEST_COST = 1e7
+
+#: Seconds that a variable or row takes at least, to be built and handed over to a solver, …
+SECONDS_EACH = 4e-5
+#: … and how many times as long as building the program handing it over takes at most.
+HANDING_OVER = 4.0
+#: Seconds after the limit at which building or handing over is given up.
+LATE = 1.0
+
+#: What each solver calls the relative and the absolute gap.
+GAP_OPTIONS = {
+    "highs": ("mip_rel_gap", "mip_abs_gap"),
+    "appsi_highs": ("mip_rel_gap", "mip_abs_gap"),
+    "gurobi": ("MIPGap", "MIPGapAbs"),
+    "scip": ("limits/gap", "limits/absgap"),
+    "cbc": ("ratioGap", "allowableGap"),
+    "cplex": ("mip_tolerances_mipgap", "mip_tolerances_absmipgap"),
+}
+
+
+@contextmanager
+def _silent_pyomo() -> Iterator[None]:
+    """Keep Pyomo from logging what is reported as data."""
+    logger = logging.getLogger("pyomo")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def find_pyomo_solver(name: str) -> Any:
+    """A solver by the name that Pyomo has for it.
+
+    Raises
+    ------
+    ValueError
+        If Pyomo knows no such solver, or it is not installed or not licensed here.
+    """
+    with _silent_pyomo():  # an unknown name is reported below, in one sentence
+        solver = pyo.SolverFactory(name)
+        usable = bool(solver.available(exception_flag=False))
+    if not usable:
+        raise ValueError(
+            f"Solver '{name}' is not available to Pyomo; expected the name of an installed one, "
+            "such as highs."
+        )
+    return solver
+
+
+@dataclass
+class NodeOracle:
+    """Answers requests with the node-indexed program.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    solver, name
+        A Pyomo solver, and what it is called.
+    watch
+        The clock of the whole solve.
+    """
+
+    instance: Instance
+    solver: Any
+    name: str
+    watch: Watch
+    build_seconds: float = 0.0
+    limit: Limit | None = None
+    trouble: str = ""
+
+    def __call__(self, request: Request) -> Reply:
+        """Minimise the request's cost; exact unless time runs out or Ctrl-C is pressed."""
+        try:
+            with _silent_pyomo(), alarm(self.watch.left + LATE):
+                return self._answer(request)
+        except KeyboardInterrupt:
+            self.watch.interrupted = True
+        except TimeIsUp:
+            self._give_up()
+        return Reply(None)
+
+    def _give_up(self) -> None:
+        """Say that the program was too large for the time."""
+        self.limit = Limit.TIME
+        self.trouble = f"the program could not be built and handed over to {self.name} in time"
+
+    def _answer(self, request: Request) -> Reply:
+        begin = self.watch.seconds
+        utility = np.array(list(node_choices(self.instance).values()))
+        largest = float(np.abs(request.cost(utility[~request.forbidden(utility)])).max(initial=1.0))
+        gap = max(request.gap, 1e-12)
+        scale = min(GAP_IN_PROGRAM / gap, LARGEST_COST / largest)
+        model = build_node_milp(
+            self.instance,
+            cost=lambda values: request.cost(values) * scale,
+            forbidden=request.forbidden,
+            limits=request.limits,
+        )
+        building = self.watch.seconds - begin
+        self.build_seconds += building
+        left = self.watch.left - HANDING_OVER * building
+        if left <= 0:
+            self._give_up()
+            return Reply(None)
+        return self._solve(model, gap * scale, scale, left)
+
+    def _solve(self, model: Any, gap: float, scale: float, seconds: float) -> Reply:
+        """Run the solver on a scaled model; whatever it says is data."""
+        options: dict[str, Any] = {} if math.isinf(seconds) else {"timelimit": seconds}
+        for option, value in zip(GAP_OPTIONS.get(self.name, ()), (0.0, gap), strict=False):
+            self.solver.options[option] = value
+        if "highs" in self.name:
+            self.solver.options.update(TRUSTED)
+        try:
+            results = self.solver.solve(model, load_solutions=False, **options)
+        except (RuntimeError, ValueError, OSError, NotImplementedError) as error:
+            self.trouble = f"{self.name}: {error}"
+            return Reply(None)
+        condition = results.solver.termination_condition
+        if condition == pyo.TerminationCondition.infeasible:
+            return Reply(None, math.inf)
+        if condition == pyo.TerminationCondition.maxTimeLimit:
+            self.limit = Limit.TIME
+        bound = results.problem.lower_bound
+        bound = -math.inf if bound is None or math.isnan(bound) else float(bound) / scale
+        if not len(results.solution):
+            return Reply(None, bound)
+        model.solutions.load_from(results)
+        allocation = decode(model, self.instance)
+        return Reply(None if violations(self.instance, allocation) else allocation, bound)
+
+
+def solve_pyomo(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    start: Allocation | None = None,
+    solver_name: str = "highs",
+    leximin: bool = False,
+    break_ties: bool = True,
+) -> Answer:
+    """Decide a round by the node-indexed program.
+
+    Parameters
+    ----------
+    instance
+        The round; a few dozen jobs and nodes are what this road is for.
+    stop, start, leximin, break_ties
+        As for `goodalloc.solvers.exact.highs.solve_highs`; a round too large for the time is
+        refused at once, with a message that says so. What takes longer than estimated is broken off
+        by an alarm in the main thread alone; in others the estimates and the solver's limit have to
+        do.
+    solver_name
+        A solver that Pyomo finds: ``"highs"`` is always there, ``"gurobi"``, ``"scip"``, ``"cbc"``
+        where installed.
+
+    Raises
+    ------
+    ValueError
+        If the solver is not available.
+    """
+    stop = stop or Stop()
+    watch = Watch(stop)
+    oracle = NodeOracle(instance, find_pyomo_solver(solver_name), solver_name, watch)
+    usable = start if start is not None and not violations(instance, start) else None
+    refusal = _refusal(instance, stop.seconds)
+    if refusal:
+        return Answer(usable, limit=Limit.TIME, message=refusal)
+    choices = node_choices(instance)
+    outcome = maximise_power_mean(
+        oracle,
+        instance,
+        np.array([choice.job for choice in choices]),
+        np.array(list(choices.values())),
+        start=usable,
+        gap=stop.gap,
+        leximin=leximin,
+    )
+    allocation = outcome.allocation
+    value = 0.0 if allocation is None else fitness(instance, allocation)
+    proven = allocation is not None and proves(outcome.bound, value, stop.gap)
+    if allocation is not None and proven and break_ties:
+        with suppress(KeyboardInterrupt):  # a proven optimum is there already
+            allocation = canonical(instance, allocation, watch, leximin=leximin)
+    return Answer(
+        allocation,
+        outcome.bound,
+        "node-indexed program",
+        proven=proven,
+        limit=None if proven else watch.limit or oracle.limit,
+        iterations=outcome.calls,
+        build_seconds=oracle.build_seconds,
+        message=oracle.trouble,
+    )
+
+
+def _refusal(instance: Instance, seconds: float | None) -> str:
+    """Why the program is not begun, empty if there may be time."""
+    jobs, modes, nodes = instance.num_jobs, len(instance.modes), instance.cluster.num_nodes
+    needed = SECONDS_EACH * nodes * (modes + 5 * jobs)
+    if seconds is None or needed <= seconds + LATE:
+        return ""
+    return (
+        f"{jobs} jobs in {modes} modes on {nodes} nodes are too many for the node-indexed program "
+        f"in {seconds:g} s: it takes {needed:.0f} s at least to build and to hand over"
+    )
+
+
+def export_pyomo(instance: Instance, path: Path) -> None:
+    """Write the node-indexed program as ``.mps`` or ``.lp``, with names that say what is what.
+
+    What its objective is worth: `goodalloc.formulations.basics.extreme_cost.program_fitness`,
+    reference 1.
+
+    Raises
+    ------
+    ValueError
+        If the file name ends in neither, or the file cannot be written.
+    """
+    if path.suffix not in {".mps", ".lp"}:
+        raise ValueError(f"File '{path}': expected a name that ends in .mps or .lp.")
+    power = instance.rules.power
+    model = build_node_milp(
+        instance, cost=lambda utility: program_cost(utility, power, 1.0), whose=whose_cost(power)
+    )
+    try:
+        model.write(str(path), io_options={"symbolic_solver_labels": True})
+    except OSError as error:
+        raise ValueError(f"File '{path}' cannot be written: {error.strerror}.") from error

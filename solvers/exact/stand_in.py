@@ -1,0 +1,169 @@
+"""What stands in for the exact solver where time does not suffice: the heuristics, in time.
+
+Under a limit the exact solver is not to return less than a heuristic that ends within the same
+limit. So it leaves off while there is still time for them; where little is left from the outset
+they come first and it gets what remains. How long they take is estimated from the size of the
+round, rather too long than too short.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+from goodalloc.formulations.gpu_rounds.choices import Choices
+from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import fitness
+from goodalloc.solvers.heuristics.greedy import solve_greedy
+from goodalloc.solvers.heuristics.local_search import solve_local_search
+from goodalloc.solvers.heuristics.mode_greedy import mode_greedy, priced_greedy
+from goodalloc.solvers.heuristics.rounding import round_and_place
+from goodalloc.solvers.heuristics.sharing import knapsack_replicas
+from goodalloc.solvers.interface.result import Limit
+from goodalloc.solvers.interface.stop import Stop, proves
+from goodalloc.solvers.interface.watch import Watch
+
+#: Seconds that the greedy algorithm takes for a job, from every start it has where jobs run, …
+SECONDS_A_JOB, STARTS = 8e-4, 3
+#: … and where jobs have modes for a job and for every node it may go to: no less, on one core.
+SECONDS_A_JOB_WITH_MODES, SECONDS_A_NODE = 8e-4, 1.6e-5
+#: The heuristics come first where less than so many times their time is left.
+TIMES = 2.0
+#: A search is worth beginning after them with so many times their time.
+WORTH_BEGINNING = 0.25
+#: Time that they have after a limit, whatever is left: little after a promised time.
+FALL_BACK_SECONDS = {Limit.TIME: 0.3, Limit.INTERRUPTED: 3.0}
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The heuristics for one solve.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what its jobs may do.
+    watch
+        The clock of the whole solve.
+    """
+
+    instance: Instance
+    choices: Choices
+    watch: Watch
+
+    @cached_property
+    def seconds(self) -> float:
+        """How long the greedy algorithm takes at most, in all likelihood."""
+        jobs, nodes = self.instance.num_jobs, self.instance.cluster.num_nodes
+        if not self.instance.plain:
+            return jobs * (SECONDS_A_JOB_WITH_MODES + SECONDS_A_NODE * nodes)
+        return jobs * SECONDS_A_JOB * (STARTS if self.instance.current.job.size else 1)
+
+    @cached_property
+    def first(self) -> bool:
+        """Whether there is too little time for anything before the heuristics."""
+        return self.watch.left < TIMES * self.seconds
+
+    def search_watch(self) -> Watch:
+        """The clock of the exact search: it leaves the heuristics their time, or is what they left.
+
+        No time where what they left is too little to begin.
+        """
+        watch, limit = self.watch, self.watch.stop.seconds
+        if limit is None:
+            return watch
+        if not self.first:
+            return Watch(watch.stop.replace(seconds=limit - self.seconds), watch.begin)
+        begin = watch.begin if watch.left >= WORTH_BEGINNING * self.seconds else -math.inf
+        return Watch(watch.stop, begin, watch.interrupted)
+
+    def before(self, known: Allocation | None) -> Allocation | None:
+        """The best of the heuristics in the time there is, where the exact search comes after.
+
+        What the knapsack proves to be optimal needs no greedy algorithm. This has a little more
+        than the limit, so that it gets as far as it would alone; if it does not end, prices tell
+        more of what to do.
+
+        Parameters
+        ----------
+        known
+            An allocation that is known already.
+        """
+        least = FALL_BACK_SECONDS[Limit.TIME]
+        try:
+            best = self._better(known, self._rounded())
+            if self._proved(best):
+                return best
+            end = time.perf_counter() + max(self.watch.left, 0.0) + least
+            best = self._better(best, self._greedy(end - time.perf_counter()))
+            cut_short = time.perf_counter() >= end
+            if self.instance.plain or not (cut_short or self.watch.left > 0):
+                return best
+            return self._better(best, self._priced(max(self.watch.left, 0.0)))
+        except KeyboardInterrupt:
+            self.watch.interrupted = True
+            return self._better(known, self._greedy(least))
+
+    def after(self, known: Allocation | None, limit: Limit | None) -> Allocation | None:
+        """The best of the heuristics after an exact search that did not end with a proof.
+
+        Parameters
+        ----------
+        known
+            What the search found.
+        limit
+            What ended it.
+        """
+        least = FALL_BACK_SECONDS.get(limit or Limit.TIME, 0.0)
+        seconds = max(self.watch.left, least) if limit is not Limit.INTERRUPTED else least
+        end = time.perf_counter() + seconds
+        greedy = self._greedy(seconds)
+        best = self._better(self._better(known, self._rounded()), greedy)
+        for begun in (greedy, best) if self.instance.plain else (greedy,):
+            left = end - time.perf_counter()
+            if 0 < left < math.inf:
+                best = self._better(best, self._polished(begun, left))
+        return best
+
+    def _proved(self, allocation: Allocation | None) -> bool:
+        """Whether the knapsack alone proves an allocation optimal."""
+        if allocation is None or not self.instance.plain:
+            return False
+        bound, value = knapsack_bound(self.instance), fitness(self.instance, allocation)
+        return proves(bound, value, self.watch.stop.gap)
+
+    def _rounded(self) -> Allocation | None:
+        """The knapsack's numbers of GPUs, placed."""
+        if not self.instance.plain:
+            return None
+        return round_and_place(self.instance, knapsack_replicas(self.instance))
+
+    def _greedy(self, seconds: float) -> Allocation | None:
+        """The greedy allocation."""
+        if not self.instance.plain:
+            end = time.perf_counter() + seconds
+            return mode_greedy(self.instance, end, choices=self.choices)[0]
+        stop = Stop(seconds=seconds if math.isfinite(seconds) else None)
+        answer = solve_greedy(self.instance, stop=stop)
+        self.watch.interrupted |= answer.limit is Limit.INTERRUPTED
+        return answer.allocation
+
+    def _priced(self, seconds: float) -> Allocation | None:
+        """What prices tell jobs with modes, which needs little time."""
+        end = time.perf_counter() + seconds
+        return priced_greedy(self.instance, end, choices=self.choices)[0]
+
+    def _polished(self, begun: Allocation | None, seconds: float) -> Allocation | None:
+        """What the local search makes of an allocation; where jobs have modes, what prices tell."""
+        if not self.instance.plain:
+            return self._priced(seconds)
+        stop = Stop(seconds=seconds)
+        return solve_local_search(self.instance, stop=stop, start=begun).allocation
+
+    def _better(self, one: Allocation | None, other: Allocation | None) -> Allocation | None:
+        """The fitter of two, the first of equals."""
+        if one is None or other is None:
+            return one or other
+        return max(one, other, key=lambda found: fitness(self.instance, found))

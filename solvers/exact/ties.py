@@ -1,0 +1,217 @@
+"""The rule that decides between equally good allocations.
+
+Exact solvers stop at whichever optimum they meet first, and over a day that alone moves results.
+So among all allocations whose objective equals the optimum (to a relative 1e-10; at p = -inf whose
+harmonic, at +inf whose arithmetic mean is then best) the one returned
+
+1. keeps the placement of the most running jobs,
+2. then uses the fewest GPUs,
+3. then gives them to the jobs that come first: the least ``sum_j (j + 1) K_j``,
+4. and sits on the nodes that `place` finds for these choices, a function of the choices alone.
+
+Where more than two jobs could trade GPUs at equal sums in 3, any of the remaining may be returned.
+Rounds with more than `MOST_CHOICES` choices (about 6,000 jobs) and those in which too many choices
+may tie (more than `FEW_TIED` and than `MOST_TIED` a job: on a thousand GPUs, or at p = -10, where
+all but the worst jobs cost the same to ten digits) keep the optimum that was found: the rule would
+cost several times the solve. So do, so far, rounds of jobs with modes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.power_cost import AtMost, power_cost, settled_level, settled_rows
+from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, enumerate_choices
+from goodalloc.formulations.gpu_rounds.patterns import Limit, build_patterns
+from goodalloc.formulations.node_indexed.node_program import build_node_program
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import utilities
+from goodalloc.solvers.exact.placement import MOST_NODE_COLUMNS, place
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
+from goodalloc.solvers.milp.price_and_core import decide
+
+Floats = NDArray[np.float64]
+
+#: Relative difference in the objective up to which two allocations count as equally good.
+TIE = 1e-10
+#: Most choices of all jobs, tying or not.
+MOST_CHOICES = 50_000
+#: Most choices a job that may tie …
+MOST_TIED = 3
+#: … or altogether, whichever is more.
+FEW_TIED = 300
+#: Choices whose term (u / r)^p is beyond this are not told apart.
+LARGEST_TERM = 1e6
+#: The cost row is scaled so that its tolerance is this much, well above the solver's own.
+SLACK_IN_PROGRAM = 1e-6
+#: Largest coefficient of the rule in a program; beyond it the order of the jobs is left out.
+LARGEST_WEIGHT = 1e7
+
+
+@dataclass(frozen=True)
+class Face:
+    """What an allocation must satisfy to be as good as a given one.
+
+    Parameters
+    ----------
+    cost
+        Cost of every choice, shape (choices,).
+    most
+        The most they may add up to.
+    slack
+        How much of that is tolerance.
+    limits
+        Further rows.
+    allowed
+        Choices that are not ruled out, shape (choices,).
+    """
+
+    cost: Floats
+    most: float
+    slack: float
+    limits: Sequence[Limit]
+    allowed: NDArray[np.bool_]
+
+
+def canonical(
+    instance: Instance, allocation: Allocation, watch: Watch, *, leximin: bool = False
+) -> Allocation:
+    """Among the allocations as good as this optimal one, the one that the rule prefers.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    allocation
+        An optimal allocation.
+    watch
+        The clock; when it runs out the allocation is returned as it is.
+    leximin
+        Whether all ranks of utilities count, not only the least.
+    """
+    if not instance.plain:
+        return allocation
+    if allocation == instance.current:
+        return allocation  # rule 1 keeps all that run, and rule 2 then adds nothing
+    choices = enumerate_choices(instance)
+    if len(choices) > MOST_CHOICES:
+        return allocation
+    face = optimal_face(instance, choices, utilities(instance, allocation), leximin=leximin)
+    kept = choices.where(face.allowed)
+    limits = [(weights[face.allowed], most) for weights, most in face.limits]
+    patterns = build_patterns(instance, kept, face.cost[face.allowed], limits=limits)
+    program = patterns.program
+    priced = np.ones(program.num_columns, dtype=bool)
+    priced[: len(kept)] = kept.kind != Kind.SEVERAL_NODES
+    relaxation = run_relaxation(program, priced, watch)
+    if relaxation.duals is None:
+        return allocation
+    reduced = program.reduced_costs(relaxation.duals)
+    room = max(face.most - relaxation.objective, 0.0)
+    core = reduced[: len(kept)] <= room
+    taken = kept.where(core)
+    if len(taken) > max(MOST_TIED * instance.num_jobs, FEW_TIED):
+        return allocation
+    if len(taken) > instance.num_jobs:
+        rows = [(weights[core], most) for weights, most in limits]
+        scale = SLACK_IN_PROGRAM / face.slack
+        rows.append((face.cost[face.allowed][core] * scale, face.most * scale))
+        found = _preferred(instance, taken, rows, watch)
+    elif len(taken) == instance.num_jobs:
+        found = place(instance, taken, watch)
+    else:
+        return allocation
+    return _as_good(instance, found, allocation)
+
+
+def optimal_face(
+    instance: Instance, choices: Choices, reached: Floats, *, leximin: bool = False
+) -> Face:
+    """The conditions under which an allocation is as good as one with these utilities."""
+    power = instance.rules.power
+    rows: tuple[AtMost, ...] = ()
+    allowed = np.ones(len(choices), dtype=bool)
+    settled = 0.0
+    if leximin:
+        settled = float(reached.max())
+    elif power == -math.inf:
+        allowed, power = choices.utility >= reached.min(), -1.0
+    elif power == math.inf:
+        rows, power = (AtMost(reached.size - 1, float(reached.max())),), 1.0
+    else:
+        settled = settled_level(reached, power) or 0.0
+    if settled > 0:
+        rows = settled_rows(reached, settled)
+        allowed &= choices.utility >= reached.min()
+    others = reached[reached > settled]
+    mean = float(power_mean(others, power)) if others.size else 1.0
+    finite = power if math.isfinite(power) else -1.0
+    free = choices.utility > settled
+    room = math.log(LARGEST_TERM) / max(abs(finite), 1.0)
+    near = np.clip(choices.utility, mean * math.exp(-room), mean * math.exp(room))
+    cost = np.where(free, power_cost(near, finite, mean), 0.0)
+    if finite < 0:  # one such choice outweighs everything: it is on no optimal face
+        allowed &= ~free | (near == choices.utility)
+    total = float(np.sum(power_cost(others, finite, mean))) if others.size else 0.0
+    slack = TIE * max(others.size, 1)
+    limits = [((choices.utility < row.below).astype(float), float(row.jobs)) for row in rows]
+    return Face(cost, total + slack, slack, limits, allowed)
+
+
+def preference(instance: Instance, choices: Choices) -> Floats:
+    """Weights of the rule, to be minimised: moves, then GPUs, then the order of the jobs."""
+    gpus, jobs = instance.cluster.num_gpus, instance.num_jobs
+    runs = instance.current.job_replicas > 0
+    moved = (runs[choices.job] & (choices.kind != Kind.KEEP)).astype(float)
+    order = (choices.job + 1) * choices.replicas / (jobs * (gpus + 1.0))
+    weights = moved * (gpus + 2.0) + choices.replicas
+    unit = jobs * (gpus + 1.0)
+    if unit * (gpus + 2.0) > LARGEST_WEIGHT:
+        return np.asarray(weights)
+    return np.asarray(np.rint((weights + order) * unit))
+
+
+def _preferred(
+    instance: Instance, choices: Choices, rows: Sequence[Limit], watch: Watch
+) -> Allocation | None:
+    """Nodes for the preferred choices within the rows, or None."""
+    for exact in (False, True):
+        patterns = build_patterns(
+            instance, choices, preference(instance, choices), limits=rows, exact=exact
+        )
+        priced = np.ones(patterns.program.num_columns, dtype=bool)
+        decision = decide(patterns.program, priced, watch, gap=0.5)
+        if decision.values is None or decision.objective - decision.bound > 0.5:
+            return None
+        taken = choices.where(np.flatnonzero(decision.values[: len(choices)] > 0.5))
+        placed = place(instance, taken, watch)
+        if placed is not None:
+            return placed
+    if len(choices) * instance.cluster.num_nodes > MOST_NODE_COLUMNS:
+        return None
+    by_node = build_node_program(
+        instance, choices, preference(instance, choices), limits=tuple(rows)
+    )
+    outcome = run_mixed_integer(by_node.program, watch, gap=0.5)
+    if outcome.values is None:
+        return None
+    taken = choices.where(np.flatnonzero(outcome.values[: len(choices)] > 0.5))
+    return place(instance, taken, watch)
+
+
+def _as_good(
+    instance: Instance, candidate: Allocation | None, allocation: Allocation
+) -> Allocation:
+    """The candidate if it is as good as the allocation, else the allocation."""
+    if candidate is None:
+        return allocation
+    power = instance.rules.power
+    mine = float(power_mean(utilities(instance, candidate), power))
+    best = float(power_mean(utilities(instance, allocation), power))
+    return candidate if mine >= best * (1 - 2 * TIE) else allocation

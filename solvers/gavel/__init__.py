@@ -1,0 +1,1 @@
+"""Gavel and POP: time shares, water filling, cost and deadlines, rounds."""

@@ -1,0 +1,126 @@
+r"""Gavel's cost policy as a rule for its rounds (OSDI'20, section 4).
+
+The sum of the jobs' throughputs, each in units of its own largest, per dollar of the GPUs that it
+is made on, is as large as possible,
+
+.. math:: \max_X \sum_{jw} \frac{T_{jw} / \max_v T_{jv}}{c_w} X_{jw}
+          \quad \text{s.t.} \quad \tau_j(X) \ge \frac{n_j}{d_j - t},                            (1)
+
+where job *j* has :math:`n_j` steps left at time *t* and its deadline is :math:`d_j`. It is the
+published code's reading; the paper speaks of a ratio of sums. Nothing stands idle to save money.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from goodalloc.models.gavel.share_goal import throughput
+from goodalloc.models.gavel.time_sharing import largest_rates
+from goodalloc.models.support.validation import require_choice, require_number
+from goodalloc.solvers.gavel.share_choices import most_promises
+from goodalloc.solvers.gavel.time_shares import PROMISE_TOLERANCE, best_shares
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from goodalloc.models.gavel.time_sharing import TimeSharing
+    from goodalloc.solvers.policies.policy import Round
+
+    Floats = NDArray[np.float64]
+
+#: Dollars for an hour of a GPU on demand, as Google listed them (the first three in 2020, the time
+#: of Gavel); from memory, a documented reading.
+PRICES: Mapping[str, float] = {
+    "v100": 2.48, "p100": 1.46, "k80": 0.45, "t4": 0.35, "a100": 2.93,
+}  # fmt: skip
+
+#: What becomes of deadlines that cannot all be met: all are dropped, as published, or the fewest.
+Dropped = Literal["all", "fewest"]
+
+#: Seconds in which the fewest are looked for; hundreds of jobs take hundredths of a second.
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class PerDollar:
+    """Throughput per dollar, with deadlines.
+
+    Parameters
+    ----------
+    prices
+        Dollars for an hour of a GPU, by type. Of a cluster of one type it makes no difference.
+    deadlines
+        Seconds from the start, by job; those that are not named have none.
+    dropped
+        What becomes of deadlines that cannot all be met.
+    margin
+        Seconds by which jobs are to end before their deadlines, as rounds are coarse; two of six
+        minutes each.
+
+    Raises
+    ------
+    ValueError
+        If a number makes no sense; at a decision, if a type has no price.
+    """
+
+    prices: Mapping[str, float] = field(default_factory=lambda: PRICES)
+    deadlines: Mapping[str, float] = field(default_factory=dict)
+    dropped: Dropped = "fewest"
+    margin: float = 720.0
+
+    def __post_init__(self) -> None:
+        for kind, price in self.prices.items():
+            require_number(f"Cost: price of '{kind}'", price, minimum=0.0, strict=True)
+        for name, deadline in self.deadlines.items():
+            require_number(f"Cost: deadline of '{name}'", deadline, minimum=0.0)
+        require_choice("Cost: dropped", self.dropped, get_args(Dropped))
+        require_number("Cost: margin", self.margin, minimum=0.0)
+
+    def __call__(self, sharing: TimeSharing, round_: Round) -> Floats | None:
+        """The shares of a round; None if a solver fails.
+
+        Parameters
+        ----------
+        sharing
+            The jobs of the round, in their order.
+        round_
+            The round.
+        """
+        goal = throughput(sharing, largest_rates(sharing), self._prices(round_))
+        promised = self.promised(sharing, round_)
+        if promised.any():
+            found = best_shares(sharing, goal, promised)
+            if found.shares is None and self.dropped == "fewest":
+                most = most_promises(sharing, promised, seconds=SECONDS)
+                kept = promised * most.kept * (1.0 - PROMISE_TOLERANCE)
+                found = best_shares(sharing, goal, kept)
+            if found.shares is not None:
+                return found.shares
+        return best_shares(sharing, goal).shares
+
+    def promised(self, sharing: TimeSharing, round_: Round) -> Floats:
+        """Steps per second by which jobs end in time, shape (jobs,).
+
+        They are 0 where there is no deadline, or where it is missed whatever is done; and at most
+        what a job can have, where it would end within the margin.
+        """
+        steps = np.array([job.oracle.remaining_steps() for job in round_.jobs])
+        left = np.array([self.deadlines.get(job.name, np.inf) - round_.time for job in round_.jobs])
+        most = largest_rates(sharing)
+        soonest = np.maximum(left - self.margin, steps / most)
+        found: Floats = np.where(steps / most <= left, steps / soonest, 0.0)
+        return found
+
+    def _prices(self, round_: Round) -> list[float]:
+        """Of every type that has GPUs, in the order of `TimeSharing.gpus`."""
+        kinds = [kind for kind, count in round_.cluster.type_gpus.items() if count > 0]
+        if len(kinds) == 1:
+            return [1.0]
+        for kind in kinds:
+            require_choice("Cost: GPU type", kind, tuple(self.prices))
+        return [self.prices[kind] for kind in kinds]

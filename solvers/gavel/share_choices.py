@@ -1,0 +1,134 @@
+r"""Mixed integer programs over time shares: who can have more, and whose promises to keep.
+
+Over the shares (1) of `models/gavel/time_sharing.py`, with binary :math:`z_j` for the jobs. As
+published with Gavel (OSDI'20), who can rise above what all have:
+
+.. math:: \max_{X, z} \sum_j z_j \quad \text{s.t.} \quad \tau_j(X) \ge r_j (1 + \epsilon z_j).   (1)
+
+By convexity all who can rise can do so together, a little. And where not all promised rates can be
+kept, of which Gavel then gives all up, the most that can be kept together:
+
+.. math:: \max_{X, z} \sum_{j : r_j > 0} z_j \quad \text{s.t.} \quad \tau_j(X) \ge r_j z_j.      (2)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cvxpy
+import numpy as np
+from scipy.sparse import diags_array
+
+from goodalloc.formulations.gavel.share_program import incidence, rate_matrix
+from goodalloc.models.gavel.time_sharing import largest_rates, real_rates
+from goodalloc.solvers.milp.highs_program import TRUSTED
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from goodalloc.models.gavel.share_goal import Level
+    from goodalloc.models.gavel.time_sharing import TimeSharing
+
+    Floats = NDArray[np.float64]
+
+#: CVXPY; most of its names are defined where type checkers do not see them.
+cp: Any = cvxpy
+
+#: By how much a job rises that can rise, and how much of a promise rounding may take, relative.
+RISE, SLACK = 1e-4, 1e-6
+
+
+def most_that_rise(sharing: TimeSharing, goal: Level, floor: Floats) -> NDArray[np.bool_]:
+    """Which jobs can have more than a level, the others no less: the program (1).
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    goal
+        Its steps say who counts.
+    floor
+        r: what every job has.
+    """
+    counts, units = np.flatnonzero(goal.step > 0), largest_rates(sharing)
+    has = floor / units
+    shares, within = _shares(sharing)
+    rises = cp.Variable(counts.size, boolean=True)
+    rate = rate_matrix(sharing, units) @ shares
+    more = cp.multiply(has[counts], 1.0 + RISE * rises)
+    problem = cp.Problem(
+        cp.Maximize(cp.sum(rises)), [rate >= has * (1.0 - SLACK), rate[counts] >= more, *within]
+    )
+    problem.solve(solver="HIGHS", **TRUSTED)
+    found = np.zeros(sharing.num_jobs, dtype=bool)
+    if rises.value is not None:
+        found[counts] = rises.value > 0.5
+    return found
+
+
+class KeptPromises(NamedTuple):
+    """Whose promises can be kept together.
+
+    Attributes
+    ----------
+    kept
+        Whether a promise is kept, shape (jobs,); never where nothing was promised.
+    bound
+        No more can be kept.
+    status
+        ``"optimal"``, ``"feasible"``, or ``"unknown"`` if a solver failed, and none is kept.
+    """
+
+    kept: NDArray[np.bool_]
+    bound: int
+    status: str
+
+
+def most_promises(
+    sharing: TimeSharing, promised: ArrayLike, *, seconds: float | None = None
+) -> KeptPromises:
+    """The most promises that can be kept together, each but for rounding: the program (2).
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    promised
+        r: steps per second, shape (jobs,).
+    seconds
+        Time limit.
+
+    Raises
+    ------
+    ValueError
+        If the promises are no rates of these jobs.
+    """
+    rates = real_rates("Promised rates", promised, (sharing.num_jobs,))
+    kept = np.zeros(sharing.num_jobs, dtype=bool)
+    possible = np.flatnonzero((rates > 0) & (rates <= largest_rates(sharing)))
+    if not possible.size:
+        return KeptPromises(kept, 0, "optimal")
+    shares, within = _shares(sharing)
+    keeps = cp.Variable(possible.size, boolean=True)
+    part = diags_array(1.0 / rates[possible]) @ rate_matrix(sharing, np.ones_like(rates))[possible]
+    problem = cp.Problem(
+        cp.Maximize(cp.sum(keeps)), [part @ shares >= (1.0 - SLACK) * keeps, *within]
+    )
+    try:
+        limits = {} if seconds is None else {"time_limit": seconds}
+        problem.solve(solver="HIGHS", **TRUSTED, **limits)
+    except cp.SolverError:
+        return KeptPromises(kept, possible.size, "unknown")
+    if keeps.value is None:
+        return KeptPromises(kept, possible.size, "unknown")
+    kept[possible] = keeps.value > 0.5
+    if problem.status != "optimal":
+        return KeptPromises(kept, possible.size, "feasible")
+    return KeptPromises(kept, int(kept.sum()), "optimal")
+
+
+def _shares(sharing: TimeSharing) -> tuple[Any, list[Any]]:
+    """X, and the limits of time and GPUs."""
+    time_of, gpus_of = incidence(sharing)
+    shares = cp.Variable(sharing.num_lines * sharing.num_types, nonneg=True)
+    return shares, [time_of @ shares <= 1.0, gpus_of @ shares <= sharing.gpus]

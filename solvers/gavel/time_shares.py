@@ -1,0 +1,350 @@
+"""Time shares that are checked and certified: the goals of Gavel (OSDI'20), each exactly.
+
+What a solver returns is repaired to the last digit, priced again by the goal and checked by
+`share_violations`; the bound is certified by the solver's prices
+(`formulations/gavel/share_certificate.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.formulations.gavel.share_certificate import (
+    SharePrices,
+    as_promises,
+    certify,
+    no_prices,
+)
+from goodalloc.formulations.gavel.share_program import require_solver, solve_shares
+from goodalloc.models.gavel.share_goal import Gain, Level, Worst, require_goal
+from goodalloc.models.gavel.time_sharing import (
+    TimeSharing,
+    isolated_shares,
+    largest_rates,
+    rates,
+    real_rates,
+    share_violations,
+)
+from goodalloc.models.support.validation import require_number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.gavel.share_goal import Goal
+
+    Floats = NDArray[np.float64]
+
+#: Part of a promised rate that may be missing, which is rounding of a solver.
+PROMISE_TOLERANCE = 1e-6
+
+#: Relative gap below which shares are called optimal.
+OPTIMAL_GAP = 1e-5
+
+#: Pairs for every job that a program begins with, and that come in at a time.
+FIRST_PAIRS, MORE_PAIRS = 4, 4
+
+
+@dataclass(frozen=True)
+class ShareResult:
+    """Checked shares, and how good they are.
+
+    Parameters
+    ----------
+    shares
+        X, shape (lines, types); None if none were found that pass the checker.
+    value
+        Of the goal, computed from the shares; NaN without them.
+    bound
+        Proved: no shares do better; -inf, or inf where less is better, if none keep the promises.
+    larger_is_better
+        Whether that is an upper bound.
+    message
+        What the solver said, or what is wrong.
+    build_seconds, solve_seconds
+        Time to build and translate programs, and to solve them.
+    programs
+        How many were solved.
+    prices
+        That prove the bound, or if it is infinite, that no shares keep the promises; None where
+        nothing is proved. `solvers/gavel/share_certificate_file.py` writes them to a file.
+    """
+
+    shares: Floats | None
+    value: float
+    bound: float
+    larger_is_better: bool
+    message: str = ""
+    build_seconds: float = 0.0
+    solve_seconds: float = 0.0
+    programs: int = 1
+    prices: SharePrices | None = None
+
+    @property
+    def gap(self) -> float:
+        """How much better the bound is, relative to the better of the two; NaN without shares."""
+        if not math.isfinite(self.value):
+            return math.nan
+        better, worse = self.bound, self.value
+        if not self.larger_is_better:
+            better, worse = worse, better
+        return max(better - worse, 0.0) / better if better > 0 else 0.0
+
+    @property
+    def status(self) -> str:
+        """What is known.
+
+        ``"optimal"`` with a gap of at most `OPTIMAL_GAP`, ``"feasible"`` with a larger one;
+        without shares ``"infeasible"`` if it is proved that none keep the promises, else
+        ``"unknown"``.
+        """
+        if self.shares is None:
+            return "infeasible" if self.bound == _impossible(self.larger_is_better) else "unknown"
+        return "optimal" if self.gap <= OPTIMAL_GAP else "feasible"
+
+
+def best_shares(
+    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *, solver: str = "CLARABEL",
+    **options: Any,
+) -> ShareResult:  # fmt: skip
+    """The best time shares for a goal.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    goal
+        What they are to achieve.
+    promised
+        Steps per second that every job is to have at least, shape (jobs,). Where no shares are
+        found that keep them, the largest part of them that can be kept says whether there are any.
+    solver, options
+        A solver that CVXPY finds, and settings of its own.
+
+    Raises
+    ------
+    ValueError
+        If the goal or the promises are not of these jobs, or CVXPY does not find the solver.
+    """
+    require_goal(sharing, goal)
+    if promised is not None:
+        promised = real_rates("Promised rates", promised, (sharing.num_jobs,))
+    found = solve_shares(sharing, goal, promised, solver=solver, **options)
+    shares = None if found.shares is None else repaired(sharing, found.shares)
+    shares, value, message = _priced(sharing, goal, shares, promised, found.status)
+    result = ShareResult(
+        shares, value, found.bound, goal.larger_is_better, message, found.build_seconds,
+        found.solve_seconds, prices=found.proof,
+    )  # fmt: skip
+    if shares is not None or promised is None or not np.any(promised):
+        return result
+    kept = best_shares(sharing, _promises(sharing, promised), solver=solver, **options)
+    return _judged(sharing, goal, promised, result, kept)
+
+
+def _promises(sharing: TimeSharing, promised: Floats) -> Level:
+    """The part of the promised rates that is kept, of who was promised any."""
+    return Level(np.zeros(sharing.num_jobs), promised)
+
+
+def _judged(
+    sharing: TimeSharing, goal: Goal, promised: Floats, result: ShareResult, kept: ShareResult
+) -> ShareResult:
+    """A result without shares, by the shares that keep the largest part of the promises."""
+    result = replace(
+        result, build_seconds=result.build_seconds + kept.build_seconds,
+        solve_seconds=result.solve_seconds + kept.solve_seconds,
+        programs=result.programs + kept.programs,
+    )  # fmt: skip
+    if kept.bound < 1.0 and kept.prices is not None:
+        message = f"at most {kept.bound:.6g} of the promised rates can be kept"
+        bound, prices = _impossible(goal.larger_is_better), as_promises(kept.prices)
+        return replace(result, bound=bound, message=message, prices=prices)
+    shares, value, message = _priced(sharing, goal, kept.shares, promised, "failed")
+    sure = certify(sharing, goal, no_prices(sharing))
+    return replace(
+        result, shares=shares, value=value, bound=sure.bound, message=message, prices=sure.prices
+    )
+
+
+def _impossible(larger_is_better: bool) -> float:
+    """The best of no values."""
+    return -math.inf if larger_is_better else math.inf
+
+
+def _priced(
+    sharing: TimeSharing, goal: Goal, shares: Floats | None, promised: Floats | None, status: str
+) -> tuple[Floats | None, float, str]:
+    """Shares that pass the checker and keep promises, their value, and what is to be said."""
+    message = f"solver: {status}"
+    if shares is None:
+        return None, math.nan, message
+    if broken := share_violations(sharing, shares):
+        return None, math.nan, broken[0]
+    if promised is not None and _misses(sharing, shares, promised):
+        return None, math.nan, f"{message}; promised rates are missed"
+    return shares, goal.value(sharing, shares), message
+
+
+def best_shares_with_pairs(
+    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *, gap: float = OPTIMAL_GAP,
+    solver: str = "CLARABEL",
+) -> ShareResult:  # fmt: skip
+    """The best time shares where pairs are many: pairs come in as prices ask for them.
+
+    A program has some of the pairs. Its prices say which of all others would improve it (column
+    generation); these come in, until none is left or the certificate, which is over *all* pairs,
+    is close enough. Few pairs are ever of use.
+
+    Parameters
+    ----------
+    sharing, goal, promised, solver
+        As of `best_shares`.
+    gap
+        Relative; at which to stop.
+
+    Raises
+    ------
+    ValueError
+        If the goal or the promises are not of these jobs, the gap makes no sense, or CVXPY does
+        not find the solver.
+    """
+    require_goal(sharing, goal)
+    require_number("Time shares: gap", gap, minimum=0.0)
+    jobs, better = sharing.num_jobs, min if goal.larger_is_better else max
+    chosen = _first_pairs(sharing)
+    sure = certify(sharing, goal, no_prices(sharing))
+    found = ShareResult(
+        None, math.nan, sure.bound, goal.larger_is_better, programs=0, prices=sure.prices
+    )
+    if promised is not None and np.any(promised):  # with the pairs that keeping them takes
+        promised = real_rates("Promised rates", promised, (jobs,))
+        kept = best_shares_with_pairs(sharing, _promises(sharing, promised), solver=solver)
+        found = _judged(sharing, goal, promised, found, kept)
+        if kept.shares is None or found.status == "infeasible":
+            return found
+        chosen |= kept.shares[jobs:].any(axis=1)
+    while True:
+        part = _with_pairs(sharing, chosen)
+        mine = np.concatenate([np.ones(jobs, dtype=bool), chosen])
+        own = Gain(goal.worth[mine]) if isinstance(goal, Gain) else goal
+        solution = solve_shares(part, own, promised, solver=solver)
+        found = replace(
+            found, message=f"solver: {solution.status}", programs=found.programs + 1,
+            build_seconds=found.build_seconds + solution.build_seconds,
+            solve_seconds=found.solve_seconds + solution.solve_seconds,
+        )  # fmt: skip
+        if solution.shares is None or solution.prices is None:
+            return found
+        lines = np.zeros((sharing.num_lines, sharing.num_types))
+        lines[mine] = repaired(part, solution.shares)
+        certificate = certify(sharing, goal, solution.prices, promised)
+        if certificate.bound == better(found.bound, certificate.bound):
+            found = replace(found, bound=certificate.bound, prices=certificate.prices)
+        shares, value, message = _priced(sharing, goal, lines, promised, solution.status)
+        found = replace(found, shares=shares, value=value, message=message)
+        excess = np.where(chosen, 0.0, certificate.excess)
+        if found.gap <= gap or not excess.any():
+            return found
+        order = np.argsort(-excess, kind="stable")[: MORE_PAIRS * jobs]
+        chosen[order[excess[order] > 0]] = True
+
+
+def _first_pairs(sharing: TimeSharing) -> NDArray[np.bool_]:
+    """The pairs that make most of their speeds alone, some for each job."""
+    jobs = sharing.num_jobs
+    alone = np.maximum(sharing.line_rate[:jobs, :, 0].max(axis=1), np.finfo(float).tiny)
+    worth = (sharing.pair_rate / alone[sharing.pairs][:, None, :]).sum(axis=2).max(axis=1)
+    chosen = np.zeros(len(sharing.pairs), dtype=bool)
+    chosen[np.argsort(-worth, kind="stable")[: FIRST_PAIRS * jobs]] = True
+    return chosen
+
+
+def _with_pairs(sharing: TimeSharing, chosen: NDArray[np.bool_]) -> TimeSharing:
+    """The same with some of the pairs."""
+    return TimeSharing(
+        sharing.names, sharing.rate, sharing.gpus, sharing.replicas, sharing.pairs[chosen],
+        sharing.pair_rate[chosen], sharing.cluster_gpus,
+    )  # fmt: skip
+
+
+def _misses(sharing: TimeSharing, shares: Floats, promised: Floats) -> bool:
+    return bool((rates(sharing, shares) < promised * (1.0 - PROMISE_TOLERANCE)).any())
+
+
+def repaired(sharing: TimeSharing, shares: Floats) -> Floats:
+    """Shares that keep to every limit, a rounding below those of a solver.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    shares
+        X, shape (lines, types).
+    """
+    found = np.maximum(np.nan_to_num(shares), 0.0)
+    found = np.where(sharing.line_rate.max(axis=2) > 0, found, 0.0)
+    time_of = np.zeros(sharing.num_jobs + 1)
+    np.add.at(time_of, sharing.members, found.sum(axis=1)[:, None])
+    time_of[-1] = 0.0  # of nobody
+    found = found / np.maximum(time_of[sharing.members].max(axis=1), 1.0)[:, None]
+    taken = sharing.line_replicas @ found
+    fits: Floats = found / np.maximum(taken / sharing.gpus, 1.0)
+    return fits
+
+
+def makespan_by_bisection(
+    sharing: TimeSharing, goal: Worst, *, ratio: float = 1.05, solver: str = "CLARABEL",
+    **options: Any,
+) -> ShareResult:  # fmt: skip
+    """The worst delay by bisection, as Gavel publishes it for the makespan.
+
+    Every step asks whether all jobs can end in time, a program without objective. It stops when the
+    shortest time that is known to suffice is at most `ratio` times one that is not.
+
+    Parameters
+    ----------
+    sharing, goal
+        Who shares what, and the delays.
+    ratio
+        When to stop, above 1; Gavel's is 1.05.
+    solver, options
+        A solver that CVXPY finds, and settings of its own.
+
+    Raises
+    ------
+    ValueError
+        If the ratio is not above 1, the goal is no worst delay of these jobs, or CVXPY does not
+        find the solver.
+    """
+    require_goal(sharing, goal)
+    if not isinstance(goal, Worst):
+        raise ValueError(f"Bisection: goal is {type(goal).__name__}; expected Worst.")
+    require_solver(solver)
+    require_number("Bisection: ratio", ratio)
+    if not 1.0 < ratio < math.inf:
+        raise ValueError(f"Bisection: ratio is {ratio}; expected a finite number above 1.")
+    best = isolated_shares(sharing)
+    high = goal.value(sharing, best)
+    low = float(np.max(goal.delay + goal.work / largest_rates(sharing)))
+    nothing = Gain(np.zeros(best.shape))
+    programs, built, solved = 0, 0.0, 0.0
+    while high > low * ratio:
+        middle = math.sqrt(low * high)
+        wanted = goal.work / np.maximum(middle - goal.delay, np.finfo(float).tiny)
+        found = solve_shares(sharing, nothing, wanted, solver=solver, **options)
+        programs, built = programs + 1, built + found.build_seconds
+        solved += found.solve_seconds
+        shares = None if found.shares is None else repaired(sharing, found.shares)
+        if shares is None or _misses(sharing, shares, wanted):
+            low = middle
+        else:
+            best, high = shares, middle
+    sure = certify(sharing, goal, no_prices(sharing))
+    return ShareResult(
+        best, goal.value(sharing, best), sure.bound, False, "bisection", built, solved, programs,
+        sure.prices,
+    )  # fmt: skip

@@ -1,0 +1,203 @@
+r"""Time shares level by level: hierarchical max-min fairness of Gavel (OSDI'20, section 4.3).
+
+All jobs rise together, each by its weight, until some cannot have more; these keep what they have
+and the others go on:
+
+.. math::
+
+    \max_X \min_{j : w_j > 0} \frac{\tau_j(X) - \tau_j^{before}}{w_j \bar\tau_j / s_j}
+    \quad \text{s.t.} \quad \tau(X) \ge \tau^{before}.                                        (1)
+
+In a hierarchy the weight is that of an entity (a team, say), shared among those of its jobs that
+can still rise: equally, or all of it to the first one that was submitted.
+
+Who cannot have more is told by the prices of (1): a job whose rate has a price has the same rate in
+every optimum, and an interior-point method finds prices for all of those. Gavel's code asks a mixed
+integer program instead, here too on demand (`bottlenecks`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from goodalloc.formulations.gavel.share_program import ShareSolution, solve_shares
+from goodalloc.models.gavel.share_goal import Level, max_min
+from goodalloc.models.gavel.time_sharing import rates, share_violations
+from goodalloc.models.support.validation import require_choice, require_number
+from goodalloc.solvers.gavel.share_choices import most_that_rise
+from goodalloc.solvers.gavel.time_shares import repaired
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.gavel.time_sharing import TimeSharing
+
+    Floats = NDArray[np.float64]
+
+#: Part of the price of the level from which on a job holds it back.
+PRICED = 1e-6
+
+#: Part of what a job has that a solver may take from it; where that is too little for it, more.
+SLACKS = (1e-6, 1e-5, 1e-4)
+
+#: A rise below this, relative to the highest level, is none.
+NEGLIGIBLE = 1e-6
+
+#: How the jobs of an entity share its weight.
+Within = Literal["fairness", "fifo"]
+
+
+class Entity(NamedTuple):
+    """Jobs that share a weight.
+
+    Attributes
+    ----------
+    jobs
+        Their places, in order of submission.
+    weight
+        Of all together.
+    within
+        ``"fairness"``: those that can still rise share it; ``"fifo"``: the first of them has it.
+    """
+
+    jobs: tuple[int, ...]
+    weight: float = 1.0
+    within: Within = "fairness"
+
+
+class Filled(NamedTuple):
+    """What became of it.
+
+    Attributes
+    ----------
+    shares
+        X, shape (lines, types); None if they do not pass the checker.
+    levels
+        What every job has over its due, shape (jobs,).
+    rounds
+        Programs that were solved, one a level.
+    gap
+        The largest that a level may lack, relative to the highest; NaN where a solver failed.
+    message
+        What is wrong, if anything.
+    """
+
+    shares: Floats | None
+    levels: Floats
+    rounds: int
+    gap: float
+    message: str
+
+
+def fill_levels(
+    sharing: TimeSharing, entities: Sequence[Entity] | None = None, *,
+    bottlenecks: Literal["prices", "program"] = "prices", solver: str = "CLARABEL",
+) -> Filled:  # fmt: skip
+    """Fill level after level.
+
+    Parameters
+    ----------
+    sharing
+        Who shares what.
+    entities
+        Who shares weights; every job alone, with weight 1, if None.
+    bottlenecks
+        How those that cannot have more are found: by prices, or by a mixed integer program as
+        published.
+    solver
+        One that CVXPY finds.
+
+    Raises
+    ------
+    ValueError
+        If not every job is of one entity, a weight makes no sense, or CVXPY does not find the
+        solver.
+    """
+    require_choice("Filling: bottlenecks", bottlenecks, ("prices", "program"))
+    jobs = sharing.num_jobs
+    groups = [Entity((job,)) for job in range(jobs)] if entities is None else list(entities)
+    _check(groups, jobs)
+    due = max_min(sharing).step
+    floor, rising = np.zeros(jobs), np.ones(jobs, dtype=bool)
+    shares = np.zeros((sharing.num_lines, sharing.num_types))
+    gaps: list[float] = []
+    highest, message = 0.0, ""
+    while rising.any():
+        weights = _weights(groups, rising)
+        had = rates(sharing, shares)
+        found, goal = _kept(sharing, Level(floor, weights * due), had, solver)
+        floor = goal.floor
+        if found is None or found.shares is None:  # these rise no more, for all that is known
+            rising, message = rising & (weights == 0), "a solver failed"
+            gaps.append(math.nan)
+            continue
+        shares = repaired(sharing, found.shares)
+        level = goal.value(sharing, shares)
+        highest = max(highest, float(np.max((floor + goal.step * level) / due)))
+        gaps.append((found.bound - level) * float(np.max(weights)) / highest)
+        if level * float(np.max(weights)) > NEGLIGIBLE * highest:
+            floor = floor + goal.step * level
+        stopped = (found.tight >= PRICED) & (weights > 0)
+        if bottlenecks == "program":
+            stopped = (weights > 0) & ~most_that_rise(sharing, goal, floor)
+        if not stopped.any():
+            stopped = found.tight == found.tight.max()
+        rising &= ~stopped
+    if broken := share_violations(sharing, shares):
+        return Filled(None, floor / due, len(gaps), math.nan, broken[0])
+    worst = max(gaps) if not message else math.nan
+    return Filled(shares, rates(sharing, shares) / due, len(gaps), max(worst, 0.0), message)
+
+
+def _kept(
+    sharing: TimeSharing, goal: Level, had: Floats, solver: str
+) -> tuple[ShareSolution | None, Level]:  # fmt: skip
+    """The program (1), None if jobs lose what they have whoever solves it; and its goal.
+
+    Where nearly all is promised an interior is hard to find, and the simplex method stands in. If
+    that fails too, rounding has promised more than there is, and what jobs had is kept instead.
+    """
+    for slack in SLACKS:
+        for one in (solver, "HIGHS"):
+            found = solve_shares(sharing, goal, (1.0 - slack) * goal.floor, solver=one)
+            if found.shares is None:
+                continue
+            has = rates(sharing, repaired(sharing, found.shares))
+            if (has >= (1.0 - 2.0 * slack) * goal.floor).all():
+                return found, goal
+        goal = Level(np.minimum(goal.floor, had), goal.step)
+    return None, goal
+
+
+def _weights(groups: Sequence[Entity], rising: NDArray[np.bool_]) -> Floats:
+    """Weights of the jobs that can rise now."""
+    weights = np.zeros(rising.size)
+    for jobs, weight, within in groups:
+        left = [job for job in jobs if rising[job]]
+        if left and within == "fifo":
+            weights[left[0]] = weight
+        elif left:
+            weights[left] = weight / len(left)
+    return weights
+
+
+def _check(groups: Sequence[Entity], jobs: int) -> None:
+    for group in groups:
+        if not isinstance(group, Entity):
+            raise ValueError(f"Filling: {group!r} is no Entity; expected Entity((0, 1), 2.0).")
+        if not isinstance(group.jobs, Sequence):
+            raise ValueError(f"Entity: jobs are {group.jobs!r}; expected their places.")
+        require_number("Entity: weight", group.weight, minimum=0.0, strict=True)
+        require_choice("Entity: within", group.within, ("fairness", "fifo"))
+    found = Counter(job for group in groups for job in group.jobs)
+    for job in (*range(jobs), *found):
+        if found[job] != 1 or job not in range(jobs):
+            raise ValueError(
+                f"Entities: job {job} is in {found[job]} of them; expected each of jobs 0 to "
+                f"{jobs - 1} in one."
+            )

@@ -1,0 +1,1 @@
+"""Pollux's genetic algorithm in JAX."""

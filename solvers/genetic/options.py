@@ -1,0 +1,60 @@
+"""Parameters of the genetic algorithm."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from goodalloc.models.support.validation import require_count, require_number
+
+
+@dataclass(frozen=True, slots=True)
+class GeneticOptions:
+    """Parameters of the genetic algorithm; the defaults are those of Pollux's artifact (OSDI'21).
+
+    Parameters
+    ----------
+    population
+        Members of the population, and children a generation.
+    crossover_probability
+        Probability that two parents are crossed rather than copied.
+    reset_rate
+        Probability that a child's row goes back to the current allocation.
+    drop_row_rate
+        Probability that entries of a child's row may be set to 0.
+    drop_rate
+        Probability that an entry of such a row is set to 0.
+    mode_rate
+        Probability that the mode of a child's row is drawn anew, where jobs have modes. Not of the
+        artifact, whose jobs have none.
+    mating_rounds
+        Bounds the children made in a generation, in populations. Duplicates are not let in;
+        further children replace them, made in batches of a quarter of the population (32 at most)
+        until there are enough. The artifact makes up to 100 attempts, each for the missing children
+        alone.
+
+    Raises
+    ------
+    ValueError
+        If a count is not a positive integer or a probability is not between 0 and 1.
+    """
+
+    population: int = 100
+    crossover_probability: float = 0.9
+    reset_rate: float = 0.1
+    drop_row_rate: float = 0.1
+    drop_rate: float = 0.1
+    mode_rate: float = 0.02
+    mating_rounds: int = 4
+
+    def __post_init__(self) -> None:
+        require_count("GeneticOptions: population", self.population, minimum=2)
+        require_count("GeneticOptions: mating_rounds", self.mating_rounds, minimum=1)
+        rates = ("crossover_probability", "reset_rate", "drop_row_rate", "drop_rate", "mode_rate")
+        for name in rates:
+            value = getattr(self, name)
+            require_number(f"GeneticOptions: {name}", value, minimum=0.0)
+            if value > 1.0:
+                raise ValueError(f"GeneticOptions: {name} is {value!r}; expected at most 1.")
+
+    def replace(self, **changes: Any) -> "GeneticOptions":
+        """A copy with some values changed."""
+        return replace(self, **changes)

@@ -1,0 +1,266 @@
+"""Pollux's genetic algorithm (OSDI'21, section 4.2.1), seeded and compiled.
+
+NSGA-II with the operators and the repair of the artifact. It differs from the original in what a
+compiled program of fixed shapes asks for: children that replace duplicates are made in batches
+and bounded in number (`GeneticOptions.mating_rounds`), duplicates are found by a 64-bit hash, and
+the random numbers are others. Beyond the original it decides jobs with modes (types of GPU, cores,
+memory): every row of a member has its mode beside it (`genetic/modes.py`).
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.objective import fitness
+from goodalloc.solvers.genetic.compile import CompiledBlock, compile_block
+from goodalloc.solvers.genetic.operators import Problem
+from goodalloc.solvers.genetic.options import GeneticOptions
+from goodalloc.solvers.genetic.problem import (
+    build_problem,
+    initial_members,
+    pad_members,
+    repair_order,
+    without_broken_rows,
+)
+from goodalloc.solvers.genetic.program import BLOCK, Progress, unborn
+from goodalloc.solvers.interface.result import Answer, Incumbent, Limit
+from goodalloc.solvers.interface.stop import Stop
+
+#: Wall-clock seconds of work between two looks at the clock, roughly.
+BLOCK_SECONDS = 0.1
+
+#: Seconds by which a run may exceed its limit: no generation begins that would take longer.
+OVERRUN_SECONDS = 0.5
+
+#: Generations that no run reaches.
+UNLIMITED = 2**30
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """What a run of the genetic algorithm leaves behind.
+
+    Parameters
+    ----------
+    population
+        Replicas of every member, shape (members, jobs, nodes), the fittest first.
+    modes
+        Which of its modes every job runs in, 0 where it does not run; shape (members, jobs).
+    fitness, cluster_utility
+        The two objectives of every member, shape (members,); cluster utility is NaN if no
+        generation was done.
+    generations
+        Generations done, the initial population counted as the first; 0 if time was over before.
+    history
+        Improvements of the best fitness; seconds count from the call, compilation included.
+    limit
+        What ended the run.
+    compile_seconds
+        Time spent on waiting for compilation, 0 if the program was there.
+    """
+
+    population: NDArray[np.int64]
+    modes: NDArray[np.int64]
+    fitness: NDArray[np.float64]
+    cluster_utility: NDArray[np.float64]
+    generations: int
+    history: tuple[Incumbent, ...]
+    limit: Limit
+    compile_seconds: float
+
+    @property
+    def best(self) -> Allocation:
+        """The fittest member."""
+        return self.member(0)
+
+    def member(self, index: int) -> Allocation:
+        """One member."""
+        return Allocation.from_matrix(self.population[index], self.modes[index])
+
+    def non_dominated(self) -> tuple[Allocation, ...]:
+        """The members that no other dominates: what Pollux starts its next round from."""
+        better = (self.fitness[:, None] >= self.fitness) & (
+            self.cluster_utility[:, None] >= self.cluster_utility
+        )
+        strictly = (self.fitness[:, None] > self.fitness) | (
+            self.cluster_utility[:, None] > self.cluster_utility
+        )
+        dominated = np.any(better & strictly, axis=0)
+        return tuple(self.member(index) for index in np.flatnonzero(~dominated).tolist())
+
+
+def solve_genetic(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    seed: int = 0,
+    start: Allocation | None = None,
+    population: int = 100,
+    generations: int | None = 100,
+    warm_population: Sequence[Allocation] | None = None,
+    **parameters: Any,
+) -> Answer:
+    """Decide a round by Pollux's genetic algorithm.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    stop
+        Limits on the search; `Stop.iterations`, where given, takes the place of `generations`.
+        `Stop.seconds` counts compilation in: if that alone takes longer, the start comes back,
+        freed of rows that break a rule, and a later call finds the program compiled.
+    seed
+        Seed of all random numbers: equal seeds give equal allocations.
+    start
+        An allocation to have among the first generation.
+    population
+        Members of the population.
+    generations
+        Generations, the initial population counted as the first; None for no limit.
+    warm_population
+        Members to start from; without them, the current placements alone, as the artifact does in
+        its first round.
+    parameters
+        Other fields of `GeneticOptions`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, nothing would ever end the run, or a mode takes a part of a
+        GPU.
+    """
+    options = GeneticOptions(population=population, **parameters)
+    evolution = evolve(
+        instance, stop=stop, seed=seed, start=start, generations=generations,
+        warm_population=warm_population, options=options,
+    )  # fmt: skip
+    compiling = evolution.compile_seconds
+    return Answer(
+        allocation=evolution.best,
+        limit=evolution.limit,
+        history=tuple(replace(i, seconds=i.seconds - compiling) for i in evolution.history),
+        iterations=evolution.generations,
+        compile_seconds=compiling,
+    )
+
+
+def evolve(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    seed: int = 0,
+    start: Allocation | None = None,
+    generations: int | None = 100,
+    warm_population: Sequence[Allocation] | None = None,
+    options: GeneticOptions | None = None,
+) -> Evolution:
+    """Run the genetic algorithm and keep its last population; parameters as in `solve_genetic`.
+
+    Raises
+    ------
+    ValueError
+        As `solve_genetic`.
+    """
+    begin = time.perf_counter()
+    stop, options = stop or Stop(), options or GeneticOptions()
+    limit = stop.iterations or generations
+    if limit is None and stop.seconds is None and stop.no_improvement is None:
+        raise ValueError(
+            "Genetic algorithm: generations is None and stop sets no limit; expected one of them."
+        )
+    require_whole_gpus(instance)
+    order = repair_order(instance)
+    members = initial_members(instance, start, warm_population, options.population)
+    with jax.enable_x64(True):
+        problem = build_problem(instance, order)
+        key = jax.random.key(seed, impl="threefry2x32")
+        left = None if stop.seconds is None else stop.seconds - (time.perf_counter() - begin)
+        block = compile_block(problem, options, instance.rules.power, left)
+        if block is None:
+            return _unstarted(instance, members, order, begin)
+        progress = unborn(*pad_members(members, order, problem, options.population))
+        progress, history, reached = _run(
+            block, problem, progress, key, stop.replace(iterations=limit or UNLIMITED), begin
+        )
+    return _evolution(progress, order, history, reached, block.seconds)
+
+
+def _unstarted(
+    instance: Instance, members: Sequence[Allocation], order: NDArray[np.int64], begin: float
+) -> Evolution:
+    """What is there when time is over before anything ran: the first member or what runs now."""
+    given = [members[0], instance.current]
+    usable = [without_broken_rows(instance, member, order) for member in given]
+    best = max(usable, key=lambda allocation: fitness(instance, allocation))
+    value, seconds = fitness(instance, best), time.perf_counter() - begin
+    return Evolution(
+        best.matrix()[None], best.mode[None], np.array([value]), np.array([np.nan]), 0,
+        (Incumbent(seconds, 0, value),), Limit.TIME, seconds,
+    )  # fmt: skip
+
+
+def _run(
+    block: CompiledBlock, problem: Problem, progress: Progress, key: Any, stop: Stop, begin: float
+) -> tuple[Progress, tuple[Incumbent, ...], Limit]:
+    """Run blocks of generations until a limit is reached; the first block is generation 1 alone."""
+    patience = np.int32(stop.no_improvement or UNLIMITED)
+    history: list[Incumbent] = []
+    done, best, size, reached = 0, -np.inf, 1, None
+    started = time.perf_counter()
+    progress = block.run(problem, progress, key, np.int32(1), patience)
+    try:
+        while reached is None:
+            now, curve = int(progress.generation), np.asarray(progress.curve)
+            seconds = time.perf_counter() - begin
+            for generation, value in enumerate(curve[: now - done].tolist(), start=done + 1):
+                if value > best:
+                    best = value
+                    history.append(Incumbent(seconds, generation, value))
+            stale = now - int(progress.improved)
+            reached = stop.reached(seconds=seconds, iterations=now, stale=stale)
+            each = (begin + seconds - started) / max(now - done, 1)
+            if stop.seconds is not None and seconds + each > stop.seconds + OVERRUN_SECONDS:
+                reached = reached or Limit.TIME
+            if reached is None:
+                left = BLOCK_SECONDS if stop.seconds is None else stop.seconds - seconds
+                size = _next_block(size, each, left)
+                until = np.int32(min(now + size, stop.iterations or UNLIMITED))
+                done, started = now, time.perf_counter()
+                progress = block.run(problem, progress, key, until, patience)
+    except KeyboardInterrupt:
+        reached = Limit.INTERRUPTED
+    return progress, tuple(history), reached
+
+
+def _next_block(size: int, each: float, left: float) -> int:
+    """Generations of the next block: about `BLOCK_SECONDS` of work, less when time is short."""
+    return int(min(max(min(BLOCK_SECONDS, left) / max(each, 1e-6), 1), 4 * size, BLOCK))
+
+
+def _evolution(
+    progress: Progress, order: NDArray[np.int64], history: tuple[Incumbent, ...],
+    limit: Limit, compile_seconds: float,
+) -> Evolution:  # fmt: skip
+    """Bring the members back to the order of the instance, the fittest first."""
+    population = progress.population
+    objectives = np.asarray(population.objectives)
+    chosen = np.flatnonzero(np.asarray(population.valid))
+    chosen = chosen[np.lexsort((-objectives[chosen, 1], -objectives[chosen, 0]))]
+    rows = np.asarray(population.genes.replicas)[: order.size, chosen].transpose(1, 0, 2)
+    matrices = np.zeros(rows.shape, dtype=np.int64)
+    matrices[:, order] = rows
+    modes = np.zeros(rows.shape[:2], dtype=np.int64)
+    if population.genes.modes is not None:
+        modes[:, order] = np.asarray(population.genes.modes)[: order.size, chosen].T
+    return Evolution(
+        matrices, modes, objectives[chosen, 0], objectives[chosen, 1],
+        int(progress.generation), history, limit, compile_seconds,
+    )  # fmt: skip

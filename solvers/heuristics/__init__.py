@@ -1,0 +1,1 @@
+"""Greedy, local search, and the relaxations whose rounding certifies them."""

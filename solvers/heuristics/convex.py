@@ -1,0 +1,47 @@
+"""The concave relaxation as a solver: its certified bound, and its GPUs rounded and placed."""
+
+from goodalloc.formulations.gpu_rounds.concave_relaxation import solve_concave_relaxation
+from goodalloc.models.round.instance import Instance, require_plain
+from goodalloc.solvers.heuristics.rounding import round_and_place
+from goodalloc.solvers.heuristics.sharing import whole_replicas
+from goodalloc.solvers.interface.result import Answer
+from goodalloc.solvers.interface.stop import Stop
+
+
+def solve_convex(
+    instance: Instance, *, stop: Stop | None = None, cone_solver: str = "CLARABEL"
+) -> Answer:
+    """Bound a round by the concave relaxation, and round its GPUs to an allocation.
+
+    For powers above 1 there is no such relaxation, and the answer says so.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    stop
+        Its time limit is handed to the cone solver, where that takes one (CLARABEL and SCS do).
+    cone_solver
+        A conic solver that CVXPY finds.
+
+    Raises
+    ------
+    ValueError
+        If jobs have modes.
+    """
+    require_plain(instance)
+    if instance.rules.power > 1:
+        return Answer(
+            None, message=f"the power mean is not concave at p = {instance.rules.power:g}"
+        )
+    options = {}
+    if stop is not None and stop.seconds is not None:
+        names = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}
+        options = {names[cone_solver]: stop.seconds} if cone_solver in names else {}
+    solution = solve_concave_relaxation(instance, cone_solver, **options)
+    allocation = None
+    if solution.gpus.size:
+        allocation = round_and_place(instance, whole_replicas(instance, solution.gpus))
+    return Answer(
+        allocation, solution.bound, "concave relaxation", message=f"cone solver: {solution.status}"
+    )

@@ -1,0 +1,50 @@
+"""The knapsack as a solver: its proven bound, and its choices placed greedily."""
+
+import time
+
+from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.solvers.heuristics.mode_greedy import priced_greedy
+from goodalloc.solvers.heuristics.rounding import round_and_place
+from goodalloc.solvers.heuristics.sharing import knapsack_replicas
+from goodalloc.solvers.interface.result import Answer, Limit
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+
+
+def solve_knapsack(instance: Instance, *, stop: Stop | None = None, exact: bool = False) -> Answer:
+    """Bound a round by the multiple-choice knapsack, and place what it chooses.
+
+    Where jobs have modes the bound counts GPUs only, and what is placed is chosen by prices of all
+    that they take.
+
+    Parameters
+    ----------
+    instance
+        The round, of whole GPUs; any power.
+    stop
+        Limits on the time, after which what prices chose is extended no more.
+    exact
+        Take the bound of the integer knapsack, by dynamic programming: tighter and slower.
+
+    Raises
+    ------
+    ValueError
+        If replicas take parts of a GPU.
+    """
+    watch = Watch(stop or Stop())
+    require_whole_gpus(instance)
+    allocation = _placed(instance, watch)
+    try:
+        bound = knapsack_bound(instance, exact=exact)
+    except KeyboardInterrupt:
+        return Answer(allocation, limit=Limit.INTERRUPTED)
+    return Answer(allocation, bound, "knapsack", limit=None if instance.plain else watch.limit)
+
+
+def _placed(instance: Instance, watch: Watch) -> Allocation:
+    """What the knapsack, or prices, choose, on nodes."""
+    if instance.plain:
+        return round_and_place(instance, knapsack_replicas(instance))
+    return priced_greedy(instance, time.perf_counter() + watch.left)[0]

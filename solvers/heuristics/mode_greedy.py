@@ -1,0 +1,239 @@
+"""Greedy marginal gain for jobs that have modes: whoever gains most for what it takes goes next."""
+
+import heapq
+import math
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.power_cost import power_cost
+from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.mode_rounds.mode_choices import (
+    choice_demand,
+    enumerate_mode_choices,
+    node_capacity,
+)
+from goodalloc.models.round.allocation import Allocation, Placement
+from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.objective import fitness
+from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
+from goodalloc.solvers.heuristics.mode_prices import priced_choices
+
+Flags = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+#: Stands in for the infinite powers, whose costs are none.
+LARGE_POWER = 10.0
+#: Largest logarithm of a term; powers are no larger than that makes them.
+LARGEST_EXPONENT = 500.0
+#: Gains below this share of a job's cost are none.
+LEAST_GAIN = 1e-12
+#: Shares of everything that prices leave unused, those first that are most often best.
+SPARE = (0.1, 0.2, 0.05, 0.3, 0.0, 0.15)
+
+
+def mode_greedy(
+    instance: Instance, deadline: float = math.inf, *, choices: Choices | None = None
+) -> tuple[Allocation, int]:
+    """Allocate by greatest marginal gain, from what the jobs may keep.
+
+    The next step is the one that lowers the cost of the power mean most for each share of the
+    cluster that it takes, by whatever resource that share is largest; a job may leave its nodes for
+    others. One-node choices go where least is left, distributed ones on as few nodes as can be.
+
+    Parameters
+    ----------
+    instance
+        The round; whole GPUs.
+    deadline
+        By `time.perf_counter`; what is allocated by then is returned.
+    choices
+        What the jobs may do; by default `enumerate_mode_choices`.
+
+    Returns
+    -------
+    Allocation, int
+        The allocation, and how many steps were taken.
+    """
+    require_whole_gpus(instance)
+    choices = choices or _choices(instance, deadline)
+    return _extend(_State(instance, choices), deadline)
+
+
+def priced_greedy(
+    instance: Instance, deadline: float = math.inf, *, choices: Choices | None = None
+) -> tuple[Allocation, int]:
+    """Allocate as prices tell (`mode_prices`), then by greatest marginal gain.
+
+    Most is decided at once, so that little time is enough. What prices tell is placed the largest
+    first, with more and more of everything left unused at first, as nodes cannot be filled to the
+    last core; the best of that is extended.
+
+    Parameters
+    ----------
+    instance, deadline, choices
+        As of `mode_greedy`.
+
+    Returns
+    -------
+    Allocation, int
+        As of `mode_greedy`.
+    """
+    require_whole_gpus(instance)
+    choices = choices or _choices(instance, deadline)
+    best, value = None, -math.inf
+    for spare in SPARE:
+        state = _State(instance, choices, spare=spare)
+        reached = fitness(instance, state.nodes.allocation())
+        if reached > value:
+            best, value = state, reached
+        if time.perf_counter() >= deadline:
+            break
+    assert best is not None
+    return _extend(best, deadline)
+
+
+def _choices(instance: Instance, deadline: float) -> Choices:
+    """What the jobs may do, in half of the time."""
+    now = time.perf_counter()
+    return enumerate_mode_choices(instance, deadline=now + (deadline - now) / 2)
+
+
+def _extend(state: "_State", deadline: float) -> tuple[Allocation, int]:
+    """Take steps until none gains or time is up."""
+    steps = 0
+    while True:
+        queue = [(-math.inf, job) for job in np.flatnonzero(~state.instance.pinned).tolist()]
+        before = steps
+        while queue:
+            if time.perf_counter() >= deadline:
+                return state.nodes.allocation(), steps
+            promised, job = heapq.heappop(queue)
+            slope, choice, row = state.best_step(job)
+            if choice < 0:
+                continue
+            if -slope > promised and queue and (-slope, job) > queue[0]:
+                heapq.heappush(queue, (-slope, job))
+                continue
+            state.nodes.remove(job)
+            state.put(job, choice, row)
+            steps += 1
+            heapq.heappush(queue, (-math.inf, job))
+        if steps == before:
+            return state.nodes.allocation(), steps
+
+
+class _State:
+    """Who has which choice, and where; begun with what may be kept, or with what prices tell.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what its jobs may do.
+    spare
+        Share of everything that the prices leave unused; None for no prices.
+    """
+
+    def __init__(self, instance: Instance, choices: Choices, spare: float | None = None) -> None:
+        self.instance, self.choices = instance, choices
+        power = instance.rules.power
+        finite = power if math.isfinite(power) else math.copysign(LARGE_POWER, power)
+        median = float(np.median(choices.utility))
+        widest = float(np.abs(np.log(choices.utility / median)).max())
+        largest = LARGEST_EXPONENT / max(widest, 1e-9)
+        self.cost = power_cost(choices.utility, min(max(finite, -largest), largest), median)
+        self.total = np.maximum(node_capacity(instance).sum(axis=0), 1e-300)
+        demand = choice_demand(instance, choices)
+        self.share = np.max(demand / self.total, axis=1)  # the largest of any resource
+        self.modes = np.append(instance.first_mode, len(instance.modes))
+        self.first = np.searchsorted(choices.job, np.arange(instance.num_jobs + 1))
+        self.nodes = ModeOccupancy(instance)
+        self.chosen = np.zeros(instance.num_jobs, dtype=np.int64)
+        idle, keep = choices.of(Kind.IDLE), choices.of(Kind.KEEP)
+        self.chosen[choices.job[keep]] = keep
+        self.chosen[choices.job[idle]] = idle
+        wanted = keep
+        if spare is not None:
+            told = priced_choices(instance, choices, self.cost, spare=spare)
+            told = told[choices.replicas[told] > 0]
+            largest_first = np.lexsort((-self.share[told], choices.kind[told] != Kind.KEEP))
+            wanted = np.concatenate([told[largest_first], keep])
+        for choice in wanted[~instance.pinned[choices.job[wanted]]].tolist():
+            job, mode = int(choices.job[choice]), int(choices.mode[choice])
+            row = () if self.nodes.placements[job] else self._row(choice, self.nodes.room(mode))
+            if row:
+                self.put(job, choice, row)
+
+    def put(self, job: int, choice: int, row: Placement) -> None:
+        """Give a job that is nowhere a choice on these nodes."""
+        self.nodes.put(job, int(self.choices.mode[choice]), row)
+        self.chosen[job] = choice
+
+    def best_step(self, job: int) -> tuple[float, int, Placement]:
+        """The step of a job with the greatest gain for what it takes; choice -1 if none gains."""
+        had, row = int(self.chosen[job]), self.nodes.remove(job)
+        candidates = np.arange(self.first[job], self.first[job + 1])
+        gain = self.cost[had] - self.cost[candidates]
+        candidates = candidates[gain > LEAST_GAIN * max(abs(float(self.cost[had])), 1.0)]
+        best: tuple[float, int, Placement] = (-math.inf, -1, ())
+        if candidates.size:
+            best = self._steepest(job, had, candidates)
+        self.put(job, had, row)
+        return best
+
+    def _steepest(self, job: int, had: int, candidates: Indices) -> tuple[float, int, Placement]:
+        """The first choice of a job that is nowhere, in order of gain, that there are nodes for."""
+        first_mode, end = self.modes[job : job + 2].tolist()
+        room = self.nodes.rooms(slice(first_mode, end))
+        mode = self.choices.mode[candidates] - first_mode
+        candidates = candidates[self._may_fit(candidates, mode, room)]
+        more = self.share[candidates] - self.share[had]
+        slope = (self.cost[had] - self.cost[candidates]) / np.maximum(more, 1e-9)
+        for index in np.argsort(-slope, kind="stable").tolist():
+            choice = int(candidates[index])
+            found = self._row(choice, room[self.choices.mode[choice] - first_mode])
+            if found:
+                return float(slope[index]), choice, found
+        return -math.inf, -1, ()
+
+    def _may_fit(self, candidates: Indices, mode: Indices, room: Indices) -> Flags:
+        """Which choices of a job there may be nodes for; surely not for others.
+
+        Parameters
+        ----------
+        candidates, mode
+            The choices, and the row of `room` of each.
+        room
+            Replicas that every node has room for in every mode of the job, shape (modes, nodes).
+        """
+        kind, replicas = self.choices.kind[candidates], self.choices.replicas[candidates]
+        on_one = room.max(axis=1)[mode]
+        if self.nodes.exclusive:
+            room = np.where(self.nodes.distributed > 0, 0, room)
+        if self.nodes.most_nodes < room.shape[1]:
+            room = np.partition(room, -self.nodes.most_nodes, axis=1)
+        together = room[:, -self.nodes.most_nodes :].sum(axis=1)[mode]
+        most = np.where(kind == Kind.ONE_NODE, on_one, together)
+        return np.asarray((kind == Kind.KEEP) | (replicas <= most))
+
+    def _row(self, choice: int, room: Indices) -> Placement:
+        """Nodes for a choice, empty where there are none; several nodes are as few as can be.
+
+        Parameters
+        ----------
+        choice
+            Which one.
+        room
+            Replicas in its mode that every node has room for, shape (nodes,).
+        """
+        nodes, mode = self.nodes, int(self.choices.mode[choice])
+        kind, replicas = self.choices.kind[choice], int(self.choices.replicas[choice])
+        if kind == Kind.KEEP:
+            row = self.instance.jobs[int(self.choices.job[choice])].placement
+            return row if nodes.fits(mode, row) else ()
+        if kind == Kind.ONE_NODE:
+            return nodes.best_fit(room, replicas, (nodes.free / self.total).sum(axis=1))
+        roomiest_first = np.argsort(-room, kind="stable")
+        # at least one replica is on another node
+        return nodes.spread(np.minimum(room, replicas - 1), replicas, roomiest_first)

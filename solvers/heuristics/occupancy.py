@@ -1,0 +1,198 @@
+"""What sits where while a heuristic works: free GPUs, and which nodes a distributed job touches."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.round.allocation import Allocation, Placement
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import utility_table
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: No merit goes beyond ten to this power, which leaves room to add them up.
+LARGEST_EXPONENT = 250.0
+
+
+def merits(tables: tuple[Floats, ...], power: float) -> tuple[Floats, ...]:
+    """What jobs of some utilities add to the objective: sums of merits rank as power means do.
+
+    ``sign(p) u^p``, or ``log u`` at p = 0. A power so large that this would overflow, infinity
+    above all, is replaced by the largest that does not.
+    """
+    if power == 0.0:
+        return tuple(np.log(table) for table in tables)
+    extent = max(float(np.abs(np.log10(table)).max()) for table in tables)
+    largest = LARGEST_EXPONENT / max(extent, 1.0)
+    bounded = min(max(power, -largest), largest)
+    return tuple(np.asarray(np.sign(bounded) * table**bounded) for table in tables)
+
+
+class Occupancy:
+    """A feasible allocation under construction, with the merit of all that may happen to a job.
+
+    For jobs without modes; `ModeOccupancy` knows modes and resources, too slowly for local search.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    placements
+        Where the jobs start; whatever breaks a rule is left out, later jobs first.
+    """
+
+    def __init__(self, instance: Instance, placements: list[Placement]) -> None:
+        rules, table = instance.rules, utility_table(instance)
+        self.instance = instance
+        self.free = instance.cluster.node_gpus.copy()
+        self.distributed = np.zeros(self.free.size, dtype=np.int64)
+        self.rows: list[Placement] = [()] * instance.num_jobs
+        self.residents: list[dict[int, int]] = [{} for _ in self.free]
+        self.held = np.zeros(instance.num_jobs, dtype=np.int64)
+        self.spread = np.zeros(instance.num_jobs, dtype=np.int64)
+        self.current = [job.placement for job in instance.jobs]
+        self.moved, self.kept = merits((table.moved, table.kept), rules.power)
+        self.merit = self.moved[:, 0, 0].copy()
+        self.width = self.moved.shape[-1]
+        self.max_nodes = rules.max_nodes_per_job
+        self.exclusive = rules.interference_avoidance
+        held = np.arange(self.width)
+        self.permitted = (held >= instance.min_replicas[:, None]) & (
+            held <= instance.max_replicas[:, None]
+        )
+        pinned = instance.pinned
+        for job in sorted(range(instance.num_jobs), key=lambda index: not pinned[index]):
+            row = self.current[job] if pinned[job] else placements[job]
+            if self.fits(job, row):
+                self.put(job, row)
+
+    def value(self, job: int, row: Placement) -> float:
+        """Merit of a job on a row."""
+        if row and row == self.current[job]:
+            return float(self.kept[job])
+        return float(self.moved[job, int(len(row) > 1), sum(gpus for _, gpus in row)])
+
+    def put(self, job: int, row: Placement) -> None:
+        """Give a job that holds nothing a row."""
+        for node, gpus in row:
+            self.free[node] -= gpus
+            self.distributed[node] += len(row) > 1
+            self.residents[node][job] = gpus
+        self.rows[job] = row
+        self.held[job] = sum(gpus for _, gpus in row)
+        self.spread[job] = len(row) > 1
+        self.merit[job] = self.value(job, row)
+
+    def clear(self, job: int) -> Placement:
+        """Take a job's row away, and return it."""
+        row = self.rows[job]
+        for node, gpus in row:
+            self.free[node] += gpus
+            self.distributed[node] -= len(row) > 1
+            del self.residents[node][job]
+        self.rows[job] = ()
+        self.held[job] = self.spread[job] = 0
+        self.merit[job] = self.moved[job, 0, 0]
+        return row
+
+    def fits(self, job: int, row: Placement) -> bool:
+        """Whether a job that holds nothing may take a row under all rules."""
+        if not row:
+            return True
+        replicas, several = sum(gpus for _, gpus in row), len(row) > 1
+        if len(row) > self.max_nodes or replicas >= self.width:
+            return False
+        if not self.permitted[job, replicas]:
+            return False
+        crowded = several and self.exclusive
+        return all(
+            self.free[node] >= gpus and not (crowded and self.distributed[node])
+            for node, gpus in row
+        )
+
+    def replace(self, job: int, row: Placement) -> None:
+        """Give a job another row than it has."""
+        self.clear(job)
+        self.put(job, row)
+
+    def reseat(self, job: int) -> None:
+        """Give a job the best row that fits, the one it has included; ties change nothing."""
+        row = self.clear(job)
+        best, found = self.value(job, row), row
+        threshold = best + 1e-12 * abs(best)
+        for several, options in enumerate(self.options(job)):
+            replicas = int(np.argmax(options))
+            if options[replicas] > threshold:
+                best = threshold = float(options[replicas])
+                found = self.one_node_row(replicas, row)
+                if several:
+                    found = self.several_nodes_row(replicas)
+        if float(self.moved[job, 0, 0]) > threshold:
+            best, found = float(self.moved[job, 0, 0]), ()
+        back = self.current[job]
+        if back and self.kept[job] > threshold and self.fits(job, back):
+            found = back
+        self.put(job, found)
+
+    def options(self, job: int) -> tuple[Floats, Floats]:
+        """Merit of every number of replicas for a job that holds nothing, -inf where it cannot fit.
+
+        Returns
+        -------
+        tuple
+            On one node and on several, shape (most GPUs + 1,) each.
+        """
+        one = np.full(self.width, -np.inf)
+        many = np.full(self.width, -np.inf)
+        most = min(int(self.free.max()), self.width - 1)
+        allowed = self.permitted[job]
+        one[: most + 1] = np.where(allowed[: most + 1], self.moved[job, 0, : most + 1], -np.inf)
+        total = min(int(self._spread_room().sum()), self.width - 1)
+        if total > 1:
+            fits = allowed[2 : total + 1]
+            many[2 : total + 1] = np.where(fits, self.moved[job, 1, 2 : total + 1], -np.inf)
+        return one, many
+
+    def _spread_nodes(self) -> Indices:
+        """Nodes for a distributed job, most free GPUs first, no more of them than it may span."""
+        usable = self.free > 0
+        if self.exclusive:
+            usable &= self.distributed == 0
+        nodes = np.flatnonzero(usable)
+        nodes = nodes[np.argsort(-self.free[nodes], kind="stable")][: self.max_nodes]
+        return nodes if nodes.size > 1 else nodes[:0]
+
+    def _spread_room(self) -> Indices:
+        """Free GPUs on the nodes that a distributed job may use."""
+        return self.free[self._spread_nodes()]
+
+    def one_node_row(self, replicas: int, prefer: Placement = ()) -> Placement:
+        """The tightest node that has them free; among equals one of `prefer`, then the first."""
+        enough = self.free >= replicas
+        slack = np.where(enough, 2 * (self.free - replicas) + 1, np.iinfo(np.int64).max)
+        for node, _ in prefer:
+            slack[node] -= enough[node]
+        return ((int(np.argmin(slack)), replicas),)
+
+    def several_nodes_row(self, replicas: int) -> Placement:
+        """Replicas on few nodes: whole nodes first, the rest on the tightest that holds it."""
+        nodes = self._spread_nodes()
+        row: dict[int, int] = {}
+        left = replicas
+        for place, node in enumerate(nodes):
+            room = int(self.free[node])
+            if not row and room >= left:
+                room = left - 1
+            if room >= left:
+                tight = [n for n in nodes[place:] if self.free[n] >= left]
+                node = min(tight, key=lambda n: (self.free[n], n))
+                room = left
+            row[int(node)] = room
+            left -= room
+            if left == 0:
+                break
+        return tuple(sorted(row.items()))
+
+    def allocation(self) -> Allocation:
+        """The allocation as it stands."""
+        return Allocation.from_placements(self.rows, self.free.size)

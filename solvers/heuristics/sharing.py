@@ -1,0 +1,65 @@
+"""Whole numbers of GPUs for every job, as the knapsack would share them out."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.gpu_rounds.knapsack import (
+    best_price,
+    build_knapsack,
+    first_reference,
+    knapsack_costs,
+)
+from goodalloc.models.round.instance import Instance
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def knapsack_replicas(instance: Instance) -> Indices:
+    """GPUs of every job in an integer point near the optimum of the knapsack, shape (jobs,).
+
+    The response to the best price that fits, and what is left over where it helps most.
+    """
+    cost, gpus = _costs(instance)
+    return _share_rest(cost, gpus, best_price(cost, gpus).replicas)
+
+
+def whole_replicas(instance: Instance, gpus: Floats) -> Indices:
+    """GPUs of every job near fractional ones, shape (jobs,).
+
+    Rounded down to the best number the job may have; what that leaves goes where it helps most.
+    """
+    cost, total = _costs(instance)
+    beyond = np.arange(cost.shape[1]) > np.floor(gpus + 1e-6)[:, None]
+    below = np.where(beyond, np.inf, cost)
+    fewest = np.argmax(np.isfinite(cost), axis=1)
+    return _share_rest(cost, total, np.maximum(np.argmin(below, axis=1), fewest))
+
+
+def _costs(instance: Instance) -> tuple[Floats, int]:
+    """The costs of the knapsack, and its GPUs; at infinite powers as for p = -1 or 1."""
+    knapsack = build_knapsack(instance)
+    if math.isinf(knapsack.power):
+        knapsack = knapsack._replace(power=math.copysign(1.0, knapsack.power))
+    return knapsack_costs(knapsack, first_reference(knapsack)), knapsack.gpus
+
+
+def _share_rest(cost: Floats, gpus: int, replicas: Indices, most_rounds: int = 50) -> Indices:
+    """Share out GPUs left over: in each round every job bids for its best raise per GPU."""
+    replicas, jobs, width = replicas.copy(), np.arange(cost.shape[0]), np.arange(cost.shape[1])
+    for _ in range(most_rounds):
+        left = gpus - int(replicas.sum())
+        more = width - replicas[:, None]
+        possible = (more > 0) & (more <= left)
+        saved = cost[jobs, replicas][:, None] - cost
+        rate = np.where(possible, saved / np.where(possible, more, 1), 0.0)
+        bid = np.argmax(rate, axis=1)
+        order = np.argsort(-rate[jobs, bid], kind="stable")
+        order = order[rate[order, bid[order]] > 0]
+        order = order[np.cumsum(bid[order] - replicas[order]) <= left]
+        if order.size == 0:
+            break
+        replicas[order] = bid[order]
+    return replicas

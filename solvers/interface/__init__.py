@@ -1,0 +1,1 @@
+"""The contract of a solver: stopping rules, answers, results, bounds."""

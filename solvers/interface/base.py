@@ -1,0 +1,182 @@
+"""The contract of a solver, and the table of those that ship."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.support.validation import did_you_mean
+from goodalloc.solvers.interface.result import Answer, Result
+from goodalloc.solvers.interface.stop import Stop
+
+
+class Solver(Protocol):
+    """A way to decide a round.
+
+    A solver is any callable that takes an instance and, by keyword, as many of `stop`, `seed` and
+    `start` as it cares for, and returns an `Answer`, an `Allocation`, a matrix (jobs × nodes), or
+    the `Result` of another solver that it called.
+    """
+
+    def __call__(
+        self, instance: Instance, *, stop: Stop, seed: int, start: Allocation | None
+    ) -> Answer: ...
+
+
+#: Name of every solver that ships, and where it lives; read-only, for their bounds are believed.
+SOLVERS = MappingProxyType({
+    "highs": "goodalloc.solvers.exact.highs:solve_highs",
+    "pyomo": "goodalloc.solvers.exact.pyomo_solver:solve_pyomo",
+    "brute_force": "goodalloc.solvers.exact.brute_force:solve_brute_force",
+    "convex": "goodalloc.solvers.heuristics.convex:solve_convex",
+    "knapsack": "goodalloc.solvers.heuristics.knapsack:solve_knapsack",
+    "genetic": "goodalloc.solvers.genetic.solver:solve_genetic",
+    "greedy": "goodalloc.solvers.heuristics.greedy:solve_greedy",
+    "local_search": "goodalloc.solvers.heuristics.local_search:solve_local_search",
+    "best_fit": "goodalloc.solvers.pods.best_fit:solve_best_fit",
+    "fgd": "goodalloc.solvers.pods.fragmentation:solve_fgd",
+    "pods": "goodalloc.solvers.pods.solver:solve_pods",
+    "sia": "goodalloc.solvers.sia_and_synergy.sia:solve_sia",
+    "synergy_opt": "goodalloc.solvers.sia_and_synergy.synergy_opt:solve_synergy_opt",
+    "synergy_tune": "goodalloc.solvers.sia_and_synergy.synergy:solve_synergy_tune",
+    "synergy_proportional": "goodalloc.solvers.sia_and_synergy.synergy:solve_synergy_proportional",
+    "synergy_greedy": "goodalloc.solvers.sia_and_synergy.synergy:solve_synergy_greedy",
+})  # fmt: skip
+
+#: Entry-point group under which other packages may register solvers.
+ENTRY_POINT_GROUP = "goodalloc.solvers"
+
+
+def solver_names() -> tuple[str, ...]:
+    """Names that `find_solver` knows: those that ship and those registered by entry points."""
+    registered = (point.name for point in entry_points(group=ENTRY_POINT_GROUP))
+    return tuple(dict.fromkeys((*SOLVERS, *registered)))
+
+
+def find_solver(name: str) -> Callable[..., Any]:
+    """The solver of that name, entry point, or dotted path ``package.module:function``.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or the path does not lead to a callable.
+    """
+    path = SOLVERS.get(name, name if name in SOLVERS.values() else None)
+    if path is None:
+        for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
+            return cast("Callable[..., Any]", point.load())
+        if ":" not in name:
+            known = ", ".join(solver_names())
+            raise ValueError(
+                f"Solver '{name}' is unknown{did_you_mean(name, solver_names())}; expected one of "
+                f"{known}, or package.module:function."
+            )
+        path = name
+    return load_callable(path, f"Solver '{name}'")
+
+
+def ships(solver: str | Callable[..., Any]) -> bool:
+    """Whether a solver is one of `SOLVERS`, whose bounds are believed; others only claim theirs.
+
+    Parameters
+    ----------
+    solver
+        A name or dotted path, which counts by what it says alone, so that nothing is imported; or a
+        function, which counts by being the one that ships, whatever it is called.
+    """
+    if isinstance(solver, str):
+        return solver in SOLVERS or solver in SOLVERS.values()
+    module, name = (getattr(solver, key, None) for key in ("__module__", "__qualname__"))
+    path = f"{module}:{name}"
+    return path in SOLVERS.values() and load_callable(path, f"Solver '{path}'") is solver
+
+
+def load_callable(path: str, item: str) -> Callable[..., Any]:
+    """What a dotted path ``package.module:name`` leads to.
+
+    Raises
+    ------
+    ValueError
+        If it leads to nothing that can be called; the sentence begins with the item.
+    """
+    module_name, _, attribute = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{item} cannot be loaded: {error}.") from error
+    if not callable(found):
+        raise ValueError(f"{item} is a {type(found).__name__}; expected a function.")
+    return cast("Callable[..., Any]", found)
+
+
+#: Arguments of the contract, which a solver may do without.
+CONTRACT = ("stop", "seed", "start")
+
+
+def call_solver(
+    solver: Callable[..., Any],
+    instance: Instance,
+    arguments: dict[str, Any],
+    *,
+    name: str | None = None,
+) -> Answer:
+    """Call a solver and make an `Answer` of its reply.
+
+    Parameters
+    ----------
+    solver
+        The function.
+    instance
+        The round.
+    arguments
+        By keyword; those of the contract are left out where the solver does not take them.
+    name
+        How to call the solver in a message.
+
+    Raises
+    ------
+    ValueError
+        If the solver does not take one of the other arguments, or returns something else.
+    """
+    known_as = name or str(getattr(solver, "__name__", "solver"))
+    known = _taken(solver, arguments, known_as)
+    reply = solver(instance, **known)
+    if isinstance(reply, Answer):
+        return reply
+    if isinstance(reply, Result):
+        return Answer(reply.allocation, reply.bound, reply.bound_source, message=reply.message)
+    if isinstance(reply, Allocation) or reply is None:
+        return Answer(reply)
+    if isinstance(reply, (np.ndarray, Sequence)) and not isinstance(reply, str):
+        return Answer(Allocation.from_matrix(reply))
+    raise ValueError(
+        f"Solver '{known_as}' returned a {type(reply).__name__}; expected an Answer, an "
+        "Allocation or a matrix of whole numbers, jobs by nodes."
+    )
+
+
+def _taken(solver: Callable[..., Any], arguments: dict[str, Any], name: str) -> dict[str, Any]:
+    """The arguments that a solver takes; refuses the others, but for those of the contract."""
+    try:
+        first, *others = inspect.signature(solver).parameters.values()
+    except ValueError as error:
+        raise ValueError(f"Solver '{name}' does not say that it takes an instance.") from error
+    kinds = inspect.Parameter
+    if any(parameter.kind is kinds.VAR_KEYWORD for parameter in (first, *others)):
+        return arguments
+    by_keyword = (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    named = [parameter.name for parameter in others if parameter.kind in by_keyword]
+    for option in arguments:
+        if option not in (*named, *CONTRACT):
+            options = [parameter for parameter in named if parameter not in CONTRACT]
+            expected = f"one of {', '.join(options)}" if options else "none"
+            raise ValueError(
+                f"Option '{option}' is unknown to solver '{name}'; expected {expected}."
+            )
+    return {option: value for option, value in arguments.items() if option in named}

@@ -1,0 +1,72 @@
+"""When to stop: limits that compose, whichever is reached first."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from goodalloc.models.support.validation import require_count, require_number
+from goodalloc.solvers.interface.result import Limit
+
+#: Relative gaps up to this are what rounding leaves of none.
+ROUNDING = 1e-12
+
+
+def proves(bound: float, fitness: float, gap: float) -> bool:
+    """Whether a bound proves a fitness optimal to a relative gap; `ROUNDING` is always granted."""
+    return math.isfinite(bound) and bound - fitness <= max(gap, ROUNDING) * abs(bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Limits on a search; None means no such limit, and the first one reached ends it.
+
+    Parameters
+    ----------
+    seconds
+        Wall-clock time of the solver. What comes after it, the check and a bound from the knapsack,
+        is short; compiling is told apart (`Result.compile_seconds`). No limit cuts short the table
+        of utilities that nearly every solver begins with: some 30 microseconds for a mode of a job.
+    gap
+        Relative gap at which an allocation counts as optimal; see `proves`.
+    iterations
+        Generations of the genetic algorithm, passes of the local search.
+    no_improvement
+        Iterations without an improvement.
+
+    Raises
+    ------
+    ValueError
+        If a limit is negative, NaN or (for counts) not whole.
+    """
+
+    seconds: float | None = None
+    gap: float = 1e-9
+    iterations: int | None = None
+    no_improvement: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None:
+            require_number("Stop: seconds", self.seconds, minimum=0.0, strict=True)
+        require_number("Stop: gap", self.gap, minimum=0.0)
+        for name in ("iterations", "no_improvement"):
+            value = getattr(self, name)
+            if value is not None:
+                require_count(f"Stop: {name}", value, minimum=1)
+
+    def reached(
+        self, *, seconds: float = 0.0, iterations: int = 0, stale: int = 0, gap: float = 1.0
+    ) -> Limit | None:
+        """Which limit is reached, if any."""
+        if self.seconds is not None and seconds >= self.seconds:
+            return Limit.TIME
+        if gap <= self.gap:
+            return Limit.GAP
+        if self.iterations is not None and iterations >= self.iterations:
+            return Limit.ITERATIONS
+        if self.no_improvement is not None and stale >= self.no_improvement:
+            return Limit.NO_IMPROVEMENT
+        return None
+
+    def replace(self, **changes: Any) -> "Stop":
+        """A copy with some limits changed."""
+        return replace(self, **changes)

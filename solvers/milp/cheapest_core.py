@@ -1,0 +1,148 @@
+"""Deciding a packing program exactly: prices, the cheapest columns of every row, then a core.
+
+The relaxation prices the rows; a column's reduced cost is what any solution with it costs beyond
+the relaxation's bound, at least. The best solution in the few cheapest columns of every row is
+hardly above the bound, and a better one has no column that costs more than that difference: what is
+left after dropping those proves the optimum. (`price_and_core.py` looks for its first solution
+among the columns of next to no reduced cost, which for matchings is often far from the bound, so
+that its core is nearly everything.)
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.program import Program
+from goodalloc.solvers.interface.result import Limit
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
+from goodalloc.solvers.milp.price_and_core import INTEGRAL
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Columns of every row that are tried first.
+FEW = 10
+
+
+Choice = TypeVar("Choice")
+
+
+@dataclass(frozen=True)
+class Maximum(Generic[Choice]):
+    """What was found, and what is proved.
+
+    Parameters
+    ----------
+    choice
+        What was chosen; nothing where nothing was found in time.
+    total, bound
+        What that is worth, by the checker, and a proven upper bound on it.
+    limit
+        What ended the search before a proof, if anything.
+    seconds
+        How long it took.
+    """
+
+    choice: Choice
+    total: float
+    bound: float
+    limit: Limit | None
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """``(bound - total) / bound``, 0 where there is nothing to gain."""
+        return max(self.bound - self.total, 0.0) / self.bound if self.bound > 0 else 0.0
+
+
+def maximise(
+    program: Program | None, read: Callable[[Indices], Choice], price: Callable[[Choice], float],
+    stop: Stop | None = None,
+) -> Maximum[Choice]:  # fmt: skip
+    """The most that a packing is worth.
+
+    Parameters
+    ----------
+    program
+        Minimises what it is worth, negated; None where nothing is worth anything.
+    read
+        What whole values of the columns choose; of none at all, nothing.
+    price
+        Prices a choice, and knows nothing of the program.
+    stop
+        Limits; when time runs out the best so far is returned, with its bound.
+    """
+    stop = stop or Stop()
+    watch = Watch(stop)
+    nothing = read(np.zeros(0, dtype=np.int64))
+    if program is None:
+        return Maximum(nothing, price(nothing), 0.0, None, watch.seconds)
+    try:
+        values, bound = decide_by_cheapest(program, watch, gap=stop.gap)
+    except KeyboardInterrupt:
+        watch.interrupted = True
+        return Maximum(nothing, price(nothing), math.inf, watch.limit, watch.seconds)
+    choice = nothing if values is None else read(values.astype(np.int64))
+    total = price(choice)
+    return Maximum(choice, total, max(-bound, total), watch.limit, watch.seconds)
+
+
+def decide_by_cheapest(
+    program: Program, watch: Watch, *, gap: float
+) -> tuple[Floats | None, float]:
+    """Minimise a program whose columns are all integer and may all be zero.
+
+    Parameters
+    ----------
+    program
+        The program.
+    watch
+        The clock of the solve; the best so far is returned when it runs out.
+    gap
+        Gap at which to stop, relative to the relaxation.
+
+    Returns
+    -------
+    tuple
+        Values of all columns, or None where nothing was found in time; and a proven lower bound.
+    """
+    relaxation = run_relaxation(program, _cheapest(program, program.cost), watch)
+    if relaxation.values is None or relaxation.duals is None:
+        return None, -math.inf
+    bound, values = relaxation.objective, relaxation.values
+    whole = np.rint(values)
+    if np.abs(values - whole).max() <= INTEGRAL:
+        return whole, bound
+    allowed = gap * abs(bound)
+    reduced = np.maximum(program.reduced_costs(relaxation.duals), 0.0)
+    few = _cheapest(program, reduced)
+    outcome = run_mixed_integer(program.columns(few), watch, gap=allowed)
+    if outcome.values is None:
+        return None, bound
+    best, found = np.rint(program.widen(outcome.values, few)), outcome.objective
+    missing = found - bound
+    if missing <= allowed or watch.limit is not None:
+        return best, bound
+    core = reduced <= missing
+    outcome = run_mixed_integer(program.columns(core), watch, gap=allowed)
+    if outcome.values is not None and outcome.objective < found:
+        best = np.rint(program.widen(outcome.values, core))
+    return best, max(bound, min(outcome.bound, found))
+
+
+def _cheapest(program: Program, cost: Floats) -> NDArray[np.bool_]:
+    """The columns that are among the few cheapest of one of their rows."""
+    column = np.repeat(np.arange(program.num_columns), np.diff(program.starts))
+    order = np.lexsort((cost[column], program.index))
+    row = program.index[order]
+    place = np.arange(row.size)
+    first = np.maximum.accumulate(np.where(np.diff(row, prepend=-1) > 0, place, 0))
+    chosen = np.zeros(program.num_columns, dtype=bool)
+    chosen[column[order[place - first < FEW]]] = True
+    return chosen

@@ -1,0 +1,194 @@
+"""Prices, then a core: the fast exact road through a pattern program.
+
+The relaxation prices everything the jobs compete for, and each choice's reduced cost says how much
+worse than the relaxation's bound any solution with it must be. So solve only the *core*, the
+choices whose reduced cost is at most ``delta``; the core's optimum is *the* optimum, proved, once
+``optimum - bound <= delta``, because every dropped choice would cost more. If not, widen the core
+to that difference. Often the relaxation is integral already and nothing is left to solve; mostly it
+is but for a few columns, and keeping its ones while deciding the rest meets the bound at once
+(relaxation enforced neighbourhood search: Berthold, Operations Research Letters, 2014).
+
+This is reduced-cost fixing (Dantzig, Fulkerson and Johnson, 1954): it needs every dropped column
+to be integer with lower bound 0, as all columns of these programs are, so that using one costs at
+least its reduced cost beyond the relaxation.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.program import Program
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.counted_program import run_choices
+from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
+
+Floats = NDArray[np.float64]
+
+#: The first core holds what costs at most this many gaps; the next one, where that holds no
+#: solution and none is known, so many times as many columns.
+FIRST_CORE = 10.0
+WIDER = 2
+INTEGRAL = 1e-6
+#: Shares of the guide's cost that are mixed in, one after the other.
+GUIDE_WEIGHTS = (1e-3, 1e-5, 1e-7)
+#: Absolute gap of such a mixture, a fraction of the weight, so that its core stays small.
+GUIDED_GAP = 1e-2
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Values of all columns (or None), their objective and a proven lower bound on it.
+
+    Parameters
+    ----------
+    values, objective, bound
+        The best solution and what is proved.
+    nodes, core
+        Simplex iterations and nodes, and the columns of the last core.
+    reduced, duals
+        Reduced costs of all columns and prices of all rows in the relaxation, or None without it.
+    """
+
+    values: Floats | None
+    objective: float
+    bound: float
+    nodes: int = 0
+    core: int = 0
+    reduced: Floats | None = None
+    duals: Floats | None = None
+
+
+def decide(
+    program: Program,
+    priced: NDArray[np.bool_],
+    watch: Watch,
+    *,
+    gap: float,
+    guide: Floats | None = None,
+    known: float = math.inf,
+    exact: bool = True,
+    alike: bool = False,
+) -> Decision:
+    """Minimise a program, exactly unless told otherwise.
+
+    Parameters
+    ----------
+    program
+        The program.
+    priced
+        The columns that the relaxation starts with; the others join when their prices are right.
+    watch
+        The clock of the solve; the best so far is returned when it runs out.
+    gap
+        Absolute gap at which to stop.
+    guide
+        A second cost that tells good from bad where the first hardly does; shape (columns,).
+    known
+        Objective of a solution that the caller has; if that is proved, no other is looked for and
+        `Decision.values` is None.
+    exact
+        Widen the core until the optimum is proved; otherwise the first core with a solution is
+        enough.
+    alike
+        Whether many jobs have the same choices, so that cores are run by counts (`run_choices`).
+    """
+    relaxation = run_relaxation(program, priced, watch)
+    if relaxation.values is None or relaxation.duals is None:
+        bound = math.inf if relaxation.finished else -math.inf
+        return Decision(None, math.inf, bound)
+    bound, nodes, duals = relaxation.objective, relaxation.nodes, relaxation.duals
+    if known - bound <= gap:
+        return Decision(None, known, bound, nodes, duals=duals)
+    reduced = program.reduced_costs(duals)
+    fractional = np.abs(relaxation.values - np.rint(relaxation.values)) > INTEGRAL
+    if not fractional[program.integer].any():
+        values = np.rint(relaxation.values)
+        return Decision(values, bound, bound, nodes, reduced=reduced, duals=duals)
+    delta = FIRST_CORE * gap
+    best = _keep_ones(program, reduced <= delta, relaxation.values, watch, gap)
+    best = replace(best, bound=bound, nodes=nodes + best.nodes, reduced=reduced, duals=duals)
+    nodes = best.nodes
+    if best.objective - bound <= gap:
+        return best
+    if guide is not None and np.count_nonzero(reduced <= delta) > program.num_columns / 2:
+        best = _guided(program, priced, watch, best, gap, guide, alike)
+        if best.objective - bound <= gap:
+            return best
+        if best.values is not None:
+            delta = max(delta, best.objective - bound + gap)
+    if not exact and best.values is not None:
+        return best
+    return _widening_core(
+        program, reduced, delta, watch, replace(best, nodes=nodes), gap, known, exact, alike
+    )
+
+
+def _widening_core(
+    program: Program, reduced: Floats, delta: float, watch: Watch, best: Decision, gap: float,
+    known: float, exact: bool, alike: bool,
+) -> Decision:  # fmt: skip
+    """Solve the core, and wider ones until what is left out is proved to be worse."""
+    bound = best.bound
+    while watch.limit is None:
+        core = reduced <= delta
+        run = run_choices if alike else run_mixed_integer
+        outcome = run(program.columns(core), watch, gap=gap)
+        if outcome.values is not None and outcome.objective < best.objective:
+            values = program.widen(outcome.values, core)
+            best = replace(best, values=values, objective=outcome.objective)
+        # What is not in the core costs more than bound + delta; the core at least its own bound.
+        dropped = math.inf if core.all() else bound + delta
+        proven = max(bound, min(outcome.bound, dropped))
+        best = replace(
+            best, bound=max(best.bound, proven), nodes=best.nodes + outcome.nodes,
+            core=int(core.sum()),
+        )  # fmt: skip
+        missing = min(best.objective, known) - bound
+        enough = missing <= delta or (not exact and best.values is not None)
+        if enough or core.all() or not outcome.finished:
+            break
+        wider = missing * (1 + 1e-9) + gap
+        if best.values is None:
+            more = min(WIDER * int(core.sum()), reduced.size - 1)
+            wider = min(wider, max(float(np.partition(reduced, more)[more]), delta + gap))
+        delta = wider
+    return best
+
+
+def _keep_ones(
+    program: Program, core: NDArray[np.bool_], relaxed: Floats, watch: Watch, gap: float
+) -> Decision:
+    """The best solution in the core with every 0/1 column at one that the relaxation puts there.
+
+    The columns that count stay free: they follow, and fixing them mostly leaves nothing feasible.
+    """
+    kept = program.integer & (program.upper == 1.0) & (relaxed > 1.0 - INTEGRAL)
+    fixed = replace(program, lower=np.where(kept, 1.0, program.lower))
+    outcome = run_mixed_integer(fixed.columns(core), watch, gap=gap)
+    values = None if outcome.values is None else program.widen(outcome.values, core)
+    return Decision(values, outcome.objective, -math.inf, outcome.nodes)
+
+
+def _guided(
+    program: Program, priced: NDArray[np.bool_], watch: Watch, best: Decision, gap: float,
+    guide: Floats, alike: bool,
+) -> Decision:  # fmt: skip
+    """Candidates for a program whose cost hardly tells one choice from another.
+
+    At p = -10 all but the worst jobs cost the same to five digits, so the relaxation ends at any
+    vertex of a large face and its core is everything. A hint of the guide's cost picks a vertex
+    that means something; whether it is optimal is still judged by the program's own bound.
+    """
+    for weight in GUIDE_WEIGHTS:
+        blended = replace(program, cost=program.cost + weight * guide)
+        found = decide(blended, priced, watch, gap=min(gap, GUIDED_GAP * weight), alike=alike)
+        if found.values is None:
+            break
+        objective = float(program.cost @ found.values)
+        if objective < best.objective:
+            best = replace(best, values=found.values, objective=objective)
+        if best.objective - best.bound <= gap:
+            break
+    return best

@@ -1,0 +1,1 @@
+"""Exact for jobs with modes: choose, pack, cut until it packs."""

@@ -1,0 +1,156 @@
+"""Whether choices can be packed in parts, and the cut that says that they cannot.
+
+The relaxed packing program (`pattern_master`) of choices taken in whole or in part: pieces on one
+node are items, distributed jobs are split at will and count by their replicas, and what a job keeps
+is an item of its own nodes. Where something stays unpacked, the prices give a cut (`value_cut`).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, keep_choices
+from goodalloc.formulations.mode_rounds.mode_choices import (
+    choice_demand,
+    held_amounts,
+    most_replicas,
+    node_capacity,
+)
+from goodalloc.formulations.mode_rounds.node_items import Items, NodeClasses, node_classes
+from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+from goodalloc.formulations.mode_rounds.value_cut import Cut, CutMaker
+from goodalloc.models.round.instance import Instance
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.modes.pattern_master import PACKED, PatternMaster
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: A cut counts if the choices exceed it by this share.
+VIOLATED = 1e-7
+
+
+@dataclass
+class CutFinder:
+    """Finds cuts over the choices of an instance.
+
+    One packing program serves all calls: its rows are what any choice may put on a node, and what
+    it has learnt of good patterns and prices for one set of choices it uses for the next.
+
+    Parameters
+    ----------
+    instance, choices, grid
+        The round, all its choices, the units of its tables.
+    watch
+        The clock of the solve.
+    """
+
+    instance: Instance
+    choices: Choices
+    grid: ResourceGrid
+    watch: Watch
+    _rows: "_Rows" = field(init=False)
+    _master: PatternMaster = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rows = _rows(self.instance, self.choices, self.grid)
+        items = self._rows.items
+        size = np.ones(items.rows)
+        size[: items.code.size] = np.maximum(items.units[:, 0], 1)
+        self._master = PatternMaster(items, self._rows.classes, self.grid.shape, size, self.watch)
+
+    def find(self, weight: Floats) -> Cut | None:
+        """A cut that these weights of the choices violate, or None where they can be packed.
+
+        Parameters
+        ----------
+        weight
+            How much of every choice is taken, one in all of every job; shape (choices,).
+        """
+        rows, items = self._rows, self._rows.items
+        demand = np.zeros(items.rows)
+        np.add.at(demand, rows.row[rows.placed], rows.amount * weight[rows.placed])
+        demand[items.stay_row] = weight[rows.keep]
+        packed = self._master.solve(demand, rows.classes.count, bounded=False)
+        if not PACKED < packed.unpacked < np.inf:
+            return None
+        stay = np.zeros(self.instance.current.job.size)
+        stay[rows.entry] = packed.price[items.stay_row]
+        cut = CutMaker(self.instance, self.choices, self.grid).cut(packed.values, stay)
+        violated = float(cut.coefficient @ weight) > cut.upper * (1 + VIOLATED)
+        return cut if violated else None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of the packing program of all choices.
+
+    Parameters
+    ----------
+    items, classes
+        What may be packed where; nodes on which a job may keep something have their own class.
+    placed, row, amount
+        The choices anew; the row of every choice (-1 for others), what a placed one adds to it.
+    entry, keep
+        What every stay is: an entry of the current allocation, and the choice to keep it.
+    """
+
+    items: Items
+    classes: NodeClasses
+    placed: Indices
+    row: Indices
+    amount: Floats
+    entry: Indices
+    keep: Indices
+
+
+def _rows(instance: Instance, choices: Choices, grid: ResourceGrid) -> _Rows:
+    """Rows for pieces on one node, for the replicas of distributed jobs, for what may be kept."""
+    current, codes = instance.current, instance.mode_type
+    one, several = choices.of(Kind.ONE_NODE), choices.of(Kind.SEVERAL_NODES)
+    units = grid.at_least(choice_demand(instance, choices.where(one)))
+    each = grid.at_least(instance.mode_demand[choices.mode[several]])
+    kinds, one_row = _distinct(codes[choices.mode[one]], units)
+    spread, several_row = _distinct(codes[choices.mode[several]], each)
+    row = np.full(len(choices), -1)
+    row[one], row[several] = one_row, len(kinds) + several_row
+    amount = np.ones(len(choices))
+    amount[several] = choices.replicas[several]
+    keep_of = keep_choices(instance, choices)
+    entry = np.flatnonzero(keep_of[current.job] >= 0)
+    first = len(kinds) + len(spread)
+    capacity = grid.at_most(node_capacity(instance))
+    single = np.zeros(len(capacity), dtype=bool)
+    single[current.node[entry]] = True
+    classes = node_classes(
+        instance.cluster.node_type, capacity, np.ones(len(capacity), dtype=bool), single
+    )
+    avoid = instance.rules.interference_avoidance
+    if not avoid:  # a distributed piece is then like any other
+        kinds, spread = np.concatenate([kinds, spread]), spread[:0]
+    extra = _extras(spread, capacity.astype(float), len(kinds))
+    items = Items(
+        kinds[:, 0], kinds[:, 1:], extra[:, 0], extra[:, 1:-2], extra[:, -2],
+        extra[:, -1].astype(float), first + entry.size,
+        classes.node_class[current.node[entry]], grid.at_least(held_amounts(instance)[entry]),
+        first + np.arange(entry.size), (current.job_nodes[current.job[entry]] > 1) & avoid,
+    )  # fmt: skip
+    placed = np.flatnonzero(row >= 0)
+    return _Rows(items, classes, placed, row, amount[placed], entry, keep_of[current.job[entry]])
+
+
+def _distinct(code: Indices, units: Indices) -> tuple[Indices, Indices]:
+    """Distinct pairs of code and demand, and which of them each is."""
+    kinds, where = np.unique(np.column_stack([code, units]), axis=0, return_inverse=True)
+    return kinds, where.reshape(-1)
+
+
+def _extras(spread: Indices, capacity: Floats, first: int) -> Indices:
+    """Every piece that a distributed job may put on a node: code, demand, row, replicas."""
+    rows = [
+        (kind[0], *(kind[1:] * replicas), first + index, replicas)
+        for index, kind in enumerate(spread)
+        for replicas in range(1, 1 + int(most_replicas(capacity, kind[1:]).max()))
+    ]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), capacity.shape[1] + 3)

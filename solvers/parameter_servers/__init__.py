@@ -1,0 +1,1 @@
+"""AITurbo, Optimus and queues for jobs with parameter servers."""

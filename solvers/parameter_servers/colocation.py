@@ -1,0 +1,105 @@
+"""Nodes for parameter servers and workers as Optimus places them: together, on as few as can be.
+
+Jobs are placed in increasing order of what they take. A job's servers and workers are dealt evenly
+to the *k* nodes with the most left, for the least *k* at which every one of these holds its part:
+most of what they send each other then stays on a node (Optimus, EuroSys'18, section 4.2; its code,
+github.com/pengyanghua/optimus, commit 8c43920). Where no even deal fits, pods go one after the
+other, the largest first, where the most is left; a job is not placed if some pod fits nowhere.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def place_together(
+    tables: Sequence[ServiceTable], cells: Sequence[Cell | None], nodes: Floats
+) -> tuple[Indices, NDArray[np.bool_]]:
+    """Pods on nodes, and which jobs are placed.
+
+    Parameters
+    ----------
+    tables, cells
+        Of every job, and where it stands in it; None for a job that is not to run.
+    nodes
+        What is free on every node, shape (nodes, resources).
+
+    Returns
+    -------
+    Pods of every kind on every node, shape (jobs, kinds, nodes), 0 of jobs that are not placed; and
+    whether a job is, shape (jobs,).
+    """
+    left = np.asarray(nodes, dtype=float) * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE
+    size = np.maximum(np.max(nodes, axis=0), RESOURCE_TOLERANCE)
+    kinds = max(len(table.pods) for table in tables) if tables else 0
+    pods = np.zeros((len(tables), kinds, len(nodes)), dtype=np.int64)
+    placed = np.zeros(len(tables), dtype=bool)
+
+    def takes(job: int) -> float:
+        cell = cells[job]
+        return 0.0 if cell is None else float((tables[job].demand[cell] / size).max())
+
+    for job in sorted(range(len(tables)), key=takes):
+        cell = cells[job]
+        if cell is None:
+            continue
+        number = np.array([kind.number[cell] for kind in tables[job].pods])
+        each = np.array([kind.each[cell] for kind in tables[job].pods])
+        found = _evenly(number, each, left, size)
+        if found is None:
+            found = _one_by_one(number, each, left, size)
+        if found is not None:
+            pods[job, : len(number)] = found
+            left = left - np.einsum("kn,kr->nr", found, each)
+            placed[job] = True
+    return pods, placed
+
+
+def _evenly(number: Indices, each: Floats, left: Floats, size: Floats) -> Indices | None:
+    """Pods dealt evenly to the fewest nodes that hold them, shape (kinds, nodes); or None."""
+    order = np.argsort(-(left / size).sum(axis=1), kind="stable")
+    for count in range(1, min(len(left), int(number.max())) + 1):
+        chosen = order[:count]
+        share = number[:, None] // count + (np.arange(count) < number[:, None] % count)
+        if (np.einsum("kn,kr->nr", share, each) <= left[chosen]).all():
+            found = np.zeros((number.size, len(left)), dtype=np.int64)
+            found[:, chosen] = share
+            return found
+    return None
+
+
+def _one_by_one(number: Indices, each: Floats, left: Floats, size: Floats) -> Indices | None:
+    """Pods one after the other where the most is left, shape (kinds, nodes); or None."""
+    left = left.copy()
+    found = np.zeros((number.size, len(left)), dtype=np.int64)
+    for kind in np.argsort(-(each / size).max(axis=1), kind="stable").tolist():
+        for _ in range(int(number[kind])):
+            fits = np.flatnonzero((left >= each[kind]).all(axis=1))
+            if not fits.size:
+                return None
+            node = int(fits[np.argmax((left[fits] / size).sum(axis=1))])
+            left[node] -= each[kind]
+            found[kind, node] += 1
+    return found
+
+
+def share_between_nodes(servers: Indices, workers: Indices) -> float:
+    """Which part of what servers and workers send each other crosses between nodes.
+
+    Every worker sends each server as much: what stays are the pairs on one node,
+    ``1 - sum_v p_v w_v / (p w)``; 0 without servers or workers.
+
+    Parameters
+    ----------
+    servers, workers
+        On every node, shape (nodes,).
+    """
+    pairs = float(servers.sum()) * float(workers.sum())
+    return 1.0 - float(servers @ workers) / pairs if pairs > 0 else 0.0

@@ -1,0 +1,287 @@
+r"""AITurbo's exchange: a unit of something from the job that misses it least to who gains most.
+
+The slides of AITurbo (HPDC'21) show the marginal table of two jobs
+(`models/parameter_servers/service_table.py`) and take, of all recipients *i*, donors *k* and axes
+*r*, the exchange with the least
+
+.. math:: V_i(c_i + e_r) + V_k(c_k - e_r)                                                      (1)
+
+below :math:`V_i(c_i) + V_k(c_k)`. That this is repeated until no exchange lessens the total, and
+that free capacity is a donor that misses nothing is a documented reading. Units of different jobs
+differ (a server of one has more cores than one of another), so an exchange also has to fit in what
+is left of the cluster. Of equally good exchanges the first axis is taken, then the recipient who
+gains most, then the first job, free capacity after all jobs.
+
+The total falls with every exchange, so the rule ends; where, is a local optimum: no single exchange
+of one unit helps, though one of two might
+(`goodalloc.experiments.studies.parameter_servers.exchange_gap` measures how far that is from the
+optimum).
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import isfinite
+from operator import itemgetter
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.parameter_servers.service_table import (
+    Cell,
+    ServiceTable,
+    check_tables,
+    marginal_table,
+)
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+from goodalloc.models.support.validation import require_choice, require_count
+
+Floats = NDArray[np.float64]
+
+#: What is taken of every resource.
+Amounts = tuple[float, ...]
+
+#: An exchange counts if it lessens the total by more than this share.
+LEAST_GAIN = 1e-12
+
+#: Who stands for free capacity: only who gives, or also who is given back what lessens nothing.
+Free = Literal["donor", "both"]
+
+#: Free capacity, in place of a job.
+FREE = -1
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A unit along an axis for a job, from another or from free capacity (`FREE`).
+
+    Parameters
+    ----------
+    axis, recipient, donor
+        What is moved, to whom and from whom.
+    before, after
+        Remaining service of all jobs together.
+    """
+
+    axis: int
+    recipient: int
+    donor: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """Where the exchanges end.
+
+    Parameters
+    ----------
+    cells
+        The cell of every job.
+    total
+        Remaining service of all jobs together.
+    exchanges
+        All of them, in order.
+    """
+
+    cells: tuple[Cell, ...]
+    total: float
+    exchanges: tuple[Exchange, ...]
+
+
+def exchange_units(
+    tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats, *,
+    free: Free = "donor", most: int | None = None,
+) -> Exchanged:  # fmt: skip
+    """Exchange units until no exchange lessens the total remaining service.
+
+    Parameters
+    ----------
+    tables
+        Of every job.
+    cells
+        Where every job begins.
+    capacity
+        What there is of every resource, shape (resources,).
+    free
+        Whether free capacity only gives units, or also takes them where a job is better off without
+        (what remains may be *service*, in which case a unit that is badly used costs more than it
+        saves).
+    most
+        Most exchanges; None for any number.
+
+    Raises
+    ------
+    ValueError
+        If the cells do not fit in the cluster, a job cannot be in its cell, or an option makes no
+        sense.
+    """
+    require_choice("Exchange: free", free, get_args(Free))
+    if most is not None:
+        require_count("Exchange: most", most, minimum=0)
+    where = [tuple(cell) for cell in cells]
+    left = left_of(tables, where, capacity)
+    offers = Offers(tables, where, free=free)
+    done: list[Exchange] = []
+    while most is None or len(done) < most:
+        found = best_exchange(offers, left, below=-LEAST_GAIN * abs(offers.total))
+        if found is None:
+            break
+        for job, units in ((found.recipient, 1), (found.donor, -1)):
+            if job == FREE:
+                continue
+            further = tables[job].after(where[job], found.axis, units)
+            if further is None:
+                raise AssertionError("an exchange led out of a table")
+            left = left - (tables[job].demand[further] - tables[job].demand[where[job]])
+            where[job] = further
+            offers.put(job, tables[job], further)
+        done.append(found)
+    return Exchanged(tuple(where), offers.total, tuple(done))
+
+
+class Offer(NamedTuple):
+    """Who could take a unit along an axis, or give one; of two offers the better is the lesser.
+
+    Attributes
+    ----------
+    cost
+        What that adds to the total.
+    free, job
+        Whether it is free capacity, and the job, or `FREE`.
+    """
+
+    cost: float
+    free: bool
+    job: int
+
+
+#: Free capacity misses no unit, and gains by none.
+FREE_UNIT = Offer(0.0, free=True, job=FREE)
+
+#: The offers that change what is taken of every resource by as much, the best first.
+Side = dict[Amounts, list[Offer]]
+
+
+class Offers:
+    """Recipients and donors along every axis.
+
+    Whether two of them fit in what is left depends only on what they take more or less, and few
+    jobs differ in that. Of those who do not, the first two are enough to find the best pair: the
+    second for where the first is on both sides.
+
+    Parameters
+    ----------
+    tables, cells
+        Of every job, and where it stands.
+    free
+        As of `exchange_units`.
+
+    Attributes
+    ----------
+    sides
+        Recipients and donors, of every axis.
+    """
+
+    def __init__(
+        self, tables: Sequence[ServiceTable], cells: Sequence[Cell], *, free: Free = "donor"
+    ) -> None:
+        self.sides: list[tuple[Side, Side]] = [({}, {}) for _ in tables[0].service.shape]
+        self._now = np.zeros(len(tables))
+        self._made: list[list[tuple[Side, Amounts, Offer]]] = [[] for _ in tables]
+        nothing: Amounts = (0.0,) * tables[0].demand.shape[-1]
+        for recipients, donors in self.sides:
+            donors[nothing] = [FREE_UNIT]
+            if free == "both":
+                recipients[nothing] = [FREE_UNIT]
+        for job, (table, cell) in enumerate(zip(tables, cells, strict=True)):
+            self.put(job, table, cell)
+
+    @property
+    def total(self) -> float:
+        """Remaining service of all jobs together."""
+        return float(self._now.sum())
+
+    def put(self, job: int, table: ServiceTable, cell: Cell) -> None:
+        """Have a job offer what it can where it now stands."""
+        for side, change, offer in self._made[job]:
+            ranked = side[change]
+            del ranked[bisect_left(ranked, offer)]
+            if not ranked:
+                del side[change]
+        now, service, changes = marginal_table([table], [cell])
+        self._now[job] = now[0]
+        costs = (service[0] - now[0]).tolist()
+        self._made[job] = [
+            (side, tuple(changes[0, sign, axis].tolist()), Offer(costs[sign][axis], False, job))
+            for axis, pair in enumerate(self.sides)
+            for sign, side in enumerate(pair)
+            if isfinite(costs[sign][axis])
+        ]
+        for side, change, offer in self._made[job]:
+            insort(side.setdefault(change, []), offer)
+
+
+def best_exchange(offers: Offers, left: Floats, *, below: float = np.inf) -> Exchange | None:
+    """The exchange (1) that leaves the least total, among those that fit; None where none does.
+
+    Parameters
+    ----------
+    offers
+        Of all jobs.
+    left
+        What nobody has of every resource, shape (resources,).
+    below
+        Only exchanges count that add less than this to the total.
+    """
+    room: Amounts = tuple(left.tolist())
+    best = nothing = (below, -1, FREE_UNIT, FREE_UNIT)
+    for axis, sides in enumerate(offers.sides):
+        recipients, donors = (sorted(side.items(), key=itemgetter(1)) for side in sides)
+        for more, takers in recipients:
+            for less, givers in donors:
+                if takers[0].cost + givers[0].cost > best[0]:
+                    break
+                if any(a + b > most for a, b, most in zip(more, less, room, strict=True)):
+                    continue
+                for taker, giver in product(takers[:2], givers[:2]):
+                    if taker.job != giver.job:
+                        best = min(best, (taker.cost + giver.cost, axis, taker, giver))
+    if best is nothing:
+        return None
+    cost, axis, taker, giver = best
+    return Exchange(axis, taker.job, giver.job, offers.total, offers.total + cost)
+
+
+def left_of(tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats) -> Floats:
+    """What nobody has of every resource.
+
+    Raises
+    ------
+    ValueError
+        If that is less than nothing, or a job is where it cannot be.
+    """
+    check_tables(tables, capacity)
+    if len(cells) != len(tables):
+        raise ValueError(
+            f"There are {len(tables)} jobs and {len(cells)} cells; expected a cell for every job."
+        )
+    for table, cell in zip(tables, cells, strict=True):
+        inside = len(cell) == table.service.ndim and all(
+            0 <= index < size for index, size in zip(cell, table.service.shape, strict=True)
+        )
+        if not inside or not np.isfinite(table.service[cell]):
+            raise ValueError(
+                f"Job '{table.name}' is in the cell {tuple(cell)}; expected one where it can be, "
+                f"as {table.least}."
+            )
+    taken = np.sum([table.demand[cell] for table, cell in zip(tables, cells, strict=True)], axis=0)
+    left = np.asarray(capacity, dtype=float) * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE - taken
+    if (left < 0).any():
+        raise ValueError(
+            f"The jobs take {taken.tolist()} of the resources; expected at most "
+            f"{np.asarray(capacity).tolist()}."
+        )
+    return np.asarray(left)

@@ -1,0 +1,85 @@
+r"""Optimus's greedy: a server or a worker more, one at a time, for the job that gains most.
+
+Every job begins where it is. Then, of all jobs and axes, the step is taken with the largest gain
+
+.. math:: \frac{V_j(c_j) - V_j(c_j + e_r)}{\max_k \; \Delta d_{jrk} / R_k}                    (1)
+
+per dominant share of what it takes more, among the steps that still fit, until no gain is above 0
+(Optimus, EuroSys'18, section 4.1; its code, github.com/pengyanghua/optimus, commit 8c43920). There
+*V* is the remaining time and the axes are servers and workers. With a concave gain on one axis that
+is optimal; with two that are coupled, as here by *w / p*, it is not.
+"""
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+from goodalloc.solvers.parameter_servers.exchange import left_of
+
+Floats = NDArray[np.float64]
+
+#: Servers and workers, which Optimus decides on.
+OPTIMUS_AXES = (0, 1)
+
+
+def greedy_by_gain(
+    tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats, *,
+    axes: Sequence[int] = OPTIMUS_AXES,
+) -> tuple[Cell, ...]:  # fmt: skip
+    """The cells where the steps (1) end.
+
+    Parameters
+    ----------
+    tables
+        Of every job.
+    cells
+        Where every job begins.
+    capacity
+        What there is of every resource, shape (resources,).
+    axes
+        Along which steps are taken.
+
+    Raises
+    ------
+    ValueError
+        If the cells do not fit in the cluster.
+    """
+    where = [tuple(cell) for cell in cells]
+    left = left_of(tables, where, capacity)
+    size = np.maximum(np.asarray(capacity, dtype=float), 1e-300)
+    waiting = [
+        step for job in range(len(tables)) for step in _steps(tables, where, job, axes, size)
+    ]
+    heapq.heapify(waiting)
+    while waiting:
+        _, job, _, cell, further = heapq.heappop(waiting)
+        if cell != where[job]:
+            continue  # the job has moved since
+        change = tables[job].demand[further] - tables[job].demand[cell]
+        if (change <= left).all():
+            left = left - change
+            where[job] = further
+            for step in _steps(tables, where, job, axes, size):
+                heapq.heappush(waiting, step)
+    return tuple(where)
+
+
+def _steps(
+    tables: Sequence[ServiceTable], where: Sequence[Cell], job: int, axes: Sequence[int],
+    size: Floats,
+) -> list[tuple[float, int, int, Cell, Cell]]:  # fmt: skip
+    """A job's steps that gain something: less the gain (1), job, axis, from where to where."""
+    table, cell = tables[job], where[job]
+    found = []
+    for axis in axes:
+        further = table.after(cell, axis, 1)
+        if further is None:
+            continue
+        share = float(np.max((table.demand[further] - table.demand[cell]) / size))
+        gain = float(table.service[cell] - table.service[further])
+        if gain > 0:
+            found.append((-gain / max(share, 1e-300), job, axis, cell, further))
+    return found

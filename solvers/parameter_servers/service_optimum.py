@@ -1,0 +1,98 @@
+"""The least total remaining service, exactly: prices and exchanges that can matter."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.parameter_servers.service_knapsack import service_choices
+from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+from goodalloc.solvers.interface.result import Limit
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.exchange_core import decide_configurations
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: The mean service of a job in the program, well above the solver's tolerances.
+SCALE = 1e3
+
+
+@dataclass(frozen=True)
+class ServiceOptimum:
+    """What was found, and what is proved.
+
+    Parameters
+    ----------
+    cells
+        The cell of every job; None where nothing was found in time, or the jobs do not fit.
+    total, bound
+        Remaining service of all jobs together, and a proven lower bound on it; both infinite where
+        the jobs do not fit.
+    limit
+        What ended the search before a proof, if anything.
+    seconds
+        How long it took.
+    pods
+        Pods of every kind on every node, shape (jobs, kinds, nodes); None without nodes.
+    """
+
+    cells: tuple[Cell, ...] | None
+    total: float
+    bound: float
+    limit: Limit | None
+    seconds: float
+    pods: Indices | None = None
+
+    @property
+    def gap(self) -> float:
+        """``(total - bound) / total``, 0 where both are 0 and NaN without a total."""
+        if not math.isfinite(self.total):
+            return math.nan
+        return max(self.total - self.bound, 0.0) / self.total if self.total > 0 else 0.0
+
+
+def least_service(
+    tables: Sequence[ServiceTable], capacity: Floats, *, stop: Stop | None = None
+) -> ServiceOptimum:
+    """Decide the program (1) of `service_knapsack`.
+
+    Parameters
+    ----------
+    tables
+        Of every job.
+    capacity
+        What there is of every resource, shape (resources,).
+    stop
+        Limits; when time runs out the best so far is returned, with its bound.
+    """
+    stop = stop or Stop()
+    watch = Watch(stop)
+    choices = service_choices(tables, capacity)
+    scale = program_scale(choices.job, choices.service)
+    try:
+        decision = decide_configurations(
+            choices.job, choices.service * scale, choices.demand, choices.capacity, watch,
+            gap=stop.gap * SCALE * len(tables),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        watch.interrupted = True
+        return ServiceOptimum(None, math.inf, -math.inf, watch.limit, watch.seconds)
+    bound = max(decision.bound / scale, 0.0)
+    if decision.values is None:
+        return ServiceOptimum(None, math.inf, bound, watch.limit, watch.seconds)
+    taken = np.flatnonzero(decision.values > 0.5)
+    total = float(choices.service[taken].sum())
+    cells = tuple(choices.cell[index] for index in taken.tolist())
+    return ServiceOptimum(cells, total, min(bound, total), watch.limit, watch.seconds)
+
+
+def program_scale(job: Indices, service: Floats) -> float:
+    """What service is multiplied by in a program: the mean of the least of every job is then
+    `SCALE`; jobs ascend."""
+    first = np.flatnonzero(np.diff(job, prepend=-1))
+    mean = float(np.minimum.reduceat(service, first).mean()) if first.size else 0.0
+    return SCALE / mean if mean > 0 else 1.0

@@ -1,0 +1,1 @@
+"""Packing batches of one-node jobs."""

@@ -1,0 +1,1 @@
+"""Policies of a replay: their contract, Pollux, Sia, Synergy, Optimus, Tiresias, queues."""

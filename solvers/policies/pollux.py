@@ -1,0 +1,159 @@
+"""Pollux (OSDI'21) as a policy: every round by any solver, or by its genetic algorithm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.rules import OSDI21, Rules
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.genetic.options import GeneticOptions
+from goodalloc.solvers.interface.bounds import NO_BOUND, Bound
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.policies.decided_modes import with_shares
+from goodalloc.solvers.policies.policy import BatchSizes, Decision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.policies.policy import ActiveJob, Round
+
+
+@dataclass
+class Pollux:
+    """Maximise the fitness of every round by a solver; the exact one by default.
+
+    Parameters
+    ----------
+    solver
+        As in `goodalloc.solvers.certificates.solve.solve`: a name, a dotted path or a function.
+    rules
+        Objective and constraints.
+    stop
+        Limits of each round; when time runs out the best allocation so far is taken.
+    seed
+        Seed of a randomised solver; every round has its own.
+    options
+        Further options of the solver.
+    weight
+        Gives the weight of a job in the objective, None for 1.
+    restart_delay
+        Gives the seconds that a restart of a job is believed to cost, None for what the rules say.
+    proportional
+        Whether every replica has the cores that a GPU's share of its node has, as those decide who
+        know GPUs only.
+    """
+
+    solver: str | Callable[..., Any] = "highs"
+    rules: Rules = OSDI21
+    stop: Stop = field(default_factory=Stop)
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    weight: Callable[[ActiveJob], float] | None = None
+    restart_delay: Callable[[ActiveJob], float | None] | None = None
+    proportional: bool = False
+    batch_sizes: BatchSizes = field(default="goodput", init=False)
+
+    def decide(self, round_: Round) -> Decision:
+        """Solve the round from where the jobs run now; they stay if the solver finds nothing."""
+        if self.proportional:
+            round_ = with_shares(round_)
+        weight, delay = self.weight, self.restart_delay
+        weights = {job.name: weight(job) for job in round_.jobs} if weight else None
+        delays = {job.name: delay(job) for job in round_.jobs} if delay else None
+        instance = round_.instance(self.rules, weights=weights, restart_delays=delays)
+        usable = not violations(instance, instance.current)
+        result = solve(
+            instance, self.solver, stop=self.stop, seed=round_seed(self.seed, round_.time),
+            start=instance.current if usable else None, **self.options,
+        )  # fmt: skip
+        if result.allocation is None:
+            return stay(round_)
+        return decision_of(instance, result.allocation, Bound.of(result))
+
+
+@dataclass
+class PolluxGenetic:
+    """Pollux as published: its genetic algorithm, started from what the last round left behind.
+
+    The first population is the last round's non-dominated members in their modes, without the rows
+    of jobs that are gone and with empty rows for new ones; in the first round the current
+    placements alone.
+
+    Parameters
+    ----------
+    rules
+        Objective and constraints.
+    population, generations
+        The budget; published are 100 and 100.
+    seed
+        Seed of all random numbers; every round has its own.
+    """
+
+    rules: Rules = OSDI21
+    population: int = 100
+    generations: int = 100
+    seed: int = 0
+    batch_sizes: BatchSizes = field(default="goodput", init=False)
+    _members: tuple[Allocation, ...] = field(default=(), init=False, repr=False)
+    _modes: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
+
+    def decide(self, round_: Round) -> Decision:
+        """Evolve the population of the last round; the fittest member decides."""
+        from goodalloc.solvers.genetic.problem import carried_over
+        from goodalloc.solvers.genetic.solver import evolve
+
+        instance = round_.instance(self.rules)
+        evolution = evolve(
+            instance, seed=round_seed(self.seed, round_.time), generations=self.generations,
+            warm_population=carried_over(self._members, self._modes, instance),
+            options=GeneticOptions(self.population),
+        )  # fmt: skip
+        self._members = evolution.non_dominated()
+        self._modes = {job.name: [mode.name for mode in job.all_modes] for job in instance.jobs}
+        return decision_of(instance, evolution.best)
+
+
+def shortest_remaining_time(job: ActiveJob) -> float:
+    """One over the hours that a job still needs on one GPU, told by the oracle.
+
+    With p = 1 the objective then is the number of jobs that would end per hour; with p = -1 it is
+    the total of the remaining times.
+    """
+    oracle = job.oracle
+    return 3600.0 / (oracle.remaining_steps() * oracle.seconds_per_step(1, 1))
+
+
+def decision_of(instance: Instance, allocation: Allocation, bound: Bound = NO_BOUND) -> Decision:
+    """An allocation as a decision, with a bound on the objective if there is one."""
+    placements = dict(
+        zip((job.name for job in instance.jobs), allocation.placements(), strict=True)
+    )
+    modes = {
+        job.name: job.modes[mode].name
+        for job, mode in zip(instance.jobs, allocation.mode.tolist(), strict=True)
+        if job.modes and placements[job.name]
+    }
+    return Decision(
+        placements, instance=instance, bound=bound.value if math.isfinite(bound.value) else None,
+        modes=modes, bound_source=bound.source, evidence=bound.evidence,
+    )  # fmt: skip
+
+
+def stay(round_: Round) -> Decision:
+    """The decision that changes nothing."""
+    return Decision(
+        {job.name: job.placement for job in round_.jobs},
+        modes={job.name: job.mode for job in round_.jobs if job.mode},
+    )
+
+
+def round_seed(seed: int, time: int) -> int:
+    """A seed for one round that depends on nothing but the policy's seed and the time."""
+    return int(np.random.SeedSequence([seed, time]).generate_state(1)[0])

@@ -1,0 +1,99 @@
+"""Placing GPUs on the emptiest nodes first, as the published baselines do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.solvers.policies.policy import Round
+
+
+class FreeGpus:
+    """The GPUs of every node that nobody holds.
+
+    Parameters
+    ----------
+    cluster
+        The nodes.
+    held
+        Placements that stay.
+    gpu_type
+        The only type of GPU that counts, None for any.
+    """
+
+    def __init__(
+        self, cluster: Cluster, held: Iterable[Placement], gpu_type: str | None = None
+    ) -> None:
+        self._free: list[int] = cluster.node_gpus.tolist()
+        for placement in held:
+            for node, gpus in placement:
+                self._free[node] -= gpus
+        if gpu_type is not None:
+            for node, kind in enumerate(cluster.node_types):
+                self._free[node] *= kind == gpu_type
+
+    @property
+    def total(self) -> int:
+        """All free GPUs."""
+        return sum(self._free)
+
+    def take(self, replicas: int) -> Placement:
+        """Take GPUs from the node with the most, then from the next; the first of equal nodes.
+
+        The pairs are in the order taken: the spread of a job is a sequence up to rotation.
+
+        Raises
+        ------
+        ValueError
+            If fewer GPUs are free.
+        """
+        if replicas > self.total:
+            raise ValueError(f"GPUs wanted: {replicas}; only {self.total} are free.")
+        pairs: list[tuple[int, int]] = []
+        while replicas > 0:
+            most = max(self._free)
+            node = self._free.index(most)
+            gpus = min(most, replicas)
+            pairs.append((node, gpus))
+            self._free[node] -= gpus
+            replicas -= gpus
+        return tuple(pairs)
+
+
+def take_of(placement: Placement, replicas: int) -> Placement:
+    """So many GPUs of a placement, of the nodes first where it has most.
+
+    Raises
+    ------
+    ValueError
+        If it has fewer.
+    """
+    pairs, left = list[tuple[int, int]](), replicas
+    for node, gpus in sorted(placement, key=lambda pair: -pair[1]):
+        if left > 0:
+            pairs.append((node, min(gpus, left)))
+            left -= pairs[-1][1]
+    if left > 0:
+        raise ValueError(f"GPUs wanted: {replicas}; the placement has {replicas - left}.")
+    return tuple(pairs)
+
+
+def place_changed(round_: Round, replicas: Mapping[str, int]) -> dict[str, Placement]:
+    """Place so many GPUs for every job: those whose number is as before stay where they are.
+
+    The others are placed in order of their number, on the emptiest nodes (as published of Optimus).
+    """
+    placements: dict[str, Placement] = {
+        job.name: job.placement
+        for job in round_.jobs
+        if job.placement and sum(gpus for _, gpus in job.placement) == replicas[job.name]
+    }
+    free = FreeGpus(round_.cluster, placements.values())
+    for job in sorted(round_.jobs, key=lambda job: replicas[job.name]):
+        if replicas[job.name] > 0 and job.name not in placements:
+            placements[job.name] = free.take(replicas[job.name])
+    return placements

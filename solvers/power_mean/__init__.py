@@ -1,0 +1,1 @@
+"""Any power mean through an oracle that minimises a sum of costs."""

@@ -1,0 +1,104 @@
+"""Maximise the least or the greatest utility by counting: the means of infinite power.
+
+A level is within reach when no more than so many jobs have to stay below it, and the fewest that
+have to is a sum of costs of 0 and 1, which an oracle (`solvers/power_mean/oracle.py`) minimises.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from goodalloc.formulations.basics.power_cost import AtMost, least_useful
+from goodalloc.formulations.certificates.certificate import Measure
+from goodalloc.models.round.fitness import power_mean
+from goodalloc.solvers.power_mean.oracle import MOST_CALLS, Floats, Request, Search, scaled, within
+
+
+def raise_least(search: Search, leximin: bool) -> float:
+    """Power minus infinity: raise the least utility as far as it goes; returns a proven cap on it.
+
+    With `leximin` then the second-least, and so on; otherwise the harmonic mean breaks ties.
+    Without an incumbent nothing is asked.
+    """
+    if search.incumbent is None:
+        return float(search.best.min())
+    level, bound = _highest_level(search, 0, ())
+    rows: tuple[AtMost, ...] = (AtMost(0, level),)
+    if not leximin:
+        _break_ties(search, -1.0, rows)
+        return bound
+    while not search.stuck and search.calls < MOST_CALLS:
+        above = math.nextafter(level, math.inf)
+        found, reached, _ = search.ask(_count(above, rows))
+        if found is not None and within(reached, rows):
+            search.adopt(found, reached)
+        settled = int(np.count_nonzero(search.reached < above))
+        if settled == search.num_jobs:
+            break
+        level, _ = _highest_level(search, settled, rows)
+        rows = (*rows, AtMost(settled, level))
+    return bound
+
+
+def raise_greatest(search: Search) -> float:
+    """Power infinity: raise the greatest utility as far as it goes; returns a proven cap on it.
+
+    The arithmetic mean breaks ties. Without an incumbent nothing is asked.
+    """
+    if search.incumbent is None:
+        return float(search.best.max())
+    level, bound = _highest_level(search, search.num_jobs - 1, ())
+    _break_ties(search, 1.0, (AtMost(search.num_jobs - 1, level),))
+    return bound
+
+
+def _count(below: float, rows: tuple[AtMost, ...]) -> Request:
+    """Minimise the number of jobs below a utility; what no row admits at all is forbidden."""
+    barred = max((row.below for row in rows if row.jobs == 0), default=0.0)
+    return Request(
+        lambda utility: (utility < below).astype(float), lambda utility: utility < barred, rows,
+        gap=0.5,
+    )  # fmt: skip
+
+
+def _highest_level(search: Search, allowed: int, rows: tuple[AtMost, ...]) -> tuple[float, float]:
+    """The highest level that all but `allowed` jobs can reach within the rows, and a proven cap.
+
+    Bisection over the distinct utilities; a level is reached if no more than `allowed` jobs need
+    stay below it. The cap itself is tried first for the greatest utility, where it mostly holds.
+    """
+    levels = search.levels
+    low = _index(levels, np.sort(search.reached)[allowed])
+    high = proven = _index(levels, np.sort(search.best)[allowed])
+    middle = high if allowed == search.num_jobs - 1 else (low + high + 1) // 2
+    while low < high and search.calls < MOST_CALLS:
+        request = _count(float(levels[middle]), rows)
+        power = -math.inf if allowed == 0 else math.inf
+        measure = Measure(power, float(levels[middle - 1]))
+        found, reached, cost = search.ask(replace(request, measure=measure))
+        target = AtMost(allowed, float(levels[middle]))
+        if found is not None and within(reached, (*rows, target)):
+            search.adopt(found, reached)
+            low = max(middle, _index(levels, np.sort(reached)[allowed]))
+        elif cost > allowed + 1e-6:
+            high = proven = middle - 1
+        else:
+            break
+        middle = (low + high + 1) // 2
+    return float(levels[low]), float(levels[max(low, proven)])
+
+
+def _index(levels: Floats, value: float) -> int:
+    """Index of the highest level that does not exceed a value."""
+    return max(int(np.searchsorted(levels, value, side="right")) - 1, 0)
+
+
+def _break_ties(search: Search, power: float, rows: tuple[AtMost, ...]) -> None:
+    """Among the allocations within the rows, take one with the best mean of a gentler power."""
+    mean = float(power_mean(search.reached, power))
+    least = max(least_useful(mean, search.num_jobs, power), search.levels[0])
+    request = scaled(power, mean, least, math.inf, search.num_jobs * search.gap)
+    found, reached, _ = search.ask(replace(request, limits=rows))
+    if found is not None and within(reached, rows) and power_mean(reached, power) > mean:
+        search.adopt(found, reached)

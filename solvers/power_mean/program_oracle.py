@@ -1,0 +1,171 @@
+"""What the oracles share that answer requests by a mixed-integer program over a list of choices."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.basics.power_cost import power_cost
+from goodalloc.formulations.certificates.certificate import Leaf
+from goodalloc.formulations.certificates.prices import Prices
+from goodalloc.formulations.gpu_rounds.choices import Choices
+from goodalloc.formulations.gpu_rounds.patterns import Limit
+from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid, resource_grid
+from goodalloc.formulations.node_indexed.alike_nodes import told_apart
+from goodalloc.formulations.node_indexed.node_program import build_node_program, decode_nodes
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import utilities
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.highs_program import run_mixed_integer
+from goodalloc.solvers.power_mean.oracle import Reply, Request, within
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+#: Costs are scaled so that the gap to close is this much, well above the solver's tolerances …
+GAP_IN_PROGRAM = 1e-5
+#: … unless that makes the largest cost larger than this.
+LARGEST_COST = 1e9
+
+
+@dataclass(frozen=True)
+class Task:
+    """A request in the terms of a program.
+
+    Parameters
+    ----------
+    request
+        The request.
+    allowed, choices, cost
+        Which choices are not forbidden, these choices, and the cost of each.
+    limits
+        The request's rows over these choices.
+    gap, scale
+        Absolute gap in cost at which to stop, and what the program's costs are multiplied by.
+    known
+        Cost of the request's start, infinite where there is none or it breaks a condition.
+    """
+
+    request: Request
+    allowed: Flags
+    choices: Choices
+    cost: Floats
+    limits: tuple[Limit, ...]
+    gap: float
+    scale: float
+    known: float
+
+    @property
+    def scaled_cost(self) -> Floats:
+        """The costs as the program has them."""
+        return self.cost * self.scale
+
+    @property
+    def scaled_gap(self) -> float:
+        """The gap as the program has it."""
+        return self.gap * self.scale
+
+    @property
+    def guide(self) -> Floats:
+        """A cost that tells all choices apart, whatever the power: the harmonic mean's, scaled."""
+        middle = float(np.exp(np.mean(np.log(self.choices.utility))))
+        return power_cost(self.choices.utility, -1.0, middle) * self.scale
+
+    def taken(self, values: Floats) -> Indices:
+        """The choices that a solution takes, as indices into all choices."""
+        return np.flatnonzero(self.allowed)[values > 0.5]
+
+
+@dataclass
+class ProgramOracle:
+    """Answers requests over one list of choices.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what its jobs may do.
+    watch
+        The clock of the whole solve.
+    build_seconds, nodes
+        Counted over all requests.
+    proofs
+        What the relaxations of requests prove that measure the fitness, in order.
+    """
+
+    instance: Instance
+    choices: Choices
+    watch: Watch
+    build_seconds: float = 0.0
+    nodes: int = 0
+    proofs: list[Leaf] = field(default_factory=list)
+
+    @cached_property
+    def grid(self) -> ResourceGrid:
+        """Units of what can be tabulated of the round."""
+        return resource_grid(self.instance)
+
+    def record(self, task: Task, prices: Prices) -> None:
+        """Keep the prices, in the units of a task's program, of its relaxation."""
+        if task.request.measure is not None and not task.limits:
+            self.proofs.append(Leaf(task.request.measure, prices.times(1.0 / task.scale)))
+
+    def __call__(self, request: Request) -> Reply:
+        """Minimise the request's cost; exact unless time runs out or Ctrl-C is pressed."""
+        try:
+            allowed = ~request.forbidden(self.choices.utility)
+            if np.bincount(self.choices.job[allowed], minlength=self.instance.num_jobs).min() == 0:
+                return Reply(None, math.inf)
+            return self.answer(self._task(request, allowed))
+        except KeyboardInterrupt:
+            self.watch.interrupted = True
+            return Reply(None, -math.inf)
+
+    def answer(self, task: Task) -> Reply:
+        """Decide a task."""
+        raise NotImplementedError
+
+    def solve_by_node(
+        self, task: Task, most_branches: int | None = None
+    ) -> tuple[Allocation | None, float]:
+        """The last resort on few nodes, every node indexed: an allocation and a scaled bound."""
+        program = build_node_program(
+            self.instance, task.choices, task.scaled_cost, limits=task.limits
+        )
+        outcome = run_mixed_integer(
+            told_apart(self.instance, program), self.watch, gap=task.scaled_gap,
+            most_branches=most_branches,
+        )  # fmt: skip
+        self.nodes += outcome.nodes
+        if outcome.values is None:
+            return None, outcome.bound
+        allocation = decode_nodes(self.instance, program, outcome.values)
+        # where amounts have no common unit, the solver's tolerance is larger than the checker's
+        return None if violations(self.instance, allocation) else allocation, outcome.bound
+
+    def _task(self, request: Request, allowed: Flags) -> Task:
+        """The task that a request is."""
+        choices = self.choices.where(allowed)
+        cost = np.asarray(request.cost(choices.utility), dtype=float)
+        gap = max(request.gap, 1e-12)
+        scale = max(GAP_IN_PROGRAM / gap, 1.0)
+        scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
+        limits = tuple(
+            ((choices.utility < row.below).astype(np.float64), float(row.jobs))
+            for row in request.limits
+        )
+        known = self._cost_of(request, request.start)
+        return Task(request, allowed, choices, cost, limits, gap, scale, known)
+
+    def _cost_of(self, request: Request, allocation: Allocation | None) -> float:
+        """What an allocation costs, infinite where there is none or it breaks a condition."""
+        if allocation is None:
+            return math.inf
+        reached = utilities(self.instance, allocation)
+        if request.forbidden(reached).any() or not within(reached, request.limits):
+            return math.inf
+        return float(np.sum(request.cost(reached)))

@@ -1,0 +1,1 @@
+"""Policies of Gandiva and AntMan."""

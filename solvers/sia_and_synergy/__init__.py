@@ -1,0 +1,1 @@
+"""Solvers of Sia and Synergy."""

@@ -1,0 +1,229 @@
+"""Sia's solver: the program over types and shapes decided exactly, then decoupled placement."""
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+
+from goodalloc.formulations.basics.power_cost import (
+    cost_gap,
+    fitness_from_cost,
+    largest_ratio,
+    power_cost,
+    safe_reference,
+)
+from goodalloc.formulations.gpu_rounds.choices import Kind
+from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
+from goodalloc.formulations.mode_rounds.mode_choices import within_share
+from goodalloc.formulations.sia_and_synergy.sia import (
+    Configurations,
+    Floats,
+    enumerate_configurations,
+    is_relaxation,
+    published_cost,
+    type_capacity,
+)
+from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import fitness
+from goodalloc.models.support.validation import require_choice, require_count
+from goodalloc.solvers.interface.result import Answer, Incumbent
+from goodalloc.solvers.interface.stop import Stop, proves
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.exchange_core import decide_configurations
+from goodalloc.solvers.milp.price_and_core import Decision
+from goodalloc.solvers.sia_and_synergy.decoupled_placement import place_by_type
+
+Shapes = Literal["sia", "any"]
+
+#: Costs are scaled so that the gap to close is this much, well above the solver's tolerances …
+GAP_IN_PROGRAM = 1e-5
+#: … unless that makes the largest cost larger than this.
+LARGEST_COST = 1e9
+#: Share of the gap that the program may leave, since its scale only nearly fits, …
+OF_GAP = 0.4
+#: … and what is taken off its bound for rounding.
+SLACK = 0.02
+#: Share of the step between rounded objectives that still tells two of them apart.
+OF_STEP = 0.99
+#: The mean's term as a share of the reference's: from here on the scale fits, …
+ON_SCALE = 0.5
+#: … and no scale begins with a smaller one, …
+OFF_SCALE = 1e-2
+#: … and at most so many scales are tried.
+MOST_SCALES = 4
+
+
+def solve_sia(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    shapes: Shapes = "sia",
+    decimals: int | None = 2,
+) -> Answer:
+    """Decide a round as Sia (SOSP'23) does: its program exactly, then its placement.
+
+    The objective is that of the instance's rules (``Rules`` preset ``sia`` for Sia's); at infinite
+    powers as for p = -1 or 1. Sia knows GPUs only: in its shapes a replica gets no more than its
+    GPU's share of cores and other resources, so that these never keep it from a node. What fits
+    nowhere after the decision stays idle.
+
+    Parameters
+    ----------
+    instance
+        The round; jobs have a mode for every type of GPU that they can use, or none and run on any
+        one type.
+    stop
+        Limits; when time runs out what runs goes on.
+    shapes
+        ``"sia"``: powers of two on one node and whole nodes; ``"any"``: every number of GPUs, with
+        whatever cores and other resources.
+    decimals
+        Digits to which the powers in the objective are rounded, no larger than 3000: the artifact
+        has 2. None leaves them as they are; with shapes ``"any"`` the program then proves a bound
+        wherever it is a relaxation.
+
+    Raises
+    ------
+    ValueError
+        If an option makes no sense.
+    """
+    require_choice("Solver 'sia': shapes", shapes, get_args(Shapes))
+    if decimals is not None:
+        require_count("Solver 'sia': decimals", decimals, minimum=0, maximum=12)
+    stop = stop or Stop()
+    watch = Watch(stop)
+    found = enumerate_configurations(instance, whole_nodes=shapes == "sia")
+    if shapes == "sia":
+        placed = (found.kind == Kind.ONE_NODE) | (found.kind == Kind.SEVERAL_NODES)
+        found = found.where(~placed | within_share(instance)[found.mode])
+    build_seconds = watch.seconds
+    if decimals is None:
+        decision, _, bound = decide_unrounded(instance, found, watch)
+    else:
+        (decision, *_), bound = decide_published(instance, found, watch, decimals), math.inf
+    taken = found.kind == Kind.KEEP
+    taken |= (found.kind == Kind.IDLE) & ~np.isin(found.job, found.job[taken])
+    if decision.values is not None:
+        taken = decision.values > 0.5
+    chosen = found.where(taken)
+    allocation = place_by_type(instance, chosen)
+    value = fitness(instance, allocation)
+    if not is_relaxation(instance, whole_nodes=shapes == "sia"):
+        bound = math.inf
+    idle = int(np.count_nonzero((chosen.replicas > 0) & (allocation.job_replicas == 0)))
+    return Answer(
+        allocation, bound, "Sia's program", proves(bound, value, stop.gap), watch.limit,
+        (Incumbent(watch.seconds, decision.nodes, value, bound),), decision.nodes, build_seconds,
+        message=f"{idle} of the jobs that were to run found no nodes" if idle else "",
+    )  # fmt: skip
+
+
+def _decide(
+    instance: Instance, found: Configurations, cost: Floats, gap: float, watch: Watch
+) -> Decision:
+    """Minimise the cost; exact to an absolute gap unless time runs out or Ctrl-C is pressed."""
+    scale = max(GAP_IN_PROGRAM / gap, 1.0)
+    scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
+    capacity = type_capacity(instance)
+    try:
+        decision = decide_configurations(
+            found.job, cost * scale, found.demand, capacity, watch, gap=gap * scale
+        )
+    except KeyboardInterrupt:
+        watch.interrupted = True
+        return Decision(None, math.inf, -math.inf)
+    objective, bound = decision.objective / scale, decision.bound / scale
+    return Decision(decision.values, objective, bound, decision.nodes, decision.core)
+
+
+def decide_published(
+    instance: Instance, found: Configurations, watch: Watch, decimals: int = 2
+) -> tuple[Decision, float, float]:
+    """Minimise the rounded cost, in units in which no positive power is too large for a solver.
+
+    Nor too small to survive the rounding, as powers of utilities below 1 would be.
+
+    Returns
+    -------
+    tuple
+        The decision, the gap below which it is optimal, and infinity: no bound on the fitness.
+    """
+    power = _finite(instance.rules.power)
+    greatest, reference = float(found.utility.max()), 1.0
+    if power > 0:
+        reference = safe_reference(min(reference, greatest), 0.0, greatest, power)
+    cost = published_cost(found.utility, power, decimals, reference)
+    gap = OF_STEP * 10.0**-decimals / (abs(power) or 1.0)
+    return _decide(instance, found, cost, gap, watch), gap, math.inf
+
+
+def decide_unrounded(
+    instance: Instance, found: Configurations, watch: Watch
+) -> tuple[Decision, float, float]:
+    """Minimise the cost as it is, but for what no solver could tell apart, which is capped.
+
+    At a great power only utilities near the reference are told apart, so the program is decided
+    again at the mean that was reached while that is far from the reference.
+
+    Returns
+    -------
+    tuple
+        The decision, the gap below which it is optimal, and what its bound says of the fitness,
+        infinity at infinite powers.
+    """
+    power = _finite(instance.rules.power)
+    best, best_gap, best_mean, bound = Decision(None, math.inf, -math.inf), 0.0, -math.inf, math.inf
+    reference = _first_reference(instance, found, power)
+    for _ in range(MOST_SCALES):
+        decision, gap, proven = _decide_at(instance, found, watch, power, reference)
+        bound = min(bound, proven)
+        if decision.values is None:
+            break
+        reached = found.utility[decision.values > 0.5]
+        mean = float(power_mean(reached, power))
+        if mean > best_mean:
+            best, best_gap, best_mean = decision, gap, mean
+        if _on_scale(reached, mean, reference, power):
+            break
+        reference = mean
+    return best, best_gap, bound if power == instance.rules.power else math.inf
+
+
+def _first_reference(instance: Instance, found: Configurations, power: float) -> float:
+    """A bound on the fitness, unless the best job alone shows it to be far off for this power."""
+    reference = float(np.median(found.utility))
+    if power == instance.rules.power:
+        reference = knapsack_bound(instance)
+    if power >= 1:
+        alone = float(found.utility.max()) / largest_ratio(power, instance.num_jobs)
+        reference = min(reference, alone * largest_ratio(power, 1.0 / OFF_SCALE))
+    return reference
+
+
+def _decide_at(
+    instance: Instance, found: Configurations, watch: Watch, power: float, reference: float
+) -> tuple[Decision, float, float]:
+    """As `decide_unrounded`, at one reference utility."""
+    utility = found.utility
+    if power > 0:
+        reference = safe_reference(reference, 0.0, float(utility.max()), power)
+    elif power < 0:
+        utility = np.maximum(utility, reference / largest_ratio(power))
+    cost = power_cost(utility, power, reference)
+    gap = OF_GAP * cost_gap(max(watch.stop.gap, 1e-12), instance.num_jobs, power)
+    decision = _decide(instance, found, cost, gap, watch)
+    lowest = decision.bound - SLACK * gap
+    return decision, gap, fitness_from_cost(lowest, instance.num_jobs, power, reference)
+
+
+def _on_scale(reached: Floats, mean: float, reference: float, power: float) -> bool:
+    """Whether the program at this reference told apart what was reached and what is better."""
+    if power > 0:
+        return bool(mean >= reference / largest_ratio(power, 1.0 / ON_SCALE))
+    return bool(reached.min() >= reference / largest_ratio(power))
+
+
+def _finite(power: float) -> float:
+    """The power itself, 1 or -1 in place of infinity."""
+    return power if math.isfinite(power) else math.copysign(1.0, power)

@@ -1,0 +1,228 @@
+"""Synergy-OPT (OSDI'22): the best modes as if the cluster were one server, then placed on servers.
+
+The first program (`formulations/sia_and_synergy/synergy.py`) chooses modes, the second places them
+(`formulations/sia_and_synergy/synergy_placement.py`). Chosen modes may be impossible to place, for
+the first knows no servers; then, as in the authors' simulator, jobs are re-fitted greedily: here by
+TUNE, with the chosen modes or the ideal ones, in whichever order is best. The same goes for a
+second program too large to be solved in seconds. The answer's bound is that of the first program
+with every choice, or of the knapsack where that is tighter.
+"""
+
+import itertools
+import math
+from typing import NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
+from goodalloc.formulations.sia_and_synergy.synergy import (
+    ModeChoices,
+    build_choice_program,
+    every_choice,
+    required_choices,
+    with_idling,
+)
+from goodalloc.formulations.sia_and_synergy.synergy_modes import (
+    NO_MODE,
+    SynergyModes,
+    synergy_modes,
+)
+from goodalloc.formulations.sia_and_synergy.synergy_placement import (
+    Room,
+    build_placement_program,
+    decode_placement,
+    group_items,
+    placement_columns,
+)
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.objective import fitness
+from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
+from goodalloc.solvers.interface.result import Answer
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
+from goodalloc.solvers.milp.price_and_core import decide
+from goodalloc.solvers.sia_and_synergy.synergy import Order, in_order, tune
+
+Indices = NDArray[np.int64]
+
+#: Largest second program, in columns, that is tried where best fit does not place all; with jobs
+#: that may be split, and to the least splitting rather than to any placement.
+MOST_COLUMNS, MOST_SPLITTING, MOST_EXACT = 500, 300, 100
+
+
+#: Seconds for TUNE where no more are left.
+FALL_BACK_SECONDS = 0.5
+
+
+class Optimum(NamedTuple):
+    """What a first program comes to.
+
+    Parameters
+    ----------
+    value
+        Mean utility of the best choices found, -inf if there are none.
+    bound
+        Mean utility that no choices exceed; -inf if there are none.
+    mode, gpus
+        Row of the chosen mode and GPUs of every job, shape (jobs,); None without a solution.
+    """
+
+    value: float
+    bound: float
+    mode: Indices | None = None
+    gpus: Indices | None = None
+
+
+def solve_synergy_opt(instance: Instance, *, stop: Stop | None = None) -> Answer:
+    """Decide a round by Synergy's two programs.
+
+    All jobs for which there are GPUs must run, no slower than proportionally, as published; where
+    not even the first program can do that, jobs may stand idle in it.
+
+    Parameters
+    ----------
+    instance
+        The round. Whatever its power, the modes maximise the mean utility, as published; beyond
+        p = 1 no bound is claimed.
+    stop
+        Limits on both programs together; TUNE's allocation stands in for what is not there by then.
+    """
+    watch, modes = Watch(stop or Stop()), synergy_modes(instance)
+    chosen = Optimum(-math.inf, math.inf)
+    if watch.limit is None:
+        choices = required_choices(instance, modes)
+        chosen = integer_optimum(instance, choices, watch)
+        if chosen.mode is None and watch.limit is None:
+            chosen = integer_optimum(instance, with_idling(instance, choices), watch)
+    bound, source = _bound(instance, watch)
+    placing = watch
+    if math.isfinite(watch.left):
+        placing = Watch(Stop(seconds=max(watch.left, FALL_BACK_SECONDS)))
+    if chosen.mode is None or chosen.gpus is None:
+        allocation = tune(instance, modes, modes.ideal, watch=placing).allocation()
+    else:
+        wanted = np.where(chosen.gpus > 0, chosen.mode, NO_MODE)
+        allocation = place_modes(instance, modes, wanted, placing)
+    return Answer(allocation, bound, source, limit=watch.limit)
+
+
+def _bound(instance: Instance, watch: Watch) -> tuple[float, str]:
+    """A bound on the fitness, infinite beyond p = 1, and what proved it."""
+    power = instance.rules.power
+    if power > 1.0:
+        return math.inf, ""
+    bound = math.inf
+    if watch.limit is None:
+        bound = integer_optimum(instance, every_choice(instance), watch).bound
+    knapsack = knapsack_bound(instance) if power < 1.0 else math.inf
+    if knapsack < bound:  # which knows the power, but no resources
+        return knapsack, "knapsack"
+    return bound, "first program of Synergy-OPT"
+
+
+def integer_optimum(
+    instance: Instance, choices: ModeChoices, watch: Watch | None = None
+) -> Optimum:
+    """Solve the first program in integers.
+
+    Parameters
+    ----------
+    instance, choices
+        The round and what the jobs may do in it.
+    watch
+        A clock; without one there is no limit.
+    """
+    watch, reference = watch or Watch(Stop()), _reference(choices)
+    program = build_choice_program(instance, choices, reference)
+    gap = max(watch.stop.gap, 1e-12) * instance.num_jobs
+    found = decide(program, np.ones(program.num_columns, dtype=bool), watch, gap=gap)
+    bound = _mean(found.bound, instance, reference)
+    if found.values is None:
+        return Optimum(-math.inf, bound)
+    taken = np.flatnonzero(found.values > 0.5)
+    mode = np.empty(instance.num_jobs, dtype=np.int64)
+    gpus = np.empty_like(mode)
+    mode[choices.job[taken]] = choices.mode[taken]
+    gpus[choices.job[taken]] = choices.gpus[taken]
+    return Optimum(_mean(found.objective, instance, reference), bound, mode, gpus)
+
+
+def linear_optimum(instance: Instance, choices: ModeChoices) -> float:
+    """Mean utility of the first program's linear relaxation; -inf if there is no solution."""
+    reference = _reference(choices)
+    program = build_choice_program(instance, choices, reference)
+    every = np.ones(program.num_columns, dtype=bool)
+    return _mean(run_relaxation(program, every, Watch(Stop())).objective, instance, reference)
+
+
+def _reference(choices: ModeChoices) -> float:
+    return float(choices.utility.max())
+
+
+def _mean(cost: float, instance: Instance, reference: float) -> float:
+    """Mean utility of a total cost."""
+    return reference * (1.0 - cost / instance.num_jobs)
+
+
+def place_modes(
+    instance: Instance, modes: SynergyModes, wanted: Indices, watch: Watch | None = None
+) -> Allocation:
+    """The jobs in these modes on nodes, split as little as may be; what cannot be is re-fitted.
+
+    Best fit, the largest jobs first, is tried before the second program is.
+
+    Parameters
+    ----------
+    instance, modes
+        The round and what is known of it.
+    wanted
+        Row of the mode of every job, shape (jobs,); `NO_MODE` where it stands idle.
+    watch
+        A clock; without one there is no limit.
+    """
+    nodes, watch = ModeOccupancy(instance), watch or Watch(Stop())
+    jobs = np.array(in_order(instance, modes, wanted), dtype=np.int64)
+    for job in jobs.tolist():
+        if watch.limit is not None:
+            break
+        room = nodes.room(int(wanted[job]))
+        placement = nodes.best_fit(room, int(modes.gpus[job]), nodes.free_gpus)
+        if not placement:
+            break
+        nodes.put(job, int(wanted[job]), placement)
+    else:
+        return nodes.allocation()
+    placed = _second_program(instance, modes, wanted, jobs, watch)
+    if placed is not None:
+        return placed
+    tuned = []
+    for asked, order in itertools.product((wanted, modes.ideal), get_args(Order)):
+        tuned.append(tune(instance, modes, asked, order, watch=watch).allocation())
+        if watch.limit is not None:
+            break
+    return max(tuned, key=lambda allocation: fitness(instance, allocation))
+
+
+def _second_program(
+    instance: Instance, modes: SynergyModes, wanted: Indices, jobs: Indices, watch: Watch
+) -> Allocation | None:
+    """These jobs in these modes as the second program places them, None where it does not."""
+    nodes = ModeOccupancy(instance)
+    gpus, taken = modes.gpus[jobs], instance.mode_resources[wanted[jobs]]
+    items = group_items(jobs, gpus, taken, instance.mode_nodes[wanted[jobs]])
+    room = Room(nodes.free_gpus, nodes.free[:, 1:], nodes.distributed > 0)
+    most_nodes = instance.rules.max_nodes_per_job
+    size = placement_columns(items, room, exclusive=nodes.exclusive)
+    if size > (MOST_SPLITTING if gpus.max() > 1 else MOST_COLUMNS):
+        return None
+    program = build_placement_program(items, room, most_nodes, exclusive=nodes.exclusive)
+    gap = 0.5 if size <= MOST_EXACT else float(gpus.sum())
+    outcome = run_mixed_integer(program.program, watch, gap=gap)
+    if outcome.values is None:
+        return None
+    for job, placement in decode_placement(items, program, outcome.values).items():
+        nodes.put(job, int(wanted[job]), placement)
+    return nodes.allocation()

@@ -1,0 +1,177 @@
+"""Fits to profiles: right where the model is true, and honest about what they never saw."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goodalloc.data.files.instance import read_instance, write_instance
+from goodalloc.data.files.measured_profile import read_measured_profile, rows_as_text
+from goodalloc.data.files.model_file import read_model
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.measure.profile_fit import (
+    FOLDS,
+    ProfileFit,
+    error_rows,
+    fit_profile,
+    goodput_model,
+    split_folds,
+)
+from goodalloc.models.round.cluster import Cluster
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.job import Job
+from goodalloc.solvers import solve
+from tests.support.profiles import row, some_rows
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A profile that follows the model."""
+    found = tmp_path_factory.mktemp("profile") / "perceptron.csv"
+    found.write_text(rows_as_text(some_rows()), encoding="utf-8")
+    return found
+
+
+@pytest.fixture(scope="module")
+def fit(path: Path) -> ProfileFit:
+    """Its fit."""
+    return fit_profile(read_measured_profile(path))
+
+
+def test_where_the_model_is_true_what_was_held_out_is_predicted(fit: ProfileFit) -> None:
+    """But for the update, a twentieth of a pass, which every pass has or the half of it."""
+    plain = fit.profile.accumulation_steps == 0
+    for held_out in (False, True):
+        passes, steps = fit.predicted(held_out=held_out)
+        np.testing.assert_allclose(passes, fit.profile.gradient_time, rtol=0.02)
+        np.testing.assert_allclose(steps, fit.profile.step_time, rtol=0.02)
+        over = passes / fit.profile.gradient_time - 1.0
+        np.testing.assert_allclose(over[plain], -0.0125, atol=5e-3)
+        np.testing.assert_allclose(over[~plain], 0.0125, atol=5e-3)
+    assert {line["configurations"] for line in error_rows(fit)} == {"fitted", "5-fold held out"}
+    assert max(line["rmsle"] for line in error_rows(fit)) < 0.02
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_folds_are_even_and_keep_together_what_the_fit_cannot_tell_apart(
+    path: Path, seed: int
+) -> None:
+    """Accumulation makes no difference to the fit; each number of replicas is in every fold."""
+    profile = read_measured_profile(path)
+    fold = split_folds(profile, seed)
+    kinds, which = np.unique(profile.configurations, axis=0, return_inverse=True)
+    parts = [set(fold[which.reshape(-1) == kind].tolist()) for kind in range(len(kinds))]
+    assert all(len(part) == 1 for part in parts)
+    counts = np.bincount([part.pop() for part in parts], minlength=FOLDS)
+    assert counts.max() - counts.min() <= 1
+    for replicas in (1, 3, 4):
+        assert len(np.unique(fold[profile.replicas == replicas])) == FOLDS
+
+
+def test_too_few_configurations_are_fitted_but_none_is_held_out(tmp_path: Path) -> None:
+    """The command says so."""
+    path = tmp_path / "few.csv"
+    path.write_text(rows_as_text([row(1, 1, 4, 0), row(1, 1, 8, 0)]), encoding="utf-8")
+    fit = fit_profile(read_measured_profile(path))
+    assert fit.held_out == ()
+    assert [line["configurations"] for line in error_rows(fit)] == ["fitted", "fitted"]
+    assert main(["fit", str(path), "--out", str(tmp_path / "few.json")]) == 0
+
+
+def test_batch_limits_are_those_measured_unless_told(fit: ProfileFit) -> None:
+    """Without a noise scale throughput alone counts; with one, efficiency is Pollux's."""
+    plain = goodput_model(fit)
+    assert plain.batch == (4, 4 * 256 * 2, 4, 256, False)
+    assert (plain.gradient.square, plain.gradient.variance) == (0.0, 1.0)
+    noisy = goodput_model(fit, noise_scale=100.0, initial=50, maximum=1000)
+    assert noisy.batch == (50, 1000, 4, 256, True)
+    assert noisy.gradient.variance / noisy.gradient.square * 50 == pytest.approx(100.0)
+    with pytest.raises(ValueError, match="maximum batch size is 10"):
+        goodput_model(fit, initial=50, maximum=10)
+    with pytest.raises(ValueError, match="noise scale is nan"):
+        goodput_model(fit, noise_scale=float("nan"))
+
+
+def test_measured_jobs_mix_with_others_in_an_instance(path: Path, tmp_path: Path) -> None:
+    """Added twice, under new names, decided with the rest; the model's file has the same model."""
+    target, model = tmp_path / "round.json", tmp_path / "model.json"
+    write_instance(Instance(Cluster.uniform(2, 4), (Job("perceptron-1", age=60.0),)), target)
+    for jobs in ("2", "1"):
+        command = ["fit", str(path), "--into", str(target), "--jobs", jobs, "--out", str(model)]
+        assert main([*command, "--noise-scale", "500"]) == 0
+    found = read_instance(target)
+    assert [job.name for job in found.jobs] == [f"perceptron-{i}" for i in (1, 0, 2, 3)]
+    name, fitted = read_model(model)
+    assert name == "perceptron"
+    assert found.jobs[1].model == fitted
+    assert found.jobs[1].max_replicas == 8
+    decided = solve(found, "highs")
+    assert decided.status == "optimal"
+    assert decided.allocation is not None
+    assert (decided.allocation.job_replicas > 0).all()
+    assert model.with_suffix(".png").stat().st_size > 10_000
+
+
+def test_fitting_needs_no_pytorch(
+    path: Path, tmp_path: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """It is not even looked for."""
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from goodalloc.experiments.cli.main import main\n"
+        f"raise SystemExit(main(['fit', {str(path)!r}, '--json']))"
+    )
+    done = run_python("-c", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["errors"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--jobs", "2"], "argument --jobs: expected --into with it"),
+        (["--jobs", "0", "--into", "x.json"], "argument --jobs"),
+        (["--into", "none.json"], "does not exist"),
+        (["--out", "none/model.json"], "cannot be written"),
+        (["--noise-scale", "nan"], "argument --noise-scale"),
+        (["--noise-scale", "-1"], "argument --noise-scale"),
+        (["--initial-batch", "0"], "argument --initial-batch"),
+        (["--initial-batch", "64", "--maximum-batch", "32"], "maximum batch size is 32"),
+        (["--maximum-batch", "3"], "maximum batch size is 3"),
+        (["--pictures", "gif"], "argument --pictures"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(
+    path: Path, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 and one sentence."""
+    assert main(["fit", str(path), *arguments]) == 2
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert sentence in complaint
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"format": "goodalloc-result"}, "format is 'goodalloc-result'"),
+        ({"version": 2}, "version is 2"), ({"name": ""}, "name is ''"),
+        ({"model": {"one_node": [1.0], "several_nodes": []}}, "expected a goodput model"),
+        ({"model": {}}, "key 'throughput' is missing"), ({"extra": 1}, "'extra' is unknown"),
+    ],
+)  # fmt: skip
+def test_a_model_file_that_makes_no_sense_is_refused(
+    path: Path, tmp_path: Path, change: dict[str, object], sentence: str
+) -> None:
+    """File, item, value."""
+    model = tmp_path / "model.json"
+    assert main(["fit", str(path), "--out", str(model)]) == 0
+    document = json.loads(model.read_text(encoding="utf-8")) | change
+    model.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ValueError, match=sentence):
+        read_model(model)

@@ -1,0 +1,91 @@
+"""What jobs know when they start: nothing, what others measured, or the whole range."""
+
+from typing import get_args
+
+import pytest
+
+from goodalloc.data.applications.application import profiled_applications
+from goodalloc.data.workloads.workload import Submission
+from goodalloc.experiments.replay.job_modes import Measured
+from goodalloc.experiments.replay.prior_knowledge import ExperiencePool, Knowledge, measure
+from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.simulated_job import SimulatedJob
+from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.models.round.cluster import Cluster
+from goodalloc.solvers.registry import make_policy
+
+#: The second job of each application is submitted when the first is done.
+TWICE = [
+    Submission("first", 0, "cifar10", 1, 128), Submission("second", 7200, "cifar10", 1, 128),
+]  # fmt: skip
+
+
+def replay(knowledge: Knowledge) -> tuple[list[SimulatedJob], list[int]]:
+    """Both jobs at the end, and the GPUs that the second held from its first round on."""
+    setting = Setting(Cluster.uniform(2, 4), knowledge=knowledge)
+    simulator = Simulator(TWICE, profiled_applications(), make_policy("pollux"), setting)
+    held = []
+    while not simulator.finished:
+        simulator.step()
+        if simulator.jobs[1].placement:
+            held.append(simulator.jobs[1].replicas)
+    return simulator.jobs, held
+
+
+def test_experience_spares_a_job_its_exploration() -> None:
+    """It starts on more than one GPU, restarts less and is done sooner than one that explores."""
+    seconds = {}
+    for knowledge in get_args(Knowledge):
+        jobs, held = replay(knowledge)
+        assert jobs[0].completion is not None
+        assert jobs[1].completion is not None
+        assert jobs[0].completion < 7200
+        seconds[knowledge] = jobs[1].completion - 7200
+        assert (held[0] == 1) == (knowledge == "explored")
+    assert seconds["history"] < seconds["explored"]
+    assert seconds["profiled"] < seconds["explored"]
+
+
+def test_without_a_finished_job_history_is_exploration() -> None:
+    """The first job of its kind knows nothing either way."""
+    modes: tuple[Knowledge, ...] = ("explored", "history")
+    first = {mode: replay(mode)[0][0] for mode in modes}
+    assert first["history"].completion == first["explored"].completion
+
+
+def test_the_pool_keeps_the_extreme_batch_sizes_of_every_allocation() -> None:
+    """Three sizes on one GPU come down to the least and the greatest."""
+    cifar10 = profiled_applications()["cifar10"]
+    job = SimulatedJob(TWICE[0], cifar10, "goodput")
+    times = {(1, 1, size): (0.1, 0.2) for size in (64, 32, 128)} | {(1, 2, 64): (0.1, 0.3)}
+    job.measured = {"": Measured(times)}
+    job.first_gradient = cifar10.gradient_statistics(128, 0)
+    pool = ExperiencePool("history")
+    pool.learn(job)
+    new = SimulatedJob(TWICE[1], cifar10, "goodput")
+    pool.teach(new)
+    assert set(new.measured[""].times) == {(1, 1, 32), (1, 1, 128), (1, 2, 64)}
+    assert new.gradient == job.first_gradient
+    assert new.model() is None  # nothing is fitted yet
+
+
+def test_a_pool_that_only_explores_teaches_nothing() -> None:
+    """As published."""
+    cifar10 = profiled_applications()["cifar10"]
+    job = SimulatedJob(TWICE[0], cifar10, "goodput")
+    ExperiencePool("explored").teach(job)
+    assert not job.measured
+
+
+@pytest.mark.parametrize("name", ["bert", "cifar10", "imagenet", "ncf"])
+def test_a_profile_taken_beforehand_is_true_and_within_the_limits(name: str) -> None:
+    """Every entry is what the application would do, at a batch size that it may take."""
+    application = profiled_applications()[name]
+    limits = application.batch
+    found = measure(application)
+    assert (1, 1) in {key[:2] for key in found}
+    for (nodes, replicas, atomic), (gradient, step) in found.items():
+        assert limits.atomic_minimum <= atomic <= limits.atomic_maximum
+        assert replicas * atomic <= limits.maximum
+        spread = (replicas // nodes,) * nodes
+        assert application.step_times(spread, atomic).step == step >= gradient > 0

@@ -1,0 +1,66 @@
+"""Synergy's heuristics against its optimum: rows, summary, picture and the command."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.studies.sia_and_synergy import synergy_gap
+from goodalloc.experiments.studies.sia_and_synergy.synergy_gap import (
+    HEURISTICS,
+    MIXTURES,
+    SYNERGY,
+    gap,
+    round_row,
+    summarise_rounds,
+)
+
+
+@pytest.mark.parametrize("mixture", list(MIXTURES))
+def test_a_row_obeys_the_laws(mixture: str) -> None:
+    """LP >= ILP >= what is placed, TUNE's and the proportional one; proportional is one a job."""
+    row = round_row(mixture, 4, 2)
+    assert row["linear"] >= row["opt"] - 1e-6
+    for name in ("opt_placed", "tune", "tune_in_queue_order", "proportional"):
+        assert row[name] <= row["opt"] + 1e-6
+    assert row["tune"] >= row["proportional"] == row["jobs"]
+    assert row["gpus"] <= 32
+    assert 0 < row["opt_seconds"] < 1
+
+
+def test_the_golden_round_stands_in_the_table() -> None:
+    """Seed 0, 32 one-GPU jobs drawn evenly: 37.6 in integers and 37.615 without."""
+    row = round_row("all models evenly", 4, 0)
+    assert (row["opt"], row["linear"]) == (pytest.approx(37.6), pytest.approx(37.615))
+
+
+def test_the_summary_is_of_means_over_the_seeds() -> None:
+    """Two rounds by hand: TUNE 10 and 30 % below OPT, deviating by 10 points from the published."""
+    common = {"jobs_drawn": "any", "servers": 1, "jobs": 8, "linear": 10.0, "opt": 10.0}
+    rows = [
+        {**common, **dict.fromkeys(("opt_placed", *HEURISTICS), 10.0), "tune": tune,
+         "opt_seconds": seconds}
+        for tune, seconds in ((9.0, 0.1), (7.0, 0.3))
+    ]  # fmt: skip
+    (shown,) = summarise_rounds(rows)
+    assert shown["tune"] == 8.0
+    assert gap(rows[0], "tune") == pytest.approx(10.0)
+    names = ("published_%", "tune_below_opt_%", "deviation_%", "worst_%", "worst_opt_seconds")
+    assert [shown[name] for name in names] == [10.0, 20.0, 10.0, 30.0, 0.3]
+
+
+def test_reproduce_synergy_writes_rows_and_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One row a round; whoever asks for other workloads is told that it makes no difference."""
+    monkeypatch.setattr(synergy_gap, "SEEDS", range(2))
+    monkeypatch.setattr(synergy_gap, "SERVERS", (1, 2))
+    assert main(["reproduce", "synergy", "--out", str(tmp_path)]) == 0
+    assert SYNERGY.title in capsys.readouterr().out
+    table = pd.read_csv(tmp_path / "synergy.csv")
+    assert len(table) == 2 * 2 * len(MIXTURES)
+    assert (table.opt >= table.tune - 1e-6).all()
+    assert (tmp_path / "synergy.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["reproduce", "synergy", "--quick", "--out", str(tmp_path)]) == 2
+    assert "quick is True; it makes no difference there" in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""Real elastic jobs under a live scheduler: what is kept of a run, and what is made of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from goodalloc.data.files.job_state import JobState, write_job_state
+from goodalloc.data.files.job_submission import JobSubmission, write_job_submission
+from goodalloc.experiments.agent.cluster_folder import DECISIONS, SUBMISSION, job_folder
+from goodalloc.experiments.agent.options import STATE
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.studies.training import elastic, elastic_job
+from goodalloc.experiments.studies.training.elastic import (
+    ELASTIC,
+    QUICK,
+    RECORDS,
+    ElasticTask,
+    slot_seconds,
+)
+from goodalloc.experiments.studies.training.elastic_job import LIMITS, NETWORKS, OUTCOME
+from goodalloc.experiments.studies.training.elastic_report import plot_elastic, summarise_elastic
+from goodalloc.experiments.support import extras
+from goodalloc.experiments.support.folder_lock import locked
+
+#: What a job says at its end.
+SAID = {"accuracy": 0.9, "steps": 10, "examples": 320, "progress": 10.0, "batch_size": 32}
+
+
+def pretend(cluster: Path, seconds: float) -> dict[str, float]:
+    """The files of a run in which every job takes so many seconds, five of them waiting."""
+    decisions, ends = [], {}
+    for index, name in enumerate(NETWORKS):
+        folder, begin = job_folder(cluster, name), 1000.0 + 10.0 * index
+        folder.mkdir(parents=True)
+        write_job_submission(folder / SUBMISSION, JobSubmission(name, ("train",), begin))
+        write_job_state(folder / STATE, JobState(name, LIMITS, begin, begin + 1.0, restarts=index))
+        (folder / OUTCOME).write_text(json.dumps(SAID))
+        decisions.append({"time": begin, "placements": {}, "seconds": 0.1})
+        given = {name: {"node-0": 1 + index % 2}}
+        decisions.append({"time": begin + 5.0, "placements": given, "seconds": 0.1})
+        ends[name] = begin + seconds
+    lines = [json.dumps(row) + "\n" for row in decisions]
+    (cluster / DECISIONS).write_text("".join(lines))
+    return ends
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Policies of the runs that only pretended to train; pollux takes 6 s a job, the others 8."""
+    runs: list[str] = []
+
+    def train(task: ElasticTask, cluster: Path, report: Any) -> dict[str, float]:
+        runs.append(task.policy)
+        report(1.0)
+        return pretend(cluster, 6.0 if task.policy == "pollux" else 8.0 + task.repetition)
+
+    monkeypatch.setattr(ElasticTask, "_train", train)
+    monkeypatch.setattr(elastic, "machine", lambda: {"cores": 2, "torch": "0"})
+    monkeypatch.setattr(elastic, "require_training", lambda *_: None)
+    return runs
+
+
+def test_slot_seconds_are_those_up_to_the_end() -> None:
+    """By hand: one slot for 2 s, two for 3 s, then none, then one for the second to the end."""
+    held = [(0.0, {"b": 1}), (1.0, {"a": 1}), (3.0, {"a": 2}), (6.0, {"b": 2}), (7.0, {"a": 1})]
+    assert slot_seconds(held, "a", 8.0) == 2 + 6 + 1
+    assert slot_seconds(held, "a", 4.0) == 2 + 2
+    assert slot_seconds(held, "b", 100.0) == 1 + 2
+
+
+def test_a_run_is_done_at_once_or_not_at_all(pretended: list[str], tmp_path: Path) -> None:
+    """A row a job; the second time nothing is trained, and another run is refused the folder."""
+    task = ElasticTask(tmp_path / "one", "equal", 1, QUICK)
+    task.run()
+    records = json.loads((task.folder / RECORDS).read_text(encoding="utf-8"))
+    rows = records["rows"]
+    assert [row["job"] for row in rows] == list(NETWORKS)
+    assert [row["submitted_s"] for row in rows] == [0.0, 10.0, 20.0]
+    assert [row["first_slot_s"] for row in rows] == [5.0, 15.0, 25.0]
+    assert [row["completion_s"] for row in rows] == [9.0] * 3
+    assert [row["slot_seconds"] for row in rows] == [4.0, 8.0, 4.0]
+    assert [row["restarts"] for row in rows] == [0, 1, 2]
+    assert records["held"][1] == [5.0, {"convolutional": 1}]
+    task.run()
+    assert pretended == ["equal"]
+    with pytest.raises(ValueError, match="holds another replay: repetition in its"):
+        ElasticTask(task.folder, "equal", 0, QUICK).run()
+
+
+def test_a_run_is_not_disturbed_by_another(pretended: list[str], tmp_path: Path) -> None:
+    """Who comes second is told to wait; what was begun and not done is begun anew."""
+    task = ElasticTask(tmp_path / "one", "equal", 0, QUICK)
+    (task.folder / "cluster" / "jobs").mkdir(parents=True)
+    with (
+        locked(tmp_path),
+        pytest.raises(ValueError, match=r"one after the other.*expected no other run"),
+    ):
+        task.run()
+    assert pretended == []
+    task.run()
+    assert pretended == ["equal"]
+
+
+def test_the_summary_compares_with_equal_shares_repetition_by_repetition(
+    pretended: list[str], tmp_path: Path
+) -> None:
+    """By hand: 6 s against 8 and 9 s are changes of -25 and -33.3 %."""
+    rows = []
+    for repetition in (0, 1):
+        for policy in ("pollux", "equal"):
+            task = ElasticTask(tmp_path / f"{policy}-{repetition}", policy, repetition, QUICK)
+            task.run()
+            rows += json.loads((task.folder / RECORDS).read_text(encoding="utf-8"))["rows"]
+    assert len(pretended) == 4
+    pollux, equal = summarise_elastic(rows)
+    assert pollux["average_completion_s"] == 6.0
+    assert equal["average_completion_s"] == 8.5
+    assert pollux["makespan_s"] == 26.0
+    assert pollux["change against equal (%)"] == "-29.2 ± 52.9"
+    assert equal["change against equal (%)"] == ""
+    assert pollux["restarts_per_job"] == 1.0
+    assert pollux["accuracy_percent"] == 90.0
+
+
+def test_reproduce_elastic_writes_a_row_for_every_job(
+    pretended: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Table and picture, a timeline a policy; what makes no difference is refused."""
+    assert main(["reproduce", "elastic", "--out", str(tmp_path)]) == 0
+    assert "pollux" in capsys.readouterr().out
+    assert pretended == ["pollux", "equal", "tiresias"] * 3
+    table = pd.read_csv(tmp_path / "elastic.csv")
+    assert len(table) == 9 * len(NETWORKS)
+    assert set(table["truth"]) == {"machine"}
+    assert (tmp_path / "elastic.png").read_bytes().startswith(b"\x89PNG")
+    found = sorted(tmp_path.glob(f"elastic/*/{RECORDS}"))
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in found]
+    figure = plot_elastic(records)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["equal", "pollux", "tiresias", ""]
+    assert main(["reproduce", "elastic", "--out", str(tmp_path)]) == 0
+    assert len(pretended) == 9
+    with pytest.raises(ValueError, match="makes no difference there"):
+        ELASTIC.refuse_ignored(Plan(tmp_path, workloads=(1,)))
+
+
+def test_what_a_run_needs_is_asked_for_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The extras, in a sentence."""
+    monkeypatch.setitem(extras.MODULES, "predict", ("no_such_module",))
+    monkeypatch.setitem(extras.MODULES, "measure", ())
+    assert main(["reproduce", "elastic", "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "Training elastic jobs needs the module no_such_module" in said
+
+
+def test_a_process_that_fails_leaves_a_run_undone_with_its_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Here a scheduler of a policy that does not exist; the launchers are ended."""
+    monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
+    monkeypatch.setattr(elastic, "machine", lambda: {"cores": 2, "torch": "0"})
+    task = ElasticTask(tmp_path / "one", "nobody", 0, QUICK)
+    with pytest.raises(ValueError, match=r"scheduler ended with exit code 2 \(goodalloc: error: P"):
+        task.run()
+    assert not (task.folder / RECORDS).exists()
+    log = (task.folder / "cluster" / "convolutional.log").read_text(encoding="utf-8")
+    assert "was stopped" in log or not log
+
+
+def test_the_program_of_a_job_wants_a_launcher(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It says so before anything else."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="GOODALLOC_JOB is not set; expected a program that"):
+        elastic_job.main(["wide", "0", "1.0"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_reproduce_elastic_trains_real_jobs(tmp_path: Path) -> None:
+    """The quick one: all learn, nobody holds more than there is, nothing is left behind."""
+    for extra in ("torch", "sklearn"):
+        pytest.importorskip(extra, reason="needs goodalloc[measure,predict]")
+    assert main(["reproduce", "elastic", "--quick", "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "elastic-quick.csv")
+    assert len(table) == len(QUICK.policies) * len(NETWORKS)
+    assert (table["accuracy"] > 0.9).all()
+    assert (table["first_slot_s"] >= table["submitted_s"]).all()
+    assert (table["slot_seconds"] <= 2.0 * table["completion_s"]).all()
+    for name, network in NETWORKS.items():
+        progress = table["progress"][table["job"] == name]
+        assert (progress >= QUICK.share * network.steps).all()
+    for path in tmp_path.glob(f"elastic/*/{RECORDS}"):
+        held = json.loads(path.read_text(encoding="utf-8"))["held"]
+        assert max(sum(slots.values()) for _, slots in held) <= 2
+    assert not list(tmp_path.glob("elastic/*/cluster/jobs/*/replicas.json"))
