@@ -13,7 +13,7 @@ from goodalloc.models.support.validation import did_you_mean
 from goodalloc.solvers.classical.allox import AlloX
 from goodalloc.solvers.classical.hesrpt import HeSrpt
 from goodalloc.solvers.classical.slaq import Slaq
-from goodalloc.solvers.classical.themis import PUBLISHED_TERMS, AuctionTerms, Themis, ThemisExact
+from goodalloc.solvers.classical.themis import PUBLISHED_TERMS, Themis, ThemisExact
 from goodalloc.solvers.gavel.cost import PerDollar
 from goodalloc.solvers.gavel.levels import Levels
 from goodalloc.solvers.gavel.policy import Gavel
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.rules import Rules
+    from goodalloc.solvers.classical.themis import AuctionTerms
     from goodalloc.solvers.policies.policy import BatchSizes, Policy
 
 #: GPU-seconds that 2D-Gittins looks ahead, as in Tiresias's simulator.

@@ -3,16 +3,21 @@
 JAX's x64 flag in particular stays off: the library must give float64 by itself.
 """
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import goodalloc.models
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,7 +1,9 @@
 """The proof that the pieces agree: every road against the enumeration of all allocations."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,6 +26,9 @@ from tests.support.random_instances import (
     renamed,
     tight_instance,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EXACT = ("highs", "pyomo")
 EXACT_WITH_MODES = ("highs", "pyomo")

@@ -1,5 +1,7 @@
 """Another solver agrees: SCIP on the shipped instances and on hundreds of rounds of every kind."""
 
+from __future__ import annotations
+
 import math
 
 import pytest

@@ -3,12 +3,12 @@
 The sentence goes to standard error, the exit code is 2, nothing is printed and nothing written.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -27,7 +27,13 @@ from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.stop import Stop
-from tests.support.documents import Place, changed
+from tests.support.documents import changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.documents import Place
 
 GOOD: dict[str, Any] = {
     "format": "goodalloc-instance",

@@ -1,15 +1,19 @@
 """The rules of the house: who may import whom, what is shipped, what an import may do."""
 
+from __future__ import annotations
+
 import ast
 import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # A folder may import itself and those before it.
 FOLDERS = ("models", "data", "formulations", "solvers", "experiments")

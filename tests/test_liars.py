@@ -1,13 +1,14 @@
 """Whatever a solver or a policy says of its bound: nobody believes it unless it ships."""
 
+from __future__ import annotations
+
 import csv
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -25,21 +26,27 @@ from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.reporting.plots import plot_comparison
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.certificates.solve import certify, solve
 from goodalloc.solvers.interface import base
 from goodalloc.solvers.interface.base import SOLVERS, find_solver, load_callable, ships
-from goodalloc.solvers.interface.result import Answer, Evidence, Result, Status
+from goodalloc.solvers.interface.result import Answer, Evidence, Status
 from goodalloc.solvers.interface.result_file import read_result, result_to_dict, write_result
 from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import Pollux
 from goodalloc.solvers.registry import make_policy
 from tests.experiments.replay.test_simulator import SHORT, SMALL
 from tests.support import liars
 from tests.support.liars import INSTANCE, LIARS, honest, one_gpu_each, worth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
+    from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 #: How a bound of ours is known to hold.
 OURS = (Evidence.PRICES, Evidence.SOLVER)

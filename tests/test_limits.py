@@ -1,9 +1,11 @@
 """A limit on the time holds for every solver on rounds far too large for it, or it refuses them."""
 
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,12 +13,16 @@ from goodalloc.data.pods.generator import arrivals, draw_machines, draw_pods
 from goodalloc.data.pods.openb import pods_instance
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import generate
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.base import SOLVERS
 from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from goodalloc.models.round.instance import Instance
 
 SECONDS = 1.0
 #: How much later than its limit a solver may come, compiling left out, its bound and check not.

@@ -1,15 +1,20 @@
 """The README is run: its Python blocks as programs, its command lines through the parser."""
 
+from __future__ import annotations
+
 import re
 import shlex
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from goodalloc.experiments.cli.arguments import build_parser
 from goodalloc.experiments.support.extras import MODULES
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
 

@@ -1,7 +1,8 @@
 """The measurements of Pollux's artifact: which applications, and the step times of each."""
 
-from pathlib import Path
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from goodalloc.data.applications.trace_files import (
     read_run,
     read_scalability,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Floats = NDArray[np.float64]
 

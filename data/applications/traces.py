@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from goodalloc.data.applications.application import Application, Spread, StepTimes
+from goodalloc.data.applications.application import StepTimes
 from goodalloc.data.applications.gpu_types import CAPPED, FIRST_TYPE, SUFFIXES
 from goodalloc.data.applications.measurements import APPLICATIONS
 from goodalloc.data.applications.profiles import Restriction
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from scipy.interpolate import LinearNDInterpolator
+
+    from goodalloc.data.applications.application import Application, Spread
 
     Floats = NDArray[np.float64]
 

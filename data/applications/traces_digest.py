@@ -1,5 +1,7 @@
 """What tells one folder of measurements from another."""
 
+from __future__ import annotations
+
 import hashlib
 from functools import lru_cache
 from pathlib import Path

@@ -6,6 +6,8 @@ multiples of the time that it would have taken alone so far. The numbers are our
 the paper's.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from goodalloc.models.classical.auction import Auction

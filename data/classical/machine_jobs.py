@@ -4,6 +4,8 @@ A job's seconds on a GPU are log-normal, on a processor 1 to 30 times as many, l
 is of one of ten users (a documented reading: AlloX's workloads are not published).
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

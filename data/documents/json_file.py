@@ -1,19 +1,24 @@
 """JSON documents: read strictly, written atomically, every refusal one sentence."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import math
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.regular_file import read_bytes
 from goodalloc.models.support.validation import literal, require_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Document = dict[str, Any]
 

@@ -1,13 +1,19 @@
 """Documents that ship with the package: how they are read, and how they are derived anew."""
 
+from __future__ import annotations
+
 import argparse
 import json
-from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import Document, check_format, parse, write_atomically
+from goodalloc.data.documents.json_file import check_format, parse, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from goodalloc.data.documents.json_file import Document
 
 #: Significant digits of the numbers of a derived document.
 DIGITS = 12

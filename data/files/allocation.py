@@ -1,10 +1,10 @@
 """Allocations as files: versioned JSON by job and node names, documented in `FORMAT.md`."""
 
-import os
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.json_file import (
-    Document,
     check_format,
     check_keys,
     in_file,
@@ -15,8 +15,15 @@ from goodalloc.data.documents.json_file import (
 )
 from goodalloc.data.files.instance import placement_from_dict
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
-from goodalloc.models.round.job import Job
+
+if TYPE_CHECKING:
+    import os
+
+    from goodalloc.data.documents.json_file import (
+        Document,
+    )
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.round.job import Job
 
 ALLOCATION_FORMAT = "goodalloc-allocation"
 RESULT_FORMAT = "goodalloc-result"

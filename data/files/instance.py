@@ -1,17 +1,17 @@
 """Instances as files: versioned JSON, documented in `FORMAT.md`."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
-import os
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from goodalloc.data.documents.json_file import (
-    Document,
     as_float,
     check_format,
     check_keys,
@@ -28,9 +28,17 @@ from goodalloc.models.round.allocation import MOST_REPLICAS
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
-from goodalloc.models.round.mode import Mode, Resources
+from goodalloc.models.round.mode import Mode
 from goodalloc.models.round.rules import PRESETS, Rules
 from goodalloc.models.support.validation import literal, require_count, require_name
+
+if TYPE_CHECKING:
+    import os
+
+    from goodalloc.data.documents.json_file import (
+        Document,
+    )
+    from goodalloc.models.round.mode import Resources
 
 INSTANCE_FORMAT = "goodalloc-instance"
 VERSION = 1

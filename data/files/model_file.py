@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.json_file import (
-    Document,
     check_keys,
     dump,
     in_file,
@@ -20,6 +19,10 @@ from goodalloc.models.support.validation import require_name
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
+
+    from goodalloc.data.documents.json_file import (
+        Document,
+    )
 
 FORMAT, VERSION = "goodalloc-model", 1
 

@@ -1,13 +1,19 @@
 """The table of models in an instance file, which its jobs share."""
 
-from typing import Any
+from __future__ import annotations
 
-from goodalloc.data.documents.json_file import Document, as_float, check_keys, check_list, shown
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.documents.json_file import as_float, check_keys, check_list, shown
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, validate
 from goodalloc.models.goodput.throughput import ThroughputParameters
-from goodalloc.models.round.mode import JobModel, SpeedupTable
+from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.support.validation import literal, require_number
+
+if TYPE_CHECKING:
+    from goodalloc.data.documents.json_file import Document
+    from goodalloc.models.round.mode import JobModel
 
 
 class ModelTable:

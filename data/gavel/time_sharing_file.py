@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.documents.json_file import (
-    Document,
     as_float,
     check_format,
     check_keys,
@@ -20,7 +19,7 @@ from goodalloc.data.documents.json_file import (
     shown,
     write_atomically,
 )
-from goodalloc.models.gavel.share_goal import Gain, Goal, Level, Total, Worst, require_goal
+from goodalloc.models.gavel.share_goal import Gain, Level, Total, Worst, require_goal
 from goodalloc.models.gavel.time_sharing import TimeSharing, real_rates
 from goodalloc.models.support.validation import real_array, require_choice, require_name
 
@@ -28,6 +27,11 @@ if TYPE_CHECKING:
     import os
 
     from numpy.typing import NDArray
+
+    from goodalloc.data.documents.json_file import (
+        Document,
+    )
+    from goodalloc.models.gavel.share_goal import Goal
 
     Floats = NDArray[np.float64]
 

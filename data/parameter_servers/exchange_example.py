@@ -15,11 +15,18 @@ core is left for the second worker that one of them needs more, and no exchange 
 a server is no worker.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from goodalloc.data.parameter_servers.rounds import ps_round
 from goodalloc.models.parameter_servers.job import PsChoices, service_table
-from goodalloc.models.parameter_servers.service_table import AXES, Cell, ServiceTable
+from goodalloc.models.parameter_servers.service_table import AXES, ServiceTable
+
+if TYPE_CHECKING:
+    from goodalloc.models.parameter_servers.service_table import Cell
 
 #: What each job needs now.
 NOW = {"A": 10.0, "B": 16.0}

@@ -6,8 +6,10 @@ slower than a GPU, likewise. The nodes are those of Optimus's artifact, 16 cores
 (EuroSys'18; github.com/pengyanghua/optimus, commit 8c43920).
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,11 @@ from goodalloc.data.parameter_servers.step_times import (
 )
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.job import PsChoices, PsJob
-from goodalloc.models.parameter_servers.step_time import PsStepTime, seconds_per_step
+from goodalloc.models.parameter_servers.step_time import seconds_per_step
 from goodalloc.models.support.validation import require_count
+
+if TYPE_CHECKING:
+    from goodalloc.models.parameter_servers.step_time import PsStepTime
 
 Floats = NDArray[np.float64]
 

@@ -14,17 +14,18 @@ of AITurbo's records (`confidence.py`): it takes 95.5 % of the predictable jobs 
 and 65 % of the others.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.data.parameter_servers.confidence import confidence_at
 from goodalloc.data.parameter_servers.rounds import draw_training
-from goodalloc.data.workloads.loss_runs import Course, draw_losses
-from goodalloc.models.losses.forecast import LossRun
+from goodalloc.data.workloads.loss_runs import draw_losses
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.job import PsChoices
-from goodalloc.models.parameter_servers.step_time import PsStepTime
 from goodalloc.models.support.validation import (
     require_count,
     require_flag,
@@ -32,6 +33,11 @@ from goodalloc.models.support.validation import (
     require_number,
     require_share,
 )
+
+if TYPE_CHECKING:
+    from goodalloc.data.workloads.loss_runs import Course
+    from goodalloc.models.losses.forecast import LossRun
+    from goodalloc.models.parameter_servers.step_time import PsStepTime
 
 #: Up to 8 servers and 8 workers, up to 4 cores for each of them, workers with a GPU or without.
 CHOICES = PsChoices(tuple(range(1, 9)), tuple(range(1, 9)), (1, 2, 3, 4), (1, 2, 3, 4), (0.0, 1.0))

@@ -4,15 +4,19 @@ Also how a list of pods is made longer than it is: as in the paper (Weng et al.,
 the pods come in random order and further ones are drawn among them.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from goodalloc.data.documents.shipped import parse_document, read_shipped
 from goodalloc.data.pods.openb import Machine, Pod
 from goodalloc.models.support.validation import require_count, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FORMAT, VERSION = "goodalloc-openb-statistics", 1
 

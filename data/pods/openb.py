@@ -7,10 +7,10 @@ core), ``memory_mib``, ``gpu`` (how many), ``model``. Pods: ``name``, ``cpu_mill
 ``gpu_spec`` (the models that it runs on, with ``|`` between; none for any).
 """
 
-import os
-from collections.abc import Sequence
+from __future__ import annotations
+
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.documents.csv_table import read_table
 from goodalloc.models.round.cluster import Cluster, NodeGroup
@@ -19,6 +19,10 @@ from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode, SpeedupTable, resources
 from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.validation import require_choice
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
 
 NODE_LIST = "openb_node_list_all_node.csv"
 POD_LIST = "openb_pod_list_{}.csv"

@@ -6,6 +6,8 @@ cluster has in all would serve more of them than its nodes can hold. Equal argum
 instances.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from goodalloc.models.round.cluster import Cluster, NodeGroup

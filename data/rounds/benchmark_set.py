@@ -3,22 +3,27 @@
 `python -m goodalloc.experiments.gap.make_benchmark_set` writes them, and the best known values.
 """
 
+from __future__ import annotations
+
 import csv
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
-from importlib.resources.abc import Traversable
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.files.instance import read_instance
 from goodalloc.models.round.cluster import Cluster, NodeGroup
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.rules import OSDI21, Rules
 from goodalloc.models.support.validation import did_you_mean, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.resources.abc import Traversable
+
+    from goodalloc.models.round.instance import Instance
 
 _MIXED = Cluster((NodeGroup("small", 8, 2), NodeGroup("node", 12, 4), NodeGroup("large", 6, 8)))
 _WIDE = Cluster((NodeGroup("node", 6, 16), NodeGroup("spare", 4, 3)))

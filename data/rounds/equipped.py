@@ -7,18 +7,26 @@ cores a GPU needs to be kept busy, how much memory the data take, how slow stora
 arguments give equal instances, to the byte.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.models.goodput.input_pipeline import InputPipeline, bounded_by_input
 from goodalloc.models.goodput.model import GoodputModel
-from goodalloc.models.round.cluster import Cluster, NodeGroup
-from goodalloc.models.round.instance import Instance
-from goodalloc.models.round.job import Job
-from goodalloc.models.round.mode import JobModel, Mode, resources
+from goodalloc.models.round.cluster import Cluster
+from goodalloc.models.round.mode import Mode, resources
 from goodalloc.models.support.validation import require_count, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.round.cluster import NodeGroup
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.round.job import Job
+    from goodalloc.models.round.mode import JobModel
 
 #: Cores per GPU that a job may have, and that its GPU may need to be kept busy.
 CORES = tuple(range(1, 13))

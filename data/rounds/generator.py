@@ -6,9 +6,10 @@ it may hold at most twice the GPUs it ever ran on. What the workloads do not tel
 is drawn from simple distributions named below. Equal arguments give equal instances, to the byte.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.validation import require_choice, require_count, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 State = Literal["cold", "running", "disturbed", "settled"]
 Floats = NDArray[np.float64]

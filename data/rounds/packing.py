@@ -4,14 +4,19 @@ It values nothing: sizes follow the requests, scaled to the cluster, and pieces 
 best. It is the starting state of generated instances, not a solver.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.cluster import Cluster
-from goodalloc.models.round.rules import Rules
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.round.rules import Rules
 
 Indices = NDArray[np.int64]
 

@@ -13,16 +13,17 @@ mean: p = 1, nothing is scaled, moving is free, and a job may span any servers a
 as in the published simulator. FITNESS = floor + (sum of W over the jobs that run) / jobs.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.data.rounds.sensitivity import (
     CLASSES,
-    Sensitivity,
     load_sensitivity,
     sensitivity_names,
 )
@@ -32,6 +33,13 @@ from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode, SpeedupTable, resources
 from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.validation import require_count, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from goodalloc.data.rounds.sensitivity import (
+        Sensitivity,
+    )
 
 Floats = NDArray[np.float64]
 

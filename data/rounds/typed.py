@@ -5,6 +5,8 @@ every type there is, with the throughput fitted on that type (`data/applications
 job that never ran has no model on any type. Equal arguments give equal instances, to the byte.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -15,13 +17,14 @@ from goodalloc.data.rounds.packing import pack
 from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
-from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode
-from goodalloc.models.round.rules import SIA, Rules
+from goodalloc.models.round.rules import SIA
 from goodalloc.models.support.validation import require_choice, require_count
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.job import Job
+    from goodalloc.models.round.rules import Rules
 
 TypedState = Literal["cold", "running"]
 

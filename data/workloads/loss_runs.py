@@ -15,6 +15,8 @@ AITurbo's records (`aiturbo_jobs.py`) have no losses over time, only that unpred
 with a higher loss, and sooner; that half of them are of either kind is ours.
 """
 
+from __future__ import annotations
+
 from functools import lru_cache
 from typing import Literal, get_args
 from zlib import crc32

@@ -20,7 +20,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.experiments.agent.gradient_sample import GradientSample, Reading
+from goodalloc.experiments.agent.gradient_sample import GradientSample
 from goodalloc.models.adaptation.gradient_noise import (
     adam_preconditioner,
     from_consecutive_gradients,
@@ -30,6 +30,7 @@ from goodalloc.models.adaptation.gradient_noise import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from goodalloc.experiments.agent.gradient_sample import Reading
     from goodalloc.models.goodput.efficiency import GradientStatistics
 
 REFRESH, EARLY = 50, 5

@@ -26,14 +26,17 @@ from goodalloc.data.applications.measurements import APPLICATIONS, read_observat
 from goodalloc.data.applications.profiles import application_names, load_profile
 from goodalloc.experiments.benchmarks.measurements import measurement_parser, write_measurements
 from goodalloc.experiments.cli.types import whole
-from goodalloc.models.fitting.fit import Fit, fit_throughput
-from goodalloc.models.fitting.problem import Observations, pad_observations
+from goodalloc.models.fitting.fit import fit_throughput
+from goodalloc.models.fitting.problem import pad_observations
 from goodalloc.models.goodput.throughput import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from goodalloc.models.fitting.fit import Fit
+    from goodalloc.models.fitting.problem import Observations
 
     Floats = NDArray[np.float64]
 

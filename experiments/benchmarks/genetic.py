@@ -10,29 +10,36 @@ that they needed to come near enough; `curves.csv` all their improvements. With 
 have so many cores, and the jobs choose how many of them each replica has.
 """
 
+from __future__ import annotations
+
 import argparse
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import State, generate
 from goodalloc.experiments.benchmarks.genetic_plot import plot_genetic
 from goodalloc.experiments.benchmarks.measurements import Table
 from goodalloc.experiments.reporting.plots import save
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
-from goodalloc.models.round.starvation import Starvation, starvation_of
+from goodalloc.models.round.starvation import starvation_of
 from goodalloc.solvers.certificates.solve import solve
-from goodalloc.solvers.genetic.solver import Evolution, evolve
+from goodalloc.solvers.genetic.solver import evolve
 from goodalloc.solvers.heuristics.greedy import solve_greedy
 from goodalloc.solvers.interface.result import relative_gap
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.round.starvation import Starvation
+    from goodalloc.solvers.genetic.solver import Evolution
 
 #: Jobs and nodes of the instances.
 SIZES = "40x16,160x16,160x64,500x128"

@@ -1,6 +1,7 @@
 """Picture of the benchmark of the genetic algorithm: gaps by size, gaps against generations."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -8,6 +9,8 @@ import numpy as np
 from goodalloc.experiments.reporting.plots import COLOURS, STYLES, legend_below
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -53,7 +56,7 @@ class Longer(Labelled, Protocol):
 
 def plot_genetic(
     runs: Sequence[Labelled], curves: Sequence[Curve], longer: Sequence[Longer]
-) -> "Figure":
+) -> Figure:
     """Above, every run at the published budget; below, how gaps fall with the generations.
 
     Parameters
@@ -75,7 +78,7 @@ def plot_genetic(
     return figure
 
 
-def plot_strips(runs: Sequence[Labelled], ax: "Axes") -> None:
+def plot_strips(runs: Sequence[Labelled], ax: Axes) -> None:
     """Gap of every run as a point, their median as a line, by size, state and start."""
     groups = list(dict.fromkeys((run.size, run.state) for run in runs))
     names = [name for name in STARTS if any(run.start == name for run in runs)]
@@ -103,7 +106,7 @@ def plot_strips(runs: Sequence[Labelled], ax: "Axes") -> None:
     ax.grid(visible=False, axis="x")
 
 
-def plot_curves(curves: Sequence[Curve], longer: Sequence[Longer], start: str, ax: "Axes") -> None:
+def plot_curves(curves: Sequence[Curve], longer: Sequence[Longer], start: str, ax: Axes) -> None:
     """Gap against generations, a line for every longer run from one start."""
     sizes = list(dict.fromkeys(run.size for run in longer))
     states = list(dict.fromkeys(run.state for run in longer))
@@ -137,7 +140,7 @@ def plot_curves(curves: Sequence[Curve], longer: Sequence[Longer], start: str, a
         legend_below(ax, columns=2)
 
 
-def _gap_axis(ax: "Axes") -> None:
+def _gap_axis(ax: Axes) -> None:
     """A logarithmic axis of gaps, those too small to tell from none at its foot."""
     decades = [0.01, 0.1, 1.0, 10.0, 100.0]
     ax.set_yscale("log")

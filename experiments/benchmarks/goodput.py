@@ -27,7 +27,7 @@ from goodalloc.experiments.cli.types import whole
 from goodalloc.models.goodput.allocation_arrays import prepare_lanes
 from goodalloc.models.goodput.batch_integer import find_optimum
 from goodalloc.models.goodput.batch_size import GRID_POINTS
-from goodalloc.models.goodput.chunked import Backend, Search, search_chunked
+from goodalloc.models.goodput.chunked import search_chunked
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, goodput
 from goodalloc.models.goodput.speedup import goodput_table
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+    from goodalloc.models.goodput.chunked import Backend, Search
 
 LOGGER = logging.getLogger(__name__)
 

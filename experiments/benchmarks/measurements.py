@@ -1,15 +1,19 @@
 """The command line and the rows of benchmarks that time one part, as CSV."""
 
+from __future__ import annotations
+
 import argparse
 import csv
 import io
 import resource
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from goodalloc.data.documents.append_lines import append_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 

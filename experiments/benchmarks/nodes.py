@@ -13,13 +13,14 @@ Nodes have 8 GPUs and 48 cores, replicas 1 to 12 cores beside their GPU. The set
 With ``--naive`` the node-indexed program in Pyomo stands beside it, under its own time limit.
 """
 
+from __future__ import annotations
+
 import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.rounds.awkward import awkward_round
 from goodalloc.data.rounds.equipped import equip
@@ -28,11 +29,15 @@ from goodalloc.data.rounds.typed import generate_typed
 from goodalloc.experiments.benchmarks.measurements import Table, peak_gib
 from goodalloc.experiments.reporting.plots import plot_scaling, save
 from goodalloc.models.round.cluster import Cluster, NodeGroup
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from goodalloc.models.round.instance import Instance
 
 SIZES = "80x16,160x32,500x100,2000x400"
 ONE_NODE = Rules(max_nodes_per_job=1)

@@ -9,19 +9,18 @@ published budget. We check and price all decisions, and prove the optimum that t
 their fitness from one distribution (two-sample Kolmogorov-Smirnov test).
 """
 
-import argparse
+from __future__ import annotations
+
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.data.rounds.generator import State, generate
 from goodalloc.experiments.benchmarks.measurements import Table
@@ -31,7 +30,6 @@ from goodalloc.experiments.reporting.plots import COLOURS, STYLES, save
 from goodalloc.experiments.reporting.statistics import share_within
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness, speedup_table
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.models.round.starvation import starvation_of
@@ -41,8 +39,14 @@ from goodalloc.solvers.interface.result import relative_gap
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from goodalloc.models.round.instance import Instance
 
 #: Jobs, nodes of four GPUs, and the state of the generator.
 ROUNDS = "40x16-cold,40x16-disturbed,160x16-cold,160x16-disturbed"
@@ -73,7 +77,7 @@ class Artifact(NamedTuple):
     python: str
 
     @classmethod
-    def find(cls, folder: Path, python: str) -> "Artifact":
+    def find(cls, folder: Path, python: str) -> Artifact:
         """Look for both.
 
         Raises
@@ -222,7 +226,7 @@ def summary(runs: Sequence[Run]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plot_originals(runs: Sequence[Run]) -> "Figure":
+def plot_originals(runs: Sequence[Run]) -> Figure:
     """Share of the runs within a gap, both algorithms in one axes, an axes for every round."""
     from matplotlib.figure import Figure
 
@@ -244,7 +248,7 @@ def plot_originals(runs: Sequence[Run]) -> "Figure":
     return figure
 
 
-def _draw_round(runs: Sequence[Run], ax: "Axes") -> None:
+def _draw_round(runs: Sequence[Run], ax: Axes) -> None:
     """A step function for either algorithm, the original dashed above ours, so that both show."""
     gaps = {who: [100 * run.gap for run in runs if run.who == who] for who in WHO}
     least, most = min(map(min, gaps.values())), max(map(max, gaps.values()))

@@ -6,24 +6,30 @@ before the first row (its time is reported apart); what is timed is the table, t
 rule and the check. Processor time stands beside wall time: a busy machine is not a slow one.
 """
 
+from __future__ import annotations
+
 import argparse
 import csv
 import math
 import statistics
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from goodalloc.data.rounds.generator import State, generate
+from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.benchmarks.measurements import peak_gib
 from goodalloc.experiments.reporting.plots import plot_scaling, save
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import utility_table
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.data.rounds.generator import State
+    from goodalloc.models.round.instance import Instance
 
 SIZES = "160x16x4,160x64x4,160x16x8,500x128x4,500x128x8,2000x512x4"
 POWERS = (1.0, 0.0, -1.0, -10.0, -math.inf)

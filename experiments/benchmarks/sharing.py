@@ -6,10 +6,12 @@ many guests go to an eighth as many hosts (`solvers/shared_gpus/guests.py`). Job
 keep them busy for 20 to 100 % of the time and take 10 to 90 % of their memory.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
 from goodalloc.solvers.shared_gpus.guests import best_hosts
 from goodalloc.solvers.shared_gpus.pairing import best_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: GPUs of a job, each as often.
 GPUS = (1, 1, 2, 4, 8)

@@ -8,19 +8,20 @@ configurations, the decision of the program, and the placement. Processor time s
 time.
 """
 
+from __future__ import annotations
+
 import argparse
 import math
 import statistics
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.data.rounds.typed import TypedState, generate_typed, sia_cluster
+from goodalloc.data.rounds.typed import generate_typed, sia_cluster
 from goodalloc.experiments.benchmarks.measurements import Table, peak_gib
 from goodalloc.formulations.sia_and_synergy.sia import enumerate_configurations
 from goodalloc.models.round.feasibility import violations
@@ -30,6 +31,11 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.exchange_core import decide_configurations
 from goodalloc.solvers.sia_and_synergy.decoupled_placement import place_by_type
 from goodalloc.solvers.sia_and_synergy.sia import decide_published, decide_unrounded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.data.rounds.typed import TypedState
 
 SIZES = "40x1,160x1,160x8,500x16,1000x32,2000x64"
 STATES: tuple[TypedState, ...] = ("cold", "running")

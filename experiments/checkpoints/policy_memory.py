@@ -19,9 +19,9 @@ from enum import Enum
 from logging import Logger
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import Document, check_keys, check_list, shown
+from goodalloc.data.documents.json_file import check_keys, check_list, shown
 from goodalloc.experiments.checkpoints.object_fields import (
     class_name,
     field_values,
@@ -32,6 +32,9 @@ from goodalloc.experiments.checkpoints.object_fields import (
 )
 from goodalloc.experiments.checkpoints.row_reader import RowReader
 from goodalloc.experiments.checkpoints.row_writer import RowWriter
+
+if TYPE_CHECKING:
+    from goodalloc.data.documents.json_file import Document
 
 OURS = re.compile(r"goodalloc\.(models|data|formulations|solvers|experiments)(\.\w+)+")
 

@@ -1,5 +1,7 @@
 """The grammar of the command line."""
 
+from __future__ import annotations
+
 import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 

@@ -1,10 +1,10 @@
 """The commands that run many solvers: compare, gap, demo."""
 
-import argparse
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
@@ -30,9 +30,15 @@ from goodalloc.experiments.reporting.report import (
     solver_averages,
     text_table,
 )
-from goodalloc.solvers.interface.result import Result, refutes
+from goodalloc.solvers.interface.result import refutes
 from goodalloc.solvers.interface.result_file import csv_text, result_row, write_result
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from goodalloc.solvers.interface.result import Result
 
 #: Gap within which a run counts as solved in the performance profile.
 SOLVED_GAP = 0.01

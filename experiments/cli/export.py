@@ -1,6 +1,7 @@
 """The command `export`: an instance as a mathematical program, for any solver."""
 
-import argparse
+from __future__ import annotations
+
 import math
 import os
 import secrets
@@ -8,15 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import Output, check_target
-from goodalloc.formulations.basics.program import Program
-from goodalloc.models.round.instance import Instance
 
 if TYPE_CHECKING:
+    import argparse
+
+    from numpy.typing import NDArray
+
+    from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.instance import Instance
 
 #: What the optimum of each formulation says of the fitness.
 CLAIMS = {
@@ -112,7 +116,7 @@ def build_program(instance: Instance, formulation: str) -> tuple[Program, float]
 
 
 def _formulate(
-    instance: Instance, formulation: str, choices: "Choices", cost: NDArray[np.float64]
+    instance: Instance, formulation: str, choices: Choices, cost: NDArray[np.float64]
 ) -> Program:
     """A formulation over these choices."""
     from goodalloc.formulations.gpu_rounds.patterns import build_patterns

@@ -1,11 +1,12 @@
 """The command line `goodalloc`: the only place that prints."""
 
+from __future__ import annotations
+
 import importlib
 import json
 import os
 import re
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli.arguments import build_parser as build_parser
@@ -13,6 +14,8 @@ from goodalloc.experiments.cli.output import BAD_INPUT, FAILED, INTERRUPTED
 from goodalloc.experiments.support.compiled import compilation_cache
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from goodalloc.experiments.cli.output import Output
 
 #: Environment variable that shows where an unexpected error came from.

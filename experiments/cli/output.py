@@ -1,11 +1,15 @@
 """What a command hands back to be printed, and what all commands need around files."""
 
+from __future__ import annotations
+
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 #: Exit codes: nothing found or a solver that failed; bad input; Ctrl-C.
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130

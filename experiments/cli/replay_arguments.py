@@ -1,5 +1,7 @@
 """The arguments of the commands that replay workloads."""
 
+from __future__ import annotations
+
 import argparse
 
 from goodalloc.experiments.cli.types import (

@@ -1,9 +1,10 @@
 """The commands about one instance: solve, check, generate."""
 
-import argparse
+from __future__ import annotations
+
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.json_file import pack_number
 from goodalloc.data.files.instance import instance_text, instance_to_dict, write_instance
@@ -19,15 +20,20 @@ from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.gap.compare import check_solvers
 from goodalloc.experiments.reporting.report import bound_text, percent
 from goodalloc.experiments.support.extras import require_extra
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness, mode_utilities
-from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.validation import literal
 from goodalloc.solvers.certificates.certificate_file import write_certificate
-from goodalloc.solvers.interface.result import Limit, Result
+from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.result_file import result_to_dict, write_result
+
+if TYPE_CHECKING:
+    import argparse
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.round.rules import Rules
+    from goodalloc.solvers.interface.result import Result
 
 #: Jobs up to which the allocation is printed.
 MOST_PRINTED_JOBS = 40

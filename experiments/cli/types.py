@@ -1,13 +1,16 @@
 """The types that arguments of the command line have: each turns text into a value or complains."""
 
+from __future__ import annotations
+
 import argparse
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from goodalloc.models.support.validation import literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from goodalloc.experiments.support.workers import Workers
 
 PICTURE_FORMATS = ("png", "pdf", "svg")
@@ -64,7 +67,7 @@ def gpus_per_node(text: str) -> int:
     return whole(1, MOST_GPUS)(text)
 
 
-def workers(text: str) -> "Workers":
+def workers(text: str) -> Workers:
     """A type of argument: a number of processes, or a cluster of Dask or Ray."""
     from goodalloc.experiments.support.workers import parse_workers
 

@@ -1,9 +1,11 @@
 """The command that checks a certificate; the checkers themselves stand alone."""
 
-import argparse
-import json
+from __future__ import annotations
 
-from goodalloc.data.documents.json_file import Document, read_document
+import json
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.json_file import read_document
 from goodalloc.data.files.allocation import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import instance_to_dict, write_instance
 from goodalloc.data.rounds.benchmark_set import find_instance
@@ -11,6 +13,11 @@ from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, che
 from goodalloc.experiments.cli.verify_shares import verify_shares
 from goodalloc.experiments.verification.verify import verify
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
+
+if TYPE_CHECKING:
+    import argparse
+
+    from goodalloc.data.documents.json_file import Document
 
 
 def verify_command(arguments: argparse.Namespace) -> Output:

@@ -1,5 +1,7 @@
 """Checking certificates of time shares, for the command line."""
 
+from __future__ import annotations
+
 from goodalloc.data.documents.json_file import pack_number, read_document
 from goodalloc.data.gavel.time_sharing_file import (
     SHARES_FORMAT,

@@ -1,15 +1,18 @@
 """The picture of an allocation: who gets which GPUs."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.experiments.reporting.plots import legend_below, new_axes
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 IDLE_COLOUR = "#EDEDED"
 
@@ -17,7 +20,7 @@ IDLE_COLOUR = "#EDEDED"
 MOST_LABELLED_NODES = 32
 
 
-def plot_allocation(instance: Instance, allocation: Allocation, ax: "Axes | None" = None) -> "Axes":
+def plot_allocation(instance: Instance, allocation: Allocation, ax: Axes | None = None) -> Axes:
     """Who gets which GPUs: a row a node, a square a GPU, coloured by application.
 
     Numbers are the jobs' indices, where there is room for them; distributed jobs are hatched.
@@ -88,7 +91,7 @@ def _application_colours(instance: Instance) -> dict[str, str]:
     return {name: to_hex(shade) for name, shade in zip(names, shades, strict=True)}
 
 
-def _label(ax: "Axes", x: float, y: float, text: str, face: str, *, boxed: bool) -> None:
+def _label(ax: Axes, x: float, y: float, text: str, face: str, *, boxed: bool) -> None:
     """A number on a coloured square, dark on light and light on dark."""
     red, green, blue = (int(face[i : i + 2], 16) for i in (1, 3, 5))
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 130
@@ -99,7 +102,7 @@ def _label(ax: "Axes", x: float, y: float, text: str, face: str, *, boxed: bool)
     )  # fmt: skip
 
 
-def _label_nodes(ax: "Axes", instance: Instance) -> None:
+def _label_nodes(ax: Axes, instance: Instance) -> None:
     names = instance.cluster.node_names
     step = max(-(-len(names) // MOST_LABELLED_NODES), 1)
     shown = range(0, len(names), step)

@@ -3,13 +3,13 @@
 It is the least that a solver that ships, or a relaxation, vouches for and that no answer refutes.
 """
 
+from __future__ import annotations
+
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.certificates.solve import solve, status_of
 from goodalloc.solvers.interface.base import find_solver
@@ -24,6 +24,12 @@ from goodalloc.solvers.interface.bounds import (
 )
 from goodalloc.solvers.interface.result import Evidence, Limit, Result, Status
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 
 def usual_solvers(instance: Instance) -> tuple[str, ...]:

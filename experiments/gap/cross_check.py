@@ -7,12 +7,14 @@ allocation as good as that has (fact 1 of `formulations/basics/power_cost.py`), 
 stay small.
 """
 
+from __future__ import annotations
+
 import math
 import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +23,16 @@ from goodalloc.formulations.basics.extreme_cost import program_cost, program_fit
 from goodalloc.formulations.basics.power_cost import LARGEST_TERM, least_useful
 from goodalloc.formulations.node_indexed.node_extremes import whose_cost
 from goodalloc.formulations.node_indexed.node_milp import build_node_milp, decode, node_choices
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
-from goodalloc.solvers.exact.scip_file import FileAnswer, run_scip
-from goodalloc.solvers.interface.result import Result, Status
+from goodalloc.solvers.exact.scip_file import run_scip
+from goodalloc.solvers.interface.result import Status
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.exact.scip_file import FileAnswer
+    from goodalloc.solvers.interface.result import Result
 
 #: Relative difference in fitness up to which two solvers agree.
 AGREE = 1e-6

@@ -1,8 +1,8 @@
 """The demonstration: two of Pollux's rounds decided exactly and by every heuristic, with proof."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import write_atomically
@@ -14,13 +14,17 @@ from goodalloc.experiments.reporting.report import (
     comparison_rows,
     comparison_text,
 )
-from goodalloc.models.round.instance import Instance
-from goodalloc.solvers.interface.result import Result
 from goodalloc.solvers.interface.result_file import csv_text
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
     from matplotlib.figure import Figure
+
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
 
 #: 160 of Pollux's jobs right after a fifth of the nodes failed: on its cluster of 16 nodes with 4
 #: GPUs, where most jobs must wait, and on 64 such nodes, where each can be served.
@@ -103,7 +107,7 @@ def write_demo(rounds: Sequence[DemoRound], folder: Path) -> tuple[Path, Path]:
     return table, picture
 
 
-def demo_figure(rounds: Sequence[DemoRound]) -> "Figure":
+def demo_figure(rounds: Sequence[DemoRound]) -> Figure:
     """A row for every round: its best allocation, the gaps of all solvers, and those over time."""
     from matplotlib.figure import Figure
 

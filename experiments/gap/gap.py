@@ -1,9 +1,11 @@
 """The gap benchmark: instances × solvers × seeds into one table that survives any interruption."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.append_lines import append_lines, cut_unfinished
 from goodalloc.data.documents.csv_table import read_table
@@ -15,9 +17,14 @@ from goodalloc.experiments.gap.worker import Failure, Task, Worker
 from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.support.validation import require_count, require_number
-from goodalloc.solvers.interface.result import Incumbent, Result
 from goodalloc.solvers.interface.result_file import COLUMNS, csv_text, result_row
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from goodalloc.solvers.interface.result import Incumbent, Result
 
 #: Columns of the table: those of a result, the limits it ran under, and its history.
 GAP_COLUMNS = (*COLUMNS, "seconds_limit", "gap_limit", "digest", "version", "history")

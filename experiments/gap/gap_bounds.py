@@ -5,11 +5,13 @@ solver, which must be one that ships, and not by what the row says of it; where 
 it is the best known one of an instance that ships, or the knapsack's, worked out anew.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import shown
 from goodalloc.data.files.instance import instance_text
@@ -25,6 +27,9 @@ from goodalloc.solvers.interface.bounds import (
 )
 from goodalloc.solvers.interface.result import Evidence, refutes, relative_gap
 from goodalloc.solvers.interface.stop import proves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Row = dict[str, str]
 

@@ -5,13 +5,15 @@
 A value is replaced only by a better one or by a tighter bound.
 """
 
+from __future__ import annotations
+
 import argparse
 import logging
 import math
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.files.instance import instance_text, read_instance
@@ -19,9 +21,14 @@ from goodalloc.data.rounds.benchmark_set import BENCHMARKS, BestKnown, parse_bes
 from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.support.version import library_version
 from goodalloc.solvers.certificates.solve import solve
-from goodalloc.solvers.interface.result import Result, refutes, relative_gap
+from goodalloc.solvers.interface.result import refutes, relative_gap
 from goodalloc.solvers.interface.result_file import csv_text
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.solvers.interface.result import Result
 
 logger = logging.getLogger(__name__)
 

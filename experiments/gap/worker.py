@@ -1,5 +1,7 @@
 """A process that runs solvers on demand, so that a hang or a crash is an outcome, not the end."""
 
+from __future__ import annotations
+
 import multiprocessing
 import os
 import threading
@@ -15,12 +17,13 @@ from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.interface.base import SOLVERS, find_solver
-from goodalloc.solvers.interface.result import Result
-from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
+
+    from goodalloc.solvers.interface.result import Result
+    from goodalloc.solvers.interface.stop import Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Worker:
         self.close()
         return Failure(f"timeout: killed after {timeout:g} seconds", _since(begin))
 
-    def _start(self) -> "tuple[SpawnProcess, Connection]":
+    def _start(self) -> tuple[SpawnProcess, Connection]:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs,), daemon=True)
         process.start()
@@ -82,7 +85,7 @@ class Worker:
             pipe.close()
         self._running = None
 
-    def __enter__(self) -> "Worker":
+    def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,7 +106,7 @@ def _warm_up(solver: str) -> None:
         attempt(Instance(Cluster.uniform(1, 1), (Job("any"),)), solver)
 
 
-def _serve(pipe: "Connection") -> None:
+def _serve(pipe: Connection) -> None:
     """Answer tasks until the other end is closed; instances are kept while they repeat."""
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     source, instance = "", None

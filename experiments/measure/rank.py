@@ -14,11 +14,13 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.experiments.measure.core_share import CoreMark, core_share, mark_core
+from goodalloc.experiments.measure.core_share import core_share, mark_core
 from goodalloc.experiments.tasks.task import find_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from goodalloc.experiments.measure.core_share import CoreMark
 
 #: What a profiler calls the averaging of gradients, on CPUs and on GPUs.
 AVERAGING = ("gloo:all_reduce", "nccl:all_reduce", "ncclDevKernel_AllReduce")

@@ -15,7 +15,7 @@ from goodalloc.data.workloads.loss_runs import losses_of
 from goodalloc.experiments.replay.job_modes import Equipment, Measured, bounded, equip, predict
 from goodalloc.models.goodput.efficiency import adascale_gain
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.models.shared_gpus.shared_speed import FAIR, GpuUse, Sharing, busy_part, memory_part
+from goodalloc.models.shared_gpus.shared_speed import FAIR, GpuUse, busy_part, memory_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from goodalloc.models.losses.reduction import LossHistory
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.mode import Mode
+    from goodalloc.models.shared_gpus.shared_speed import Sharing
     from goodalloc.solvers.policies.policy import BatchSizes, Oracle
 
 #: Slack of the published ceilings, in examples.

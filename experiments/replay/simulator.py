@@ -27,7 +27,7 @@ from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.models.support.validation import require_choice, require_count, require_number
 from goodalloc.solvers.policies.check_decision import check_decision
 from goodalloc.solvers.policies.decided_modes import decided_modes
-from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Decision, Policy, Round
+from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.mode import Mode
     from goodalloc.models.shared_gpus.shared_speed import Sharing
+    from goodalloc.solvers.policies.policy import Decision, Policy
 
 
 class RoundRecord(NamedTuple):

@@ -1,10 +1,15 @@
 """Means of independent values with their confidence intervals."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.experiments.reporting.table_numbers import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def estimate(values: Sequence[float]) -> dict[str, float]:

@@ -4,23 +4,29 @@ Nothing here shows, saves or touches matplotlib's global state; colours are thos
 which colour-blind readers tell apart.
 """
 
+from __future__ import annotations
+
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from goodalloc.data.documents.json_file import write_bytes_atomically
 from goodalloc.experiments.reporting.report import best_of, more_starved
-from goodalloc.experiments.reporting.statistics import Profile, performance_profile, share_within
+from goodalloc.experiments.reporting.statistics import performance_profile, share_within
 from goodalloc.solvers.interface.bounds import Bound, least_bound
-from goodalloc.solvers.interface.result import Evidence, Result
+from goodalloc.solvers.interface.result import Evidence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from goodalloc.experiments.reporting.statistics import Profile
+    from goodalloc.solvers.interface.result import Result
 
 #: Okabe and Ito's colours, the faintest last.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
@@ -40,7 +46,7 @@ SMALLEST_GAP = 1e-10
 LEGEND_INCHES = 0.5
 
 
-def new_axes(width: float = 7.0, height: float = 4.5) -> "Axes":
+def new_axes(width: float = 7.0, height: float = 4.5) -> Axes:
     """An axes on a figure of its own, in inches."""
     from matplotlib.figure import Figure
 
@@ -48,7 +54,7 @@ def new_axes(width: float = 7.0, height: float = 4.5) -> "Axes":
     return axes
 
 
-def figure_of(ax: "Axes") -> "Figure":
+def figure_of(ax: Axes) -> Figure:
     """The figure that an axes is on."""
     figure = ax.get_figure(root=True)
     assert figure is not None
@@ -79,7 +85,7 @@ def _look(place: int) -> dict[str, Any]:
     }
 
 
-def plot_gaps(results: Sequence[Result], ax: "Axes | None" = None) -> "Axes":
+def plot_gaps(results: Sequence[Result], ax: Axes | None = None) -> Axes:
     """Optimality gap of every solver as a bar, in per cent on a logarithmic axis.
 
     Of several seeds the bar is the median, with a whisker from the least to the greatest.
@@ -139,7 +145,7 @@ def _starved_in_words(runs: Sequence[Result], best: Result | None) -> str:
     return f"; {low if low == high else f'{low} to {high}'} starved"
 
 
-def plot_comparison(results: Sequence[Result], gaps: "Axes", time: "Axes") -> None:
+def plot_comparison(results: Sequence[Result], gaps: Axes, time: Axes) -> None:
     """Gaps at the end in one axes, and in another over time, each solver with its first seed."""
     plot_gaps(results, gaps)
     gaps.set_title("Gap at the end", fontsize="medium")
@@ -163,9 +169,9 @@ def plot_comparison(results: Sequence[Result], gaps: "Axes", time: "Axes") -> No
 def plot_gap_over_time(
     histories: Mapping[str, Sequence[tuple[float, float]]],
     bound: float,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     end: float | None = None,
-) -> "Axes":
+) -> Axes:
     """Gap of the best allocation so far against time, one line a solver.
 
     Parameters
@@ -225,7 +231,7 @@ def _gap_ticks(none: float) -> tuple[list[float], list[str]]:
     return [none, *kept], ["0", *(f"{tick:g}" for tick in kept)]
 
 
-def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: "Axes | None" = None) -> "Axes":
+def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
     """Share of runs that end within a gap, one line a solver; NaN is a failed run."""
     ax = ax or new_axes()
     none = _place_of_zero([100 * gap for values in gaps.values() for gap in values])
@@ -239,8 +245,8 @@ def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: "Axes | None" = No
 
 
 def plot_performance_profile(
-    seconds: Mapping[str, Sequence[float]], ax: "Axes | None" = None
-) -> "Axes":
+    seconds: Mapping[str, Sequence[float]], ax: Axes | None = None
+) -> Axes:
     """Share of runs within a factor of the fastest solver, one line a solver; NaN is a failure."""
     ax = ax or new_axes()
     costs = np.maximum(np.array(list(seconds.values()), dtype=float).T, 1e-4)
@@ -251,7 +257,7 @@ def plot_performance_profile(
     return ax
 
 
-def _draw_profiles(ax: "Axes", profiles: Mapping[str, Profile], end: float = 0.0) -> None:
+def _draw_profiles(ax: Axes, profiles: Mapping[str, Profile], end: float = 0.0) -> None:
     """Draw step functions to the right edge: `end`, or twice the largest value if that is more."""
     points = [p.value for p in profiles.values() if p.value.size]
     low, high = (min(p[0] for p in points), max(p[-1] for p in points)) if points else (1.0, 1.0)
@@ -271,8 +277,8 @@ def _draw_profiles(ax: "Axes", profiles: Mapping[str, Profile], end: float = 0.0
 
 
 def plot_scaling(
-    seconds: Mapping[str, Mapping[int, Sequence[float]]], ax: "Axes | None" = None
-) -> "Axes":
+    seconds: Mapping[str, Mapping[int, Sequence[float]]], ax: Axes | None = None
+) -> Axes:
     """Time against the number of jobs, one line a group: medians, with the range as whiskers.
 
     A dashed line of slope 1 shows what growing in proportion to the size would look like.
@@ -303,7 +309,7 @@ def plot_scaling(
     return ax
 
 
-def _finish(ax: "Axes") -> None:
+def _finish(ax: Axes) -> None:
     ax.grid(color="#DDDDDD", linewidth=0.6)
     ax.set_axisbelow(True)
     _open(ax)
@@ -311,7 +317,7 @@ def _finish(ax: "Axes") -> None:
         legend_below(ax)
 
 
-def legend_below(ax: "Axes", columns: int = 3, **arguments: Any) -> None:
+def legend_below(ax: Axes, columns: int = 3, **arguments: Any) -> None:
     """A legend under the label of the horizontal axis, where it hides nothing."""
     from matplotlib.transforms import ScaledTranslation
 
@@ -323,7 +329,7 @@ def legend_below(ax: "Axes", columns: int = 3, **arguments: Any) -> None:
     )  # fmt: skip
 
 
-def _open(ax: "Axes") -> None:
+def _open(ax: Axes) -> None:
     """Plain numbers on logarithmic axes, and no box."""
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "log":
@@ -333,7 +339,7 @@ def _open(ax: "Axes") -> None:
         ax.spines[side].set_visible(False)
 
 
-def save(drawn: "Axes | Figure", path: Path) -> None:
+def save(drawn: Axes | Figure, path: Path) -> None:
     """Write a figure, or that of an axes, to a file, atomically, as its name ends.
 
     Raises

@@ -1,6 +1,7 @@
 """Lines of means with whiskers, side by side over sizes."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +9,8 @@ import numpy as np
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
 
 #: How far lines are moved aside, as a share of the size, so that no whisker hides another.
@@ -16,7 +19,7 @@ LINEAR_SHIFT = 0.008
 
 
 def plot_ranges(
-    ax: "Axes", lines: Mapping[str, Mapping[Any, Sequence[float]]], *, doubling: bool = True
+    ax: Axes, lines: Mapping[str, Mapping[Any, Sequence[float]]], *, doubling: bool = True
 ) -> None:
     """Means over what was measured at every size, whiskers from the least to the greatest.
 

@@ -1,12 +1,20 @@
 """Tables of results, as text and as rows."""
 
+from __future__ import annotations
+
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import pack_number
 from goodalloc.experiments.reporting.statistics import shifted_geometric_mean
-from goodalloc.solvers.interface.result import Evidence, Result
+from goodalloc.solvers.interface.result import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from goodalloc.solvers.interface.result import Result
 
 Row = Mapping[str, object]
 

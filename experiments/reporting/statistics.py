@@ -1,12 +1,18 @@
 """Statistics of benchmarks and predictions: geometric mean, performance profile, RMSLE."""
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike
 
 Floats = NDArray[np.float64]
 

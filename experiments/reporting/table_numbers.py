@@ -1,5 +1,7 @@
 """Numbers as tables show them."""
 
+from __future__ import annotations
+
 HOUR = 3600.0
 
 

@@ -1,5 +1,7 @@
 """Libraries that only some uses need: each is an extra of the distribution."""
 
+from __future__ import annotations
+
 import importlib.util
 
 #: Extra to the modules that it brings.

@@ -1,11 +1,16 @@
 """One process at a time writes to a folder."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 #: Seconds between two tries to lock a folder.
 GLANCE = 0.05

@@ -1,5 +1,7 @@
 """The machine that measurements are made on."""
 
+from __future__ import annotations
+
 import os
 from importlib.metadata import version
 from typing import Any

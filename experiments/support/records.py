@@ -1,12 +1,16 @@
 """Folders of records: what each is for, and that nothing else goes into it."""
 
+from __future__ import annotations
+
 import hashlib
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.json_file import dump, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 DESCRIPTION = "replay.json"
 

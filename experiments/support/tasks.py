@@ -1,12 +1,19 @@
 """Independent pieces of work, each with its folder, run alone or several at a time."""
 
+from __future__ import annotations
+
 import contextlib
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from goodalloc.experiments.support.stop_request import whole_interrupt
-from goodalloc.experiments.support.workers import ALONE, Workers, map_unordered
+from goodalloc.experiments.support.workers import ALONE, map_unordered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from goodalloc.experiments.support.workers import Workers
 
 #: Is told a share, from 0 to 1.
 Report = Callable[[float], None]

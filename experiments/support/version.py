@@ -1,5 +1,7 @@
 """Which version of the library this is: part of every stored row."""
 
+from __future__ import annotations
+
 import hashlib
 import tomllib
 from functools import cache

@@ -13,12 +13,18 @@ continuous: where the counts are whole the rest is a transportation problem, who
 whole. Ties among jobs then no longer keep a solver busy.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.formulations.basics.program import ProgramBuilder
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
 
 Indices = NDArray[np.int64]
 

@@ -9,6 +9,8 @@ The least total of the first *j* jobs on at most *u* units follows from that of 
 one (min, +) convolution a job, in time jobs × units × choices. An infinite cost is no choice.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

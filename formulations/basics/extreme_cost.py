@@ -22,14 +22,22 @@ Logarithms order the utilities as they are and turn a solver's absolute toleranc
 one: utilities from 1e-9 to 1e9 are all told apart to the same number of digits.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_cost import fitness_from_cost, power_cost
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.formulations.basics.program import ProgramBuilder
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from goodalloc.formulations.basics.program import Program
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -37,11 +37,16 @@ floating-point solver sees only the former. Three facts, all for p < 0, keep num
    Minimise the cost of the others, scaled by their own mean, where fact 1 holds again.
 """
 
+from __future__ import annotations
+
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Floats = NDArray[np.float64]
 

@@ -1,12 +1,18 @@
 """A mixed-integer linear program in matrix form, and how to write it to a file."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -131,7 +137,7 @@ class Program:
             lp.integrality_ = [kinds[flag] for flag in self.integer.tolist()]
         return lp
 
-    def columns(self, chosen: NDArray[np.bool_]) -> "Program":
+    def columns(self, chosen: NDArray[np.bool_]) -> Program:
         """The program restricted to some columns (the others at zero)."""
         lengths = np.diff(self.starts)
         entries = np.repeat(chosen, lengths)
@@ -212,7 +218,7 @@ class ProgramBuilder:
     num_rows: int = 0
 
     @classmethod
-    def extending(cls, program: Program) -> "ProgramBuilder":
+    def extending(cls, program: Program) -> ProgramBuilder:
         """A builder that holds a program already; its offset is for `build` to repeat."""
         column = np.repeat(np.arange(program.num_columns), np.diff(program.starts))
         return cls(

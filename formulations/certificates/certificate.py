@@ -16,16 +16,22 @@ the cost is above 0 then some job stays at or below the level in every allocatio
 the least utility. If it is above n - 1, all *n* do: the level bounds the greatest.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_cost import fitness_from_cost, least_useful, power_cost
-from goodalloc.formulations.certificates.price_bound import PriceBound
-from goodalloc.formulations.certificates.prices import Prices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from goodalloc.formulations.certificates.price_bound import PriceBound
+    from goodalloc.formulations.certificates.prices import Prices
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -125,8 +131,8 @@ class Split:
 
     job: int
     chosen: Flags
-    inside: "Leaf | Split"
-    outside: "Leaf | Split"
+    inside: Leaf | Split
+    outside: Leaf | Split
 
 
 Tree = Leaf | Split

@@ -4,21 +4,30 @@ Whatever a solver's duals are worth, prices are clipped to what prices may be, a
 says what they prove.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program
 from goodalloc.formulations.certificates.prices import Prices, WeightedValues
-from goodalloc.formulations.gpu_rounds.choices import Choices, keep_choices
-from goodalloc.formulations.gpu_rounds.patterns import PatternProgram
+from goodalloc.formulations.gpu_rounds.choices import keep_choices
 from goodalloc.formulations.mode_rounds.mode_choices import choice_demand, node_capacity
-from goodalloc.formulations.mode_rounds.node_value import NodeValue, node_value
-from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid, price_units, whole_units
-from goodalloc.formulations.mode_rounds.value_cut import Cut
-from goodalloc.models.round.instance import Instance
+from goodalloc.formulations.mode_rounds.node_value import node_value
+from goodalloc.formulations.mode_rounds.resource_grid import price_units, whole_units
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.gpu_rounds.patterns import PatternProgram
+    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.value_cut import Cut
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 

@@ -4,13 +4,18 @@ The jobs that may keep their place on a node stay there or leave; what those tha
 node is worth what `node_value` says.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.certificates.prices import WeightedValues
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.certificates.prices import WeightedValues
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -3,26 +3,34 @@
 Jobs whose replicas are alike (type of GPU, demand) are of one *kind* and share a row of each table.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.certificates.prices import Prices
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, node_capacity
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
 from goodalloc.formulations.mode_rounds.node_value import node_value
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
 from goodalloc.formulations.mode_rounds.resource_grid import (
     WHOLE,
-    ResourceGrid,
     common_unit,
     price_units,
 )
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.certificates.prices import Prices
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.mode_rounds.resource_grid import (
+        ResourceGrid,
+    )
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -31,20 +31,27 @@ with the prices :math:`\delta` of stays, over the sets *S* of jobs that may stay
 choice on several nodes the cheapest split into pieces is charged.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.certificates.node_worth import NodeStates
 from goodalloc.formulations.certificates.piece_prices import PiecePrices
-from goodalloc.formulations.certificates.prices import Prices
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import held_amounts, node_capacity
-from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid, price_units
-from goodalloc.models.round.instance import Instance
+from goodalloc.formulations.mode_rounds.resource_grid import price_units
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.certificates.prices import Prices
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -1,12 +1,15 @@
 """Prices of what couples the jobs of a round: resources, pieces, stays, parts of GPUs."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.mode_rounds.node_value import NodeValue
+if TYPE_CHECKING:
+    from goodalloc.formulations.mode_rounds.node_value import NodeValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -55,7 +58,7 @@ class Prices:
     stays: Floats | None = None
     parts: tuple[Parts, ...] = ()
 
-    def times(self, factor: float) -> "Prices":
+    def times(self, factor: float) -> Prices:
         """So many times the prices, for costs that are so many times as large."""
         return replace(
             self,

@@ -16,16 +16,22 @@ with what jobs keep counted where it is. A whole GPU is a part of size 1. It for
 its group a replica is on.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.formulations.certificates.price_bound import PriceBound
+from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.certificates.prices import Parts, Prices
 from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.formulations.pods.gpu_fillings import fillings
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.certificates.price_bound import PriceBound
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

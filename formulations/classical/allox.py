@@ -30,13 +30,19 @@ Without places a schedule is a machine for every job, each with the shortest job
 Both are *exact*; (1) is a matching, (3) a mixed-integer program to test it with.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.models.classical.unrelated_machines import MachineSchedule, UnrelatedMachines
+from goodalloc.formulations.basics.program import ProgramBuilder
+from goodalloc.models.classical.unrelated_machines import MachineSchedule
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.classical.unrelated_machines import UnrelatedMachines
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

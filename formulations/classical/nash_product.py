@@ -18,13 +18,18 @@ same program with the left side of (4) as its objective. *Exact*, for one group 
 several: node groups need (3) each, which the dynamic program for one does not know.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.models.classical.auction import Auction
+from goodalloc.formulations.basics.program import ProgramBuilder
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.classical.auction import Auction
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -20,13 +20,14 @@ import numpy as np
 from scipy.sparse import coo_array, diags_array
 
 from goodalloc.formulations.gavel.share_certificate import SharePrices, certify, no_prices
-from goodalloc.models.gavel.share_goal import Gain, Goal, Level, Total, Worst
+from goodalloc.models.gavel.share_goal import Gain, Level, Total, Worst
 from goodalloc.models.gavel.time_sharing import largest_rates
 from goodalloc.models.support.validation import require_choice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.gavel.time_sharing import TimeSharing
 
     Floats = NDArray[np.float64]

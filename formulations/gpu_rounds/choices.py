@@ -5,14 +5,19 @@ which nodes. So a job has four kinds of choice: stay *idle*, *keep* exactly what
 placed anew on *one node* or on *several* with some number of GPUs.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import utility_table
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -54,7 +59,7 @@ class Choices:
     def __len__(self) -> int:
         return self.job.size
 
-    def where(self, chosen: NDArray[np.bool_] | Indices) -> "Choices":
+    def where(self, chosen: NDArray[np.bool_] | Indices) -> Choices:
         """Some of the choices."""
         return Choices(
             self.job[chosen], self.kind[chosen], self.replicas[chosen], self.utility[chosen],

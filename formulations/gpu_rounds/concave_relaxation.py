@@ -23,9 +23,11 @@ with minima known in closed form on every linear piece; the bound reported is (2
 price, less rounding. At p = -inf it is the level at which the jobs together need *G* GPUs.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy
 import numpy as np
@@ -35,7 +37,10 @@ from goodalloc.formulations.basics.power_cost import fitness_from_cost, largest_
 from goodalloc.formulations.basics.program import require_finite
 from goodalloc.formulations.gpu_rounds.knapsack import ROUNDING, best_utilities, knapsack_bound
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.instance import require_whole_gpus
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -4,15 +4,20 @@ Nodes on which a job may keep its placement cannot be counted with others; equat
 (P9)-(P12) of `patterns` say, node by node, who stays and what that leaves for others.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import ProgramBuilder
-from goodalloc.formulations.gpu_rounds.choices import Choices, keep_choices
-from goodalloc.models.round.instance import Instance
+from goodalloc.formulations.gpu_rounds.choices import keep_choices
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import ProgramBuilder
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.instance import Instance
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]

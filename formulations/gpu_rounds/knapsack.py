@@ -22,8 +22,10 @@ spoil it; rounding in (2) itself is subtracted. The minimum and the maximum (p =
 price: the integer program is solved as it stands.
 """
 
+from __future__ import annotations
+
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +33,10 @@ from numpy.typing import NDArray
 from goodalloc.formulations.basics.dynamic_program import least_totals
 from goodalloc.formulations.basics.power_cost import fitness_from_cost, power_cost
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

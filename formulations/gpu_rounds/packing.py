@@ -1,14 +1,19 @@
 """From a solution of the pattern program back to an allocation: which job sits on which node."""
 
+from __future__ import annotations
+
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
-from goodalloc.formulations.gpu_rounds.patterns import PatternProgram
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.patterns import PatternProgram
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -42,22 +42,32 @@ under interference avoidance. Without it two slots of one job may still share a 
 "several" nodes end up on one; `node_program` settles what is left.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.basics.program import ProgramBuilder
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.gpu_rounds.kept_placements import (
-    FreeNodes,
-    Offers,
-    StayRows,
     add_residents,
     free_nodes,
 )
-from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.gpu_rounds.kept_placements import (
+        FreeNodes,
+        Offers,
+        StayRows,
+    )
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -149,7 +159,7 @@ class _Slots:
     @classmethod
     def start(
         cls, builder: ProgramBuilder, free: FreeNodes, offers: Offers, choices: Choices, x: Indices
-    ) -> "_Slots":
+    ) -> _Slots:
         """Rows (P5) and (P6): the free nodes, the offers, the cuts, the demand on one node."""
         most = int(max(free.gpus.max(), choices.replicas[choices.of(Kind.ONE_NODE)].max(initial=1)))
         empty = ~free.resident

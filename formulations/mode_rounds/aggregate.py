@@ -21,19 +21,27 @@ A *relaxation*, a multiple-choice knapsack: it forgets the nodes. Where its choi
 (`solvers/modes/packing.py`) it is decided all the same.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, keep_choices
-from goodalloc.formulations.gpu_rounds.patterns import Limit
+from goodalloc.formulations.basics.program import ProgramBuilder
+from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.formulations.mode_rounds.mode_choices import least_nodes, node_capacity
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
 from goodalloc.formulations.mode_rounds.resource_grid import whole_amounts
-from goodalloc.formulations.mode_rounds.value_cut import Cut
-from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.gpu_rounds.patterns import Limit
+    from goodalloc.formulations.mode_rounds.value_cut import Cut
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 

@@ -5,19 +5,24 @@ several; placed anew, in any of its modes. What a choice takes is a vector: GPUs
 resource of the cluster in the order of their names.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, may_keep
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

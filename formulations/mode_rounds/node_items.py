@@ -1,5 +1,7 @@
 """What is to be packed on nodes: items of equal demand, and nodes of equal capacity."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -31,6 +31,8 @@ is what a node is worth then; a distributed piece of demand *y* counts *g(y)* in
 :math:`g(R_v)`.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The cheapest way to split the replicas of a distributed job into pieces on different nodes."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,14 +1,19 @@
 """Amounts of resources as whole numbers of units, so that what a node can hold can be tabulated."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

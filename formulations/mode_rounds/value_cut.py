@@ -15,13 +15,15 @@ types of GPU that serve it; for a choice on several nodes the least total of :ma
 ways to split its replicas into pieces *k*.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, keep_choices
+from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.formulations.mode_rounds.mode_choices import (
     choice_demand,
     held_amounts,
@@ -29,10 +31,16 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
     node_capacity,
 )
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
-from goodalloc.formulations.mode_rounds.node_value import NodeValue, beside
+from goodalloc.formulations.mode_rounds.node_value import beside
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
-from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
-from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -15,16 +15,22 @@ on each by a choice on one node: as such a job is on one node only, these are al
 node numbered *k* has none before rank *k*. (An asymmetric representatives formulation.)
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import choice_demand, node_capacity
-from goodalloc.formulations.node_indexed.node_program import NodeProgram
-from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.node_indexed.node_program import NodeProgram
+    from goodalloc.models.round.instance import Instance
 
 Indices = NDArray[np.int64]
 

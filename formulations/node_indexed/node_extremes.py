@@ -1,5 +1,7 @@
 """The worst or the best job's cost as the objective of the node-indexed program in Pyomo."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, Literal
 

@@ -21,12 +21,16 @@ replica takes in mode *m*, and the modes with :math:`0 < s_{jm} < 1` have intege
 holds in any mode.
 """
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import pyomo.environ as pyo
 
-from goodalloc.models.round.instance import Instance
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goodalloc.models.round.instance import Instance
 
 
 def add_shared_gpus(model: Any, instance: Instance, keeps: Callable[[int], Any]) -> None:

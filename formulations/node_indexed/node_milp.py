@@ -47,21 +47,28 @@ the feasible allocations, a job placed anew exactly where it was being worth no 
 For reading, and as a second road to the optimum: it knows nothing of `choices.py` and patterns.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import AtMost, power_cost
+from goodalloc.formulations.basics.power_cost import power_cost
 from goodalloc.formulations.basics.program import require_finite
 from goodalloc.formulations.mode_rounds.resource_grid import whole_amounts
-from goodalloc.formulations.node_indexed.node_extremes import Whose, add_extreme_cost
+from goodalloc.formulations.node_indexed.node_extremes import add_extreme_cost
 from goodalloc.formulations.node_indexed.node_gpus import add_shared_gpus
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from goodalloc.formulations.basics.power_cost import AtMost
+    from goodalloc.formulations.node_indexed.node_extremes import Whose
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 

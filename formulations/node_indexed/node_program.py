@@ -19,19 +19,27 @@ job is in one mode, (N5) and (N6) count its modes together:
 Columns l and a of nodes without the mode's type of GPU are zero.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
-from goodalloc.formulations.gpu_rounds.kept_placements import FreeNodes, free_nodes
-from goodalloc.formulations.gpu_rounds.patterns import Limit
+from goodalloc.formulations.basics.program import ProgramBuilder
+from goodalloc.formulations.gpu_rounds.choices import Kind
+from goodalloc.formulations.gpu_rounds.kept_placements import free_nodes
 from goodalloc.formulations.mode_rounds.mode_choices import chosen_modes, least_nodes, node_capacity
 from goodalloc.formulations.mode_rounds.resource_grid import whole_amounts
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.gpu_rounds.kept_placements import FreeNodes
+    from goodalloc.formulations.gpu_rounds.patterns import Limit
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -14,14 +14,20 @@ exchange does: exact for one pool, a relaxation for nodes. A cell goes if anothe
 needs no more service and no more of any resource.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.resource_grid import MOST_WHOLE, WHOLE, common_unit
-from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable, check_tables
+from goodalloc.models.parameter_servers.service_table import check_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -12,22 +12,28 @@ nodes. With cuts, a cell goes only if another one of the job needs no more servi
 pods of any kind, none of them larger.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.formulations.mode_rounds.node_value import NodeValue
+from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.mode_rounds.resource_grid import WHOLE
 from goodalloc.formulations.parameter_servers.service_knapsack import (
     cells_of,
     common_units,
     undominated,
 )
-from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -4,14 +4,21 @@ The word is Kubernetes's. A job asks here for its fewest replicas, at least one,
 which of its modes is open.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from goodalloc.models.round.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

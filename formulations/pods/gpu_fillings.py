@@ -1,10 +1,15 @@
 """What one GPU can carry: the largest sets of parts of it that add up to no more than one."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
 from functools import lru_cache
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Sets up to which all are listed.
 MOST_FILLINGS = 20_000

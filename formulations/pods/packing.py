@@ -38,19 +38,26 @@ prices :math:`\pi_o \ge 0` of the middle rows, with :math:`v_c(\pi)` the optimum
     \sum_t N_t \max(0, \max_{o \in t} (g_o - \pi_o)) + \sum_c M_c v_c(\pi).                  (3)
 """
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.formulations.pods.demand import Demand, pod_options
+from goodalloc.formulations.basics.program import ProgramBuilder
+from goodalloc.formulations.pods.demand import pod_options
 from goodalloc.formulations.pods.gpu_fillings import fillings
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.pods.demand import Demand
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

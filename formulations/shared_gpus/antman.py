@@ -14,14 +14,19 @@ Exact: equal guests are interchangeable. Time and memory of a GPU have only one 
 that they are in :math:`r_{kh}`, and a column is left out where they are not enough.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.shared_gpus.gandiva import jobs_by_kind
-from goodalloc.models.shared_gpus.hosted_jobs import Guests, Hosts
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.shared_gpus.hosted_jobs import Guests, Hosts
 
 Indices = NDArray[np.int64]
 

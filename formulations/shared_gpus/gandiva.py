@@ -14,13 +14,18 @@ all differ it is the matching program of one 0/1 variable a pair. Its relaxation
 (Edmonds, 1965): what it misses are the inequalities of odd sets, left to branch and bound.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.models.shared_gpus.pairing import Pair, Pairing
+from goodalloc.formulations.basics.program import ProgramBuilder
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.shared_gpus.pairing import Pair, Pairing
 
 Indices = NDArray[np.int64]
 

@@ -28,18 +28,24 @@ jobs take GPUs only, what it chooses can always be placed. With every number of 
 *relaxation*, as long as no mode may span types (see `is_relaxation`).
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_cost import largest_ratio, power_cost
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind, may_keep
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job_shapes import allowed_shapes
 from goodalloc.models.round.objective import mode_utilities
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -81,7 +87,7 @@ class Configurations:
     def __len__(self) -> int:
         return self.job.size
 
-    def where(self, chosen: NDArray[np.bool_] | Indices) -> "Configurations":
+    def where(self, chosen: NDArray[np.bool_] | Indices) -> Configurations:
         """Some of the configurations."""
         return Configurations(
             self.job[chosen], self.mode[chosen], self.kind[chosen], self.gpu_type[chosen],

@@ -26,16 +26,22 @@ program is a *relaxation* of the round at p = 1, and since no power mean with p 
 arithmetic mean, it *bounds the fitness at all these powers*.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.formulations.sia_and_synergy.synergy_modes import NO_MODE, SynergyModes
-from goodalloc.models.round.instance import Instance
+from goodalloc.formulations.basics.program import ProgramBuilder
+from goodalloc.formulations.sia_and_synergy.synergy_modes import NO_MODE
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -7,14 +7,19 @@ no more than a GPU's share of any node they may run on. Jobs in such modes fit w
 GPUs.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, within_share
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -24,13 +24,18 @@ its solutions are the placements of the chosen modes. Jobs of one GPU that take 
 for one another, so they are counted, and not split: no *z* is needed for them.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
-from goodalloc.models.round.allocation import Placement
+from goodalloc.formulations.basics.program import ProgramBuilder
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.round.allocation import Placement
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -24,6 +24,8 @@ without GPUs never ends. What a job bids for GPUs is
 .. math:: V_j(K) = 1 / \rho_j(K).                                                             (3)
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 

@@ -6,13 +6,19 @@ seconds if it minds how much is left. The flow times are counted from that alone
 prices what `hesrpt.py` says in closed form.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Floats = NDArray[np.float64]
 

@@ -27,10 +27,17 @@ With *p* near 1 all servers go to the smallest job (SRPT), with *p* near 0 all h
 (EQUI).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Floats = NDArray[np.float64]
 

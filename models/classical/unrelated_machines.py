@@ -13,14 +13,20 @@ It is what AlloX (EuroSys'20) minimises, with processors and GPUs as the types. 
 prices a schedule from (1) alone and shares nothing with what decides.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -77,7 +83,7 @@ class UnrelatedMachines:
         object.__setattr__(self, "waited", _seconds("Job", "waited", self.waited, len(times)))
 
     @classmethod
-    def idle(cls, times: ArrayLike, counts: Sequence[int]) -> "UnrelatedMachines":
+    def idle(cls, times: ArrayLike, counts: Sequence[int]) -> UnrelatedMachines:
         """New jobs and so many free machines of every type."""
         found = as_numbers("Jobs on machines", "times", times).astype(float)
         kinds = np.repeat(np.arange(len(counts)), counts)
@@ -98,7 +104,7 @@ class UnrelatedMachines:
         """Seconds of every job on every machine, shape (jobs, machines)."""
         return self.times[:, self.machine_type]
 
-    def of(self, jobs: Indices, machines: Indices | None = None) -> "UnrelatedMachines":
+    def of(self, jobs: Indices, machines: Indices | None = None) -> UnrelatedMachines:
         """The problem of some of the jobs, and on some of the machines if they are named."""
         chosen = np.arange(self.num_machines) if machines is None else machines
         return UnrelatedMachines(

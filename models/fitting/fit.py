@@ -14,12 +14,13 @@ from goodalloc.models.fitting.problem import (
     state_problem,
     usable_observations,
 )
-from goodalloc.models.fitting.problem import Observations as Observations
 from goodalloc.models.fitting.problem import pad_observations as pad_observations
 from goodalloc.models.goodput.throughput import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from goodalloc.models.fitting.problem import Observations as Observations
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]

@@ -18,10 +18,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from goodalloc.models.fitting.problem import Found, Problem, Settings
+from goodalloc.models.fitting.problem import Found
 from goodalloc.models.goodput.throughput import (
     REPLICA_FLOOR,
-    Overlap,
     ThroughputParameters,
     gradient_time,
     overlap,
@@ -29,6 +28,10 @@ from goodalloc.models.goodput.throughput import (
 )
 
 if TYPE_CHECKING:
+    from goodalloc.models.fitting.problem import Problem, Settings
+    from goodalloc.models.goodput.throughput import (
+        Overlap,
+    )
     from goodalloc.models.support.namespace import Array
 
 SIZE = len(ThroughputParameters._fields)

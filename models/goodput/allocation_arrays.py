@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.models.goodput.throughput import TINY_SECONDS, synchronisation_time
-from goodalloc.models.support.namespace import Array, namespace
+from goodalloc.models.support.namespace import namespace
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.model import GoodputModel
+    from goodalloc.models.support.namespace import Array
 
 
 class BatchSize(NamedTuple):

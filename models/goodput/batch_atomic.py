@@ -24,10 +24,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.models.goodput.throughput import overlap
-from goodalloc.models.support.namespace import Array, advance, namespace
+from goodalloc.models.support.namespace import advance, namespace
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.allocation_arrays import Lanes
+    from goodalloc.models.support.namespace import Array
 
 SMALLEST = 1e-150
 """Floor under a denominator, or under a number whose logarithm is taken."""

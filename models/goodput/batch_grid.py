@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from goodalloc.models.goodput.allocation_arrays import BatchSize, Lanes
+from goodalloc.models.goodput.allocation_arrays import BatchSize
 from goodalloc.models.goodput.throughput import overlap
-from goodalloc.models.support.namespace import Array, namespace, repeat
+from goodalloc.models.support.namespace import namespace, repeat
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.allocation_arrays import Lanes
+    from goodalloc.models.support.namespace import Array
 
 ROUNDING = 1e-8
 """Slack of the published ceilings, in examples: keeps a whole number from being rounded up."""

@@ -38,12 +38,16 @@ best whole m. Which w, follows from five facts about real m and w >= 1.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.models.goodput.allocation_arrays import BatchSize, Lanes
+from goodalloc.models.goodput.allocation_arrays import BatchSize
 from goodalloc.models.goodput.batch_atomic import SMALLEST, Problem, best_atomic, tangent_bound
 from goodalloc.models.goodput.throughput import overlap
-from goodalloc.models.support.namespace import Array, advance, namespace
+from goodalloc.models.support.namespace import advance, namespace
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.allocation_arrays import Lanes
+    from goodalloc.models.support.namespace import Array
 
 NOISE = 1e-14
 """Relative difference of costs that counts as rounding noise when more passes are considered."""

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.goodput.allocation_arrays import BatchSize as BatchSize
-from goodalloc.models.goodput.chunked import Search, search_chunked, search_fields
-from goodalloc.models.support.namespace import Array, leaves, namespace
+from goodalloc.models.goodput.chunked import search_chunked, search_fields
+from goodalloc.models.support.namespace import leaves, namespace
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from goodalloc.models.goodput.chunked import Search
     from goodalloc.models.goodput.model import GoodputModel
+    from goodalloc.models.support.namespace import Array
 
 GRID_POINTS = 50
 """Total batch sizes on the published grid."""

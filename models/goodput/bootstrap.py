@@ -10,11 +10,17 @@ That the first type is taken, not the likeliest, is the artifact's doing; so is 
 synchronisation by the speed of the GPUs, as if a faster one came with a faster network.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-from goodalloc.models.goodput.model import BatchLimits
+from typing import TYPE_CHECKING
+
 from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
 from goodalloc.models.support.validation import require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from goodalloc.models.goodput.model import BatchLimits
 
 
 def best_on_one_gpu(parameters: ThroughputParameters, batch: BatchLimits) -> float:

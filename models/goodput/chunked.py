@@ -15,12 +15,14 @@ from goodalloc.models.goodput.batch_integer import search_integer
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.throughput import ThroughputParameters
-from goodalloc.models.support.namespace import Array, leaves
+from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from goodalloc.models.support.namespace import Array
 
     Floats = NDArray[np.float64]
 

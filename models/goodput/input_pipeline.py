@@ -15,10 +15,14 @@ fits (MinIO: Mohan et al., VLDB'21). Put in place of :math:`\beta_{grad}` of Pol
 model (OSDI'21, equation 9), (1) makes goodput sensitive to both.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
 
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from typing import TYPE_CHECKING, NamedTuple
+
 from goodalloc.models.support.validation import require_number
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.throughput import ThroughputParameters
 
 
 class InputPipeline(NamedTuple):

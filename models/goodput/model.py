@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
-from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
-from goodalloc.models.support.namespace import Array, namespace
+from goodalloc.models.goodput.throughput import throughput
+from goodalloc.models.support.namespace import namespace
 from goodalloc.models.support.validation import LARGEST_COUNT, as_numbers, require_all
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.throughput import ThroughputParameters
+    from goodalloc.models.support.namespace import Array
 
 #: Largest throughput parameter, gradient statistic and batch size: far beyond any that was ever
 #: measured (10^9 seconds are thirty years), and far from overflowing.

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.goodput.batch_size import GRID_POINTS
-from goodalloc.models.goodput.chunked import Backend as Backend
-from goodalloc.models.goodput.chunked import Search, search_chunked
+from goodalloc.models.goodput.chunked import search_chunked
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.throughput import ThroughputParameters
-from goodalloc.models.support.namespace import Array, leaves
+from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from goodalloc.models.goodput.chunked import Backend as Backend
+    from goodalloc.models.goodput.chunked import Search
+    from goodalloc.models.support.namespace import Array
 
 
 def stack_models(models: Sequence[GoodputModel]) -> GoodputModel:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.models.support.namespace import Array, namespace
+from goodalloc.models.support.namespace import namespace
+
+if TYPE_CHECKING:
+    from goodalloc.models.support.namespace import Array
 
 ONE_REPLICA_SYNCHRONISATION = 1e-8 * (1.0 + 1e-8)
 """Seconds a single replica spends synchronising: the published stand-in for zero."""

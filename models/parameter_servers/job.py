@@ -15,17 +15,23 @@ most by who needs longest. With *log time*, :math:`\ln(1 + N T + o)`, which is o
 the job of whose time it takes the largest part, however long that is.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
-from goodalloc.models.parameter_servers.service_table import AXES, Cell, Pods, ServiceTable
-from goodalloc.models.parameter_servers.step_time import PsStepTime, seconds_per_step
-from goodalloc.models.support.namespace import Array
+from goodalloc.models.parameter_servers.service_table import AXES, Pods, ServiceTable
+from goodalloc.models.parameter_servers.step_time import seconds_per_step
 from goodalloc.models.support.validation import require_choice, require_name, require_number
+
+if TYPE_CHECKING:
+    from goodalloc.models.parameter_servers.service_table import Cell
+    from goodalloc.models.parameter_servers.step_time import PsStepTime
+    from goodalloc.models.support.namespace import Array
 
 Floats = NDArray[np.float64]
 

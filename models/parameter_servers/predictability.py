@@ -15,6 +15,8 @@ of `losses/forecast.py`), infinite until there is one, so that every job starts 
 :math:`\varepsilon = \infty` the classifier alone decides.
 """
 
+from __future__ import annotations
+
 from goodalloc.models.support.validation import require_number, require_share
 
 #: Confidence from which on the follow-on's code trusts the classifier.

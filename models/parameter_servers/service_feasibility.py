@@ -1,12 +1,18 @@
 """The independent checker of pods on nodes: whether they are those of the cells and fit."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

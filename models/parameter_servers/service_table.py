@@ -15,14 +15,18 @@ The marginal table of a job at a cell *c* are the cells around it,
 The slides of the paper show such a table for two jobs (`slide_example`).
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import require_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.models.parameter_servers.configuration import PsConfiguration, checked_configuration
+from goodalloc.models.parameter_servers.configuration import checked_configuration
 from goodalloc.models.parameter_servers.step_time_form import StepTimeForm
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from goodalloc.models.parameter_servers.configuration import PsConfiguration
     from goodalloc.models.support.namespace import Array
 
     Floats = NDArray[np.float64]

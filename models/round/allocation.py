@@ -1,13 +1,19 @@
 """The allocation: how many replicas of each job on each node."""
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from goodalloc.models.support.validation import require_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
 
 #: Most replicas in one entry: far beyond any node, and far from overflowing.
 MOST_REPLICAS = 1_000_000
@@ -49,7 +55,7 @@ class Allocation:
     def from_entries(
         cls, job: ArrayLike, node: ArrayLike, replicas: ArrayLike, num_jobs: int, num_nodes: int,
         modes: ArrayLike | None = None,
-    ) -> "Allocation":  # fmt: skip
+    ) -> Allocation:  # fmt: skip
         """Entries in any order; zeros are dropped and entries of one cell are summed.
 
         Raises
@@ -107,7 +113,7 @@ class Allocation:
         return np.where(self.job_nodes > 0, self.modes, 0)
 
     @classmethod
-    def from_matrix(cls, matrix: ArrayLike, modes: ArrayLike | None = None) -> "Allocation":
+    def from_matrix(cls, matrix: ArrayLike, modes: ArrayLike | None = None) -> Allocation:
         """From a dense (jobs × nodes) matrix of whole numbers.
 
         Raises
@@ -130,14 +136,14 @@ class Allocation:
     @classmethod
     def from_placements(
         cls, placements: Sequence[Placement], num_nodes: int, modes: ArrayLike | None = None
-    ) -> "Allocation":
+    ) -> Allocation:
         """From one placement, (node, GPUs) pairs, for every job."""
         triples = [(j, n, g) for j, pairs in enumerate(placements) for n, g in pairs]
         job, node, replicas = zip(*triples, strict=True) if triples else ((), (), ())
         return cls.from_entries(job, node, replicas, len(placements), num_nodes, modes)
 
     @classmethod
-    def empty(cls, num_jobs: int, num_nodes: int) -> "Allocation":
+    def empty(cls, num_jobs: int, num_nodes: int) -> Allocation:
         """No replicas anywhere."""
         nothing = np.zeros(0, dtype=np.int64)
         return cls(nothing, nothing.copy(), nothing.copy(), num_jobs, num_nodes)
@@ -180,7 +186,7 @@ class Allocation:
         """The placement of every job."""
         return [self.placement(job) for job in range(self.num_jobs)]
 
-    def rows(self, jobs: Iterable[int]) -> "Allocation":
+    def rows(self, jobs: Iterable[int]) -> Allocation:
         """The same matrix with only the rows of `jobs`; the others are empty."""
         chosen = np.isin(self.job, np.fromiter(jobs, dtype=np.int64))
         return Allocation(
@@ -188,7 +194,7 @@ class Allocation:
             self.num_jobs, self.num_nodes, self.modes,
         )  # fmt: skip
 
-    def unchanged(self, other: "Allocation") -> NDArray[np.bool_]:
+    def unchanged(self, other: Allocation) -> NDArray[np.bool_]:
         """Whether each job has the row and the mode that it has in `other`, shape (jobs,)."""
         mine = self.job * self.num_nodes + self.node
         theirs = other.job * other.num_nodes + other.node

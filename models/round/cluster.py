@@ -1,14 +1,21 @@
 """The cluster: groups of equal nodes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from goodalloc.models.round.mode import Mode, Resources, require_resources, require_type
+from goodalloc.models.round.mode import require_resources, require_type
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_count, require_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.round.mode import Mode, Resources
 
 #: Most GPUs on one node; programs grow with the square of it.
 MOST_GPUS = 256
@@ -98,11 +105,11 @@ class Cluster:
             raise ValueError("Cluster: two nodes have the same name; rename one of the groups.")
 
     @classmethod
-    def uniform(cls, nodes: int, gpus: int) -> "Cluster":
+    def uniform(cls, nodes: int, gpus: int) -> Cluster:
         """A cluster of equal nodes, called ``node-0``, ``node-1``, …"""
         return cls((NodeGroup("node", nodes, gpus),))
 
-    def resized(self, nodes: int) -> "Cluster":
+    def resized(self, nodes: int) -> Cluster:
         """The first so many of its nodes, at least 1; where it has fewer, more of the last kind."""
         groups, left = [], nodes
         for group in self.groups:

@@ -4,14 +4,19 @@ It shares no code with the formulations or the solvers: it counts, entry by entr
 integers, and is what every command asks before it reports a number.
 """
 
+from __future__ import annotations
+
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.gpu_sharing import pack_shares
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from goodalloc.models.support.namespace import Array, namespace
+from goodalloc.models.support.namespace import namespace
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from goodalloc.models.support.namespace import Array
 
 GEOMETRIC = 1e-100
 """Size of a power below which the power mean is the geometric mean to double precision."""

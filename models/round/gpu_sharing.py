@@ -5,10 +5,15 @@ to at most 1, to a relative tolerance of `RESOURCE_TOLERANCE`. Shares of up to s
 told apart safely, by this as by any solver.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 #: The shares that one GPU carries.
 Shares = tuple[float, ...]

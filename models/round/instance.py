@@ -1,20 +1,25 @@
 """The instance: a cluster, its jobs and the rules of one scheduling round."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.gpu_sharing import pack_shares
-from goodalloc.models.round.job import Job
-from goodalloc.models.round.mode import JobModel, Mode
 from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.round.job import Job
+    from goodalloc.models.round.mode import JobModel, Mode
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,7 @@ class Instance:
                             "also distributed; interference avoidance allows one a node."
                         )
 
-    def replace(self, **changes: Any) -> "Instance":
+    def replace(self, **changes: Any) -> Instance:
         """A copy with some parts changed."""
         return replace(self, **changes)
 

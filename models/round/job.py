@@ -1,9 +1,10 @@
 """The job: identity, limits, state, current placement and how fast it would run."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from __future__ import annotations
 
-from goodalloc.models.round.mode import JobModel as JobModel
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
 from goodalloc.models.round.mode import Mode, require_model
 from goodalloc.models.round.mode import SpeedupTable as SpeedupTable
 from goodalloc.models.support.validation import (
@@ -13,6 +14,9 @@ from goodalloc.models.support.validation import (
     require_name,
     require_number,
 )
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.mode import JobModel as JobModel
 
 #: Far beyond any weight that tells jobs apart, and far from overflowing.
 LARGEST_WEIGHT = 1e9
@@ -161,6 +165,6 @@ class Job:
         """Whether the job must keep what it has: running and not preemptible."""
         return bool(self.placement) and not self.preemptible
 
-    def replace(self, **changes: Any) -> "Job":
+    def replace(self, **changes: Any) -> Job:
         """A copy with some values changed."""
         return replace(self, **changes)

@@ -6,10 +6,15 @@ where nodes have 4 GPUs, and (1, 1), (1, 2), (1, 4), (1, 8), (2, 16) and so on w
 nodes have a power of two of GPUs, jobs of such shapes that need no more than there are always fit.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.round.instance import Instance
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Flags = NDArray[np.bool_]
 

@@ -1,9 +1,10 @@
 """The modes of a job: how each of its replicas may be equipped, and how fast the job runs then."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, plainly_in_order, validate
 from goodalloc.models.goodput.throughput import ThroughputParameters
 from goodalloc.models.support.validation import literal, require_name, require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Amounts of named resources other than GPUs, as ``(("cpu", 3.0), ("memory", 62.5))``.
 Resources = tuple[tuple[str, float], ...]

@@ -6,21 +6,27 @@ Notation as in `formulations/NOTATION.md`: job *j* on *K* GPUs of one node or of
 has the floor, or whatever else the rules say.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.goodput.batch_size import best_batch_size
-from goodalloc.models.goodput.chunked import Backend
-from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.goodput.speedup import goodput_table, stack_models
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.fitness import power_mean, restart_factor
-from goodalloc.models.round.instance import Instance, require_plain
+from goodalloc.models.round.instance import require_plain
 from goodalloc.models.round.job_shapes import allowed_shapes
 from goodalloc.models.round.mode import SpeedupTable
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.chunked import Backend
+    from goodalloc.models.goodput.model import GoodputModel
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 
@@ -155,7 +161,7 @@ def _base_replicas(instance: Instance) -> int:
 
 
 @lru_cache(maxsize=8)
-def _cached_utility_table(key: "_Identity") -> UtilityTable:
+def _cached_utility_table(key: _Identity) -> UtilityTable:
     instance = key.instance
     rules, job = instance.rules, instance.mode_job
     speedups = speedup_table(instance, key.backend)

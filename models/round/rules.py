@@ -1,5 +1,7 @@
 """The rules of a scheduling round: objective, restart penalty, placement constraints."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -106,7 +108,7 @@ class Rules:
         """Utility of a job that holds nothing."""
         return self.floor if self.idle_utility is None else self.idle_utility
 
-    def replace(self, **changes: Any) -> "Rules":
+    def replace(self, **changes: Any) -> Rules:
         """A copy with some values changed."""
         return replace(self, **changes)
 

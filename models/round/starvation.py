@@ -13,15 +13,20 @@ weighs a few: a gap between two fitnesses is then nearly one between two numbers
 and says little of how well the others are served. So it stands beside *s* and *M* everywhere.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import utilities
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 
 class Starvation(NamedTuple):

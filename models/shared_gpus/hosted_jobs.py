@@ -12,13 +12,18 @@ that memory and time of a GPU bound its guests is in the rates
 (`models/shared_gpus/shared_speed.py`).
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -14,14 +14,20 @@ in GPUs that do nothing else: of equal numbers of GPUs, that times the sum of bo
 is what Gandiva (OSDI'18) tries to gain by packing; its formula is a documented reading.
 """
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.shared_gpus.shared_speed import GpuUse, Sharing
 from goodalloc.models.support.validation import as_numbers, require_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from goodalloc.models.shared_gpus.shared_speed import GpuUse, Sharing
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -67,14 +73,14 @@ class Pairing:
         object.__setattr__(self, "kind", kind.astype(np.int64))
 
     @classmethod
-    def of(cls, gpus: Sequence[int], uses: Sequence[GpuUse], sharing: Sharing) -> "Pairing":
+    def of(cls, gpus: Sequence[int], uses: Sequence[GpuUse], sharing: Sharing) -> Pairing:
         """Jobs of so many GPUs that use them so, by (2)."""
         jobs = list(zip(gpus, uses, strict=True))
         kinds = list(dict.fromkeys(jobs))
         gain = [[shared_gain(one, other, sharing) for other in kinds] for one in kinds]
         return cls(np.array([kinds.index(job) for job in jobs]), np.array(gain))
 
-    def without(self, pairs: Sequence[Pair]) -> "Pairing":
+    def without(self, pairs: Sequence[Pair]) -> Pairing:
         """The same jobs, some pairs of which are never formed; every job is then a kind."""
         if not pairs:
             return self

@@ -1,16 +1,20 @@
 """One voice for refused numbers: the item, its value, what was expected."""
 
+from __future__ import annotations
+
 import json
 import math
-from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.support.namespace import Array
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from goodalloc.models.support.namespace import Array
 
 Floats = NDArray[np.float64]
 

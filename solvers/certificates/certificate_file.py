@@ -1,17 +1,24 @@
 """Certificates as files: versioned JSON, documented in `data/FORMAT.md`."""
 
+from __future__ import annotations
+
 import math
-import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from goodalloc.data.documents.json_file import Document, pack_number, rows_text, write_atomically
+from goodalloc.data.documents.json_file import pack_number, rows_text, write_atomically
 from goodalloc.data.files.instance import instance_digest
-from goodalloc.formulations.certificates.certificate import Certificate, Leaf, Tree
+from goodalloc.formulations.certificates.certificate import Leaf
 from goodalloc.formulations.certificates.domination import Standing
-from goodalloc.formulations.certificates.prices import Prices, WeightedValues
+
+if TYPE_CHECKING:
+    import os
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from goodalloc.data.documents.json_file import Document
+    from goodalloc.formulations.certificates.certificate import Certificate, Tree
+    from goodalloc.formulations.certificates.prices import Prices, WeightedValues
 
 CERTIFICATE_FORMAT = "goodalloc-certificate"
 VERSION = 1

@@ -5,11 +5,14 @@ choices the relaxation mixes most takes one of its better choices, or none of th
 judged by `price_bound`, never by what a solver says of it.
 """
 
+from __future__ import annotations
+
 import heapq
 import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +23,25 @@ from goodalloc.formulations.certificates.certificate import (
     Leaf,
     Measure,
     Split,
-    Tree,
     leaf_bound,
 )
 from goodalloc.formulations.certificates.price_bound import PriceBound
 from goodalloc.formulations.certificates.prices import Prices
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, enumerate_choices
+from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.formulations.mode_rounds.resource_grid import resource_grid
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance
-from goodalloc.solvers.certificates.choice_relaxation import ChoiceRelaxation, relaxation_of
+from goodalloc.solvers.certificates.choice_relaxation import relaxation_of
 from goodalloc.solvers.interface.stop import proves
-from goodalloc.solvers.interface.watch import Watch
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.certificates.certificate import (
+        Tree,
+    )
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.certificates.choice_relaxation import ChoiceRelaxation
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -74,9 +83,9 @@ class Case:
     leaf: Leaf
     weight: Floats | None = None
     depth: int = 0
-    split: "tuple[int, Flags, Case, Case] | None" = None
+    split: tuple[int, Flags, Case, Case] | None = None
 
-    def divide(self, job: int, chosen: Flags, choices: Choices) -> "tuple[Case, Case]":
+    def divide(self, job: int, chosen: Flags, choices: Choices) -> tuple[Case, Case]:
         """Split it: the job takes one of the chosen choices, or none of them."""
         others = (choices.job == job) & ~chosen
         inside, outside = (

@@ -1,30 +1,34 @@
 """Linear relaxations over choices that give prices, solved again and again with other costs."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program
 from goodalloc.formulations.certificates.dual_prices import (
     aggregate_prices,
     pattern_prices,
     with_cuts,
 )
-from goodalloc.formulations.certificates.price_bound import PriceBound
-from goodalloc.formulations.certificates.prices import Prices
 from goodalloc.formulations.certificates.shared_gpu_relaxation import build_shared, shared_prices
-from goodalloc.formulations.gpu_rounds.choices import Choices
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.formulations.mode_rounds.aggregate import build_aggregate
-from goodalloc.formulations.mode_rounds.value_cut import Cut
-from goodalloc.models.round.instance import Instance
-from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import new_solver, run_in_time
 from goodalloc.solvers.modes.packing_cut import CutFinder
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.certificates.price_bound import PriceBound
+    from goodalloc.formulations.certificates.prices import Prices
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.mode_rounds.value_cut import Cut
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

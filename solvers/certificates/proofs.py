@@ -1,12 +1,19 @@
 """What the relaxations met on the way prove of the fitness, by their prices alone."""
 
-import math
-from collections.abc import Sequence
+from __future__ import annotations
 
-from goodalloc.formulations.certificates.certificate import Certificate, Leaf, Measure, certify
-from goodalloc.formulations.certificates.price_bound import PriceBound
+import math
+from typing import TYPE_CHECKING
+
+from goodalloc.formulations.certificates.certificate import Leaf, Measure, certify
 from goodalloc.formulations.certificates.prices import Prices
 from goodalloc.solvers.interface.stop import proves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.certificates.certificate import Certificate
+    from goodalloc.formulations.certificates.price_bound import PriceBound
 
 
 def as_good(bound: float, other: float, known: float, gap: float) -> bool:

@@ -1,15 +1,14 @@
 """The front door: decide a round, check the answer, certify its gap."""
 
+from __future__ import annotations
+
 import math
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.formulations.basics.program import NotFiniteError
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.starvation import starvation_of
 from goodalloc.models.support.validation import require_number
@@ -32,6 +31,12 @@ from goodalloc.solvers.interface.bounds import (
 from goodalloc.solvers.interface.result import Answer, Evidence, Result, Status, refutes
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 #: Seconds for branch and bound by prices, where the caller sets no limit.
 CERTIFICATE_SECONDS = 60.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from goodalloc.models.classical.unrelated_machines import UnrelatedMachines
 from goodalloc.solvers.classical.matching import start_now
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import FreeGpus
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.cluster import Cluster
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 
 @dataclass

@@ -18,7 +18,7 @@ import numpy as np
 
 from goodalloc.models.classical.hesrpt import hesrpt_shares
 from goodalloc.solvers.policies.optimus import most_gpus
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import place_changed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 #: Powers beyond these are taken for these: more is no power law, or none that the shares are for.
 LEAST_POWER, MOST_POWER = 0.05, 0.95

@@ -8,9 +8,12 @@ the kin of the Hungarian one. What proves it are prices :math:`v_s \le 0` of the
 is a lower bound whatever the prices are, and the total at those of the optimum.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +21,15 @@ from scipy.optimize import linear_sum_assignment
 
 from goodalloc.formulations.classical.allox import place_costs, places_of, schedule_of
 from goodalloc.models.classical.unrelated_machines import (
-    MachineSchedule,
-    UnrelatedMachines,
     total_completion,
 )
 from goodalloc.models.support.validation import require_share
+
+if TYPE_CHECKING:
+    from goodalloc.models.classical.unrelated_machines import (
+        MachineSchedule,
+        UnrelatedMachines,
+    )
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

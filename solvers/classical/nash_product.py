@@ -1,17 +1,23 @@
 """The largest product of valuations by its program, for one group of nodes and for several."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.classical.nash_product import decode_bundles, nash_program
-from goodalloc.models.classical.auction import Auction, product_of
-from goodalloc.solvers.interface.result import Limit
+from goodalloc.models.classical.auction import product_of
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
+
+if TYPE_CHECKING:
+    from goodalloc.models.classical.auction import Auction
+    from goodalloc.solvers.interface.result import Limit
 
 Indices = NDArray[np.int64]
 

@@ -17,13 +17,18 @@ How a share of a bundle becomes whole GPUs is not known. Rounded down, to the fl
 expectation is :math:`c_i k_i`.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.classical.auction import Auction, Product, product_of
+from goodalloc.models.classical.auction import Auction, product_of
 from goodalloc.solvers.classical.separable_shares import best_shares
+
+if TYPE_CHECKING:
+    from goodalloc.models.classical.auction import Product
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

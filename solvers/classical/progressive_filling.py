@@ -9,6 +9,8 @@ above it had to get what it got: (1) is exact, and so is the next largest value,
 as no two jobs are stuck at the same value (of those the first in order goes first).
 """
 
+from __future__ import annotations
+
 import heapq
 
 import numpy as np

@@ -14,6 +14,8 @@ infinity, as the logarithm of nothing: as few of those as possible come first, t
 others, so that no large number has to stand for it.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -16,17 +16,19 @@ import numpy as np
 
 from goodalloc.models.adaptation.batch_split import split_batch
 from goodalloc.models.classical.unit_gains import one_each
-from goodalloc.models.goodput.model import BatchLimits, goodput
+from goodalloc.models.goodput.model import goodput
 from goodalloc.models.losses.curve_fitting import spikes
-from goodalloc.models.losses.reduction import LossHistory, NormalisedBy, loss_reductions
+from goodalloc.models.losses.reduction import LossHistory, loss_reductions
 from goodalloc.solvers.classical.unit_shares import share_exactly, share_greedily
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import place_changed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.models.goodput.model import BatchLimits
+    from goodalloc.models.losses.reduction import NormalisedBy
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
     Floats = NDArray[np.float64]
 

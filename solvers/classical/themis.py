@@ -25,7 +25,7 @@ from goodalloc.models.support.validation import (
 )
 from goodalloc.solvers.classical.partial_allocation import partial_allocation, winners
 from goodalloc.solvers.classical.progressive_filling import least_largest
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import place_changed
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
     Floats = NDArray[np.float64]
 

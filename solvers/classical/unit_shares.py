@@ -16,16 +16,21 @@ more than :math:`D(\lambda)` is above a total that is known is in no better allo
 out; mostly a few choices a job remain. Where the greedy attains the bound there is nothing to do.
 """
 
+from __future__ import annotations
+
 import heapq
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.dynamic_program import least_amounts, least_totals
 from goodalloc.formulations.gpu_rounds.knapsack import best_price, respond
-from goodalloc.models.classical.unit_gains import UnitGains, total_gain
+from goodalloc.models.classical.unit_gains import total_gain
+
+if TYPE_CHECKING:
+    from goodalloc.models.classical.unit_gains import UnitGains
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

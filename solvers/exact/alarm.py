@@ -1,11 +1,15 @@
 """An alarm: code that looks at no clock is left when its time is up."""
 
+from __future__ import annotations
+
 import math
 import signal
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class TimeIsUp(BaseException):

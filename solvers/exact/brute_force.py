@@ -4,11 +4,13 @@ Nothing is assumed about what is worth trying: rows are all ways to put replicas
 rules are applied to the matrices as they are written in Pollux (OSDI'21, section 4.2).
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 import time
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,6 @@ from numpy.typing import NDArray
 from goodalloc.formulations.basics.power_cost import settled_level
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.solvers.exact.alarm import TimeIsUp, alarm
@@ -24,6 +25,9 @@ from goodalloc.solvers.exact.ties import canonical
 from goodalloc.solvers.interface.result import Answer, Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -4,18 +4,20 @@ Where GPUs are all that counts, that is the pattern program; where jobs have mod
 with its packing and its cuts.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from goodalloc.formulations.certificates.price_bound import PriceBound
 from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.instance import require_whole_gpus
 from goodalloc.models.round.objective import fitness, mode_utilities
 from goodalloc.solvers.certificates.proofs import as_good, strongest
 from goodalloc.solvers.exact.pattern_oracle import PatternOracle
@@ -27,6 +29,10 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.modes.oracle import ModeOracle
 from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
 from goodalloc.solvers.power_mean.oracle import Outcome
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 #: Share of the time in which dominated choices of jobs with modes are looked for, and its least.
 OF_TIME, LEAST_SECONDS = 0.5, 0.3

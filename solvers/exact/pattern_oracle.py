@@ -1,7 +1,10 @@
 """The pattern program as an oracle: what `hierarchy` asks, answered by prices and a core."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +13,14 @@ from goodalloc.formulations.certificates.dual_prices import pattern_prices
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.gpu_rounds.packing import pack
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.solvers.exact.placement import place
 from goodalloc.solvers.milp.price_and_core import decide
 from goodalloc.solvers.power_mean.oracle import Reply
-from goodalloc.solvers.power_mean.program_oracle import ProgramOracle, Task
+from goodalloc.solvers.power_mean.program_oracle import ProgramOracle
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.solvers.power_mean.program_oracle import Task
 
 Floats = NDArray[np.float64]
 

@@ -1,16 +1,23 @@
 """Find nodes for chosen shapes: the allocation that gives every job exactly its choice."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.gpu_rounds.packing import pack
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.formulations.node_indexed.node_program import build_node_program, decode_nodes
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 #: Largest node-indexed program, in columns, that is tried when counting pieces was not enough.
 MOST_NODE_COLUMNS = 200_000

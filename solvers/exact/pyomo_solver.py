@@ -1,12 +1,12 @@
 """The readable road to the optimum: the node-indexed program through any solver Pyomo finds."""
 
+from __future__ import annotations
+
 import logging
 import math
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyomo.environ as pyo
@@ -14,9 +14,7 @@ import pyomo.environ as pyo
 from goodalloc.formulations.basics.extreme_cost import program_cost
 from goodalloc.formulations.node_indexed.node_extremes import whose_cost
 from goodalloc.formulations.node_indexed.node_milp import build_node_milp, decode, node_choices
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.exact.alarm import TimeIsUp, alarm
 from goodalloc.solvers.exact.ties import canonical
@@ -25,7 +23,15 @@ from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import TRUSTED
 from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
-from goodalloc.solvers.power_mean.oracle import Reply, Request
+from goodalloc.solvers.power_mean.oracle import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.power_mean.oracle import Request
 
 #: Costs are scaled so that the gap to close is this, well above the solvers' tolerances …
 GAP_IN_PROGRAM = 1e-5

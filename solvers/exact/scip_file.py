@@ -1,9 +1,13 @@
 """SCIP on a program in a file (`.lp` or `.mps`): what a solver that is not ours makes of it."""
 
+from __future__ import annotations
+
 import time
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 #: SCIP's tolerance for rows, in place of its own 1e-6: parts of GPUs have up to six decimals.
 ROW_TOLERANCE = 1e-7

@@ -6,15 +6,15 @@ they come first and it gets what remains. How long they take is estimated from t
 round, rather too long than too short.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from goodalloc.formulations.gpu_rounds.choices import Choices
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.heuristics.greedy import solve_greedy
 from goodalloc.solvers.heuristics.local_search import solve_local_search
@@ -24,6 +24,11 @@ from goodalloc.solvers.heuristics.sharing import knapsack_replicas
 from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 #: Seconds that the greedy algorithm takes for a job, from every start it has where jobs run, …
 SECONDS_A_JOB, STARTS = 8e-4, 3

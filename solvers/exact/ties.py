@@ -16,25 +16,33 @@ all but the worst jobs cost the same to ten digits) keep the optimum that was fo
 cost several times the solve. So do, so far, rounds of jobs with modes.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_cost import AtMost, power_cost, settled_level, settled_rows
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, enumerate_choices
-from goodalloc.formulations.gpu_rounds.patterns import Limit, build_patterns
+from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
+from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.formulations.node_indexed.node_program import build_node_program
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import utilities
 from goodalloc.solvers.exact.placement import MOST_NODE_COLUMNS, place
-from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.milp.price_and_core import decide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.gpu_rounds.patterns import Limit
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 

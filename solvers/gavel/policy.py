@@ -21,7 +21,7 @@ from goodalloc.models.gavel.share_goal import (
     throughput,
 )
 from goodalloc.models.gavel.time_sharing import TimeSharing, isolated_shares, largest_rates, rates
-from goodalloc.models.shared_gpus.shared_speed import FAIR, Sharing
+from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.models.support.validation import require_choice, require_flag
 from goodalloc.solvers.gavel.pair_rates import PairRates, with_gainful_pairs
 from goodalloc.solvers.gavel.share_policy import SharePolicy
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.gavel.share_goal import Goal
+    from goodalloc.models.shared_gpus.shared_speed import Sharing
     from goodalloc.solvers.gavel.share_rounds import Line
     from goodalloc.solvers.policies.policy import ActiveJob, Round
 

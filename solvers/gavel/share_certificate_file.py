@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.data.documents.json_file import (
-    Document,
     check_format,
     check_keys,
     in_file,
@@ -23,7 +22,6 @@ from goodalloc.data.documents.json_file import (
     write_atomically,
 )
 from goodalloc.data.gavel.time_sharing_file import (
-    ShareProblem,
     digest_of,
     numbers,
     time_sharing_to_dict,
@@ -37,6 +35,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from goodalloc.data.documents.json_file import (
+        Document,
+    )
+    from goodalloc.data.gavel.time_sharing_file import (
+        ShareProblem,
+    )
     from goodalloc.solvers.gavel.time_shares import ShareResult
 
     Floats = NDArray[np.float64]

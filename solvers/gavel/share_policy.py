@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goodalloc.models.support.validation import require_number
-from goodalloc.solvers.gavel.share_rounds import Line, ShareRounds, place_lines
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.gavel.share_rounds import ShareRounds, place_lines
+from goodalloc.solvers.policies.policy import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from goodalloc.solvers.policies.policy import Round
+    from goodalloc.solvers.gavel.share_rounds import Line
+    from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 #: Seconds of a round in Gavel's experiments.
 ROUND_SECONDS = 360

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.formulations.gavel.share_certificate import (
-    SharePrices,
     as_promises,
     certify,
     no_prices,
@@ -34,6 +33,9 @@ from goodalloc.models.support.validation import require_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from goodalloc.formulations.gavel.share_certificate import (
+        SharePrices,
+    )
     from goodalloc.models.gavel.share_goal import Goal
 
     Floats = NDArray[np.float64]

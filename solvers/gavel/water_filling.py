@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from goodalloc.formulations.gavel.share_program import ShareSolution, solve_shares
+from goodalloc.formulations.gavel.share_program import solve_shares
 from goodalloc.models.gavel.share_goal import Level, max_min
 from goodalloc.models.gavel.time_sharing import rates, share_violations
 from goodalloc.models.support.validation import require_choice, require_number
@@ -35,6 +35,7 @@ from goodalloc.solvers.gavel.time_shares import repaired
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from goodalloc.formulations.gavel.share_program import ShareSolution
     from goodalloc.models.gavel.time_sharing import TimeSharing
 
     Floats = NDArray[np.float64]

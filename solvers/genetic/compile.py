@@ -1,16 +1,23 @@
 """Compilation of the genetic algorithm, on threads of its own, within a limit of time."""
 
+from __future__ import annotations
+
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
-from goodalloc.solvers.genetic.operators import Genes, Problem
-from goodalloc.solvers.genetic.options import GeneticOptions
+from goodalloc.solvers.genetic.operators import Genes
 from goodalloc.solvers.genetic.program import run_block, unborn
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from goodalloc.solvers.genetic.operators import Problem
+    from goodalloc.solvers.genetic.options import GeneticOptions
 
 
 @dataclass(frozen=True)
@@ -43,9 +50,7 @@ def compile_block(
 
 
 @lru_cache(maxsize=32)
-def _compiling(
-    problem: Problem, options: GeneticOptions, power: float, device: Any
-) -> "Future[Any]":
+def _compiling(problem: Problem, options: GeneticOptions, power: float, device: Any) -> Future[Any]:
     executor = ThreadPoolExecutor(1, thread_name_prefix="compile")
     pending = executor.submit(_compile, problem, options, power, device)
     executor.shutdown(wait=False)

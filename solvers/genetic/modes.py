@@ -3,12 +3,17 @@
 Every operation works on one job of all members at once, as the scans of `genetic/operators.py` do.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import lax
 
 from goodalloc.solvers.genetic.noise import below, noise
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 class Modes(NamedTuple):

@@ -1,7 +1,14 @@
 """Cheap random numbers for every cell of every generation of the genetic algorithm."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import lax
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 def noise(counter: Array, key: Array) -> Array:

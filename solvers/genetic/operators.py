@@ -4,14 +4,21 @@ Arrays are laid out (jobs, members, nodes): a scan over the jobs, in repair orde
 contiguous slice a step, and everything that a job needs stays in cache.
 """
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import lax
 
-from goodalloc.solvers.genetic.modes import Modes, fitting_nodes, land, redraw, within
+from goodalloc.solvers.genetic.modes import fitting_nodes, land, redraw, within
 from goodalloc.solvers.genetic.noise import below, counted, noise
-from goodalloc.solvers.genetic.options import GeneticOptions
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from goodalloc.solvers.genetic.modes import Modes
+    from goodalloc.solvers.genetic.options import GeneticOptions
 
 #: Tells members that differ in a mode apart from those that differ in a row: any odd number.
 MODE_FACTOR = 0x9E3779B1

@@ -1,5 +1,7 @@
 """Parameters of the genetic algorithm."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +57,6 @@ class GeneticOptions:
             if value > 1.0:
                 raise ValueError(f"GeneticOptions: {name} is {value!r}; expected at most 1.")
 
-    def replace(self, **changes: Any) -> "GeneticOptions":
+    def replace(self, **changes: Any) -> GeneticOptions:
         """A copy with some values changed."""
         return replace(self, **changes)

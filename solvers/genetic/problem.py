@@ -1,18 +1,24 @@
 """An instance, and members to start from, as the arrays of the genetic algorithm."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities, speedup_table
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.solvers.genetic.modes import Modes
 from goodalloc.solvers.genetic.operators import Genes, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from goodalloc.models.round.instance import Instance
 
 #: What a node has counts as so much more: half of what the checker forgives, so that sums in
 #: another order are forgiven, too.

@@ -1,22 +1,30 @@
 """The genetic algorithm as one compiled program: a block of generations."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import lax
 
 from goodalloc.solvers.genetic.noise import noise, uniform
 from goodalloc.solvers.genetic.operators import (
-    Genes,
-    Problem,
     grow_and_repair,
     growth_thresholds,
     recombine,
 )
-from goodalloc.solvers.genetic.options import GeneticOptions
 from goodalloc.solvers.genetic.selection import evaluate, fill_places, survivors, tournament
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from goodalloc.solvers.genetic.operators import (
+        Genes,
+        Problem,
+    )
+    from goodalloc.solvers.genetic.options import GeneticOptions
 
 #: Most generations between two looks at the clock.
 BLOCK = 128

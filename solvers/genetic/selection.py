@@ -4,14 +4,21 @@ Selection follows Deb, Pratap, Agarwal and Meyarivan (2002): fronts of non-domin
 within a front the more isolated ones first.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import lax
 
 from goodalloc.solvers.genetic.noise import uniform
-from goodalloc.solvers.genetic.operators import Problem, Repaired
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from goodalloc.solvers.genetic.operators import Problem, Repaired
 
 
 def evaluate(problem: Problem, repaired: Repaired, power: float) -> tuple[Array, Array]:

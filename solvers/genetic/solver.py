@@ -7,20 +7,19 @@ the random numbers are others. Beyond the original it decides jobs with modes (t
 memory): every row of a member has its mode beside it (`genetic/modes.py`).
 """
 
+from __future__ import annotations
+
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.instance import require_whole_gpus
 from goodalloc.models.round.objective import fitness
-from goodalloc.solvers.genetic.compile import CompiledBlock, compile_block
-from goodalloc.solvers.genetic.operators import Problem
+from goodalloc.solvers.genetic.compile import compile_block
 from goodalloc.solvers.genetic.options import GeneticOptions
 from goodalloc.solvers.genetic.problem import (
     build_problem,
@@ -29,9 +28,19 @@ from goodalloc.solvers.genetic.problem import (
     repair_order,
     without_broken_rows,
 )
-from goodalloc.solvers.genetic.program import BLOCK, Progress, unborn
+from goodalloc.solvers.genetic.program import BLOCK, unborn
 from goodalloc.solvers.interface.result import Answer, Incumbent, Limit
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.genetic.compile import CompiledBlock
+    from goodalloc.solvers.genetic.operators import Problem
+    from goodalloc.solvers.genetic.program import Progress
 
 #: Wall-clock seconds of work between two looks at the clock, roughly.
 BLOCK_SECONDS = 0.1

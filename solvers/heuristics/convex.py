@@ -1,11 +1,18 @@
 """The concave relaxation as a solver: its certified bound, and its GPUs rounded and placed."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from goodalloc.formulations.gpu_rounds.concave_relaxation import solve_concave_relaxation
-from goodalloc.models.round.instance import Instance, require_plain
+from goodalloc.models.round.instance import require_plain
 from goodalloc.solvers.heuristics.rounding import round_and_place
 from goodalloc.solvers.heuristics.sharing import whole_replicas
 from goodalloc.solvers.interface.result import Answer
-from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.stop import Stop
 
 
 def solve_convex(

@@ -1,18 +1,24 @@
 """Greedy marginal gain: GPUs go, few at a time, where they add most to the objective."""
 
+from __future__ import annotations
+
 import heapq
 import math
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.round.allocation import Allocation, Placement
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness, utility_table
 from goodalloc.solvers.heuristics.mode_greedy import mode_greedy
-from goodalloc.solvers.heuristics.occupancy import Floats, Occupancy
+from goodalloc.solvers.heuristics.occupancy import Occupancy
 from goodalloc.solvers.interface.result import Answer, Incumbent, Limit
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation, Placement
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.heuristics.occupancy import Floats
 
 
 def solve_greedy(

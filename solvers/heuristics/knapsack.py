@@ -1,16 +1,22 @@
 """The knapsack as a solver: its proven bound, and its choices placed greedily."""
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING
 
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.instance import require_whole_gpus
 from goodalloc.solvers.heuristics.mode_greedy import priced_greedy
 from goodalloc.solvers.heuristics.rounding import round_and_place
 from goodalloc.solvers.heuristics.sharing import knapsack_replicas
 from goodalloc.solvers.interface.result import Answer, Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 
 def solve_knapsack(instance: Instance, *, stop: Stop | None = None, exact: bool = False) -> Answer:

@@ -1,17 +1,25 @@
 """Local search: polish an allocation by moves that keep it feasible and make it better."""
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.round.allocation import Allocation, Placement
+from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance, require_plain
+from goodalloc.models.round.instance import require_plain
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.heuristics.greedy import solve_greedy
-from goodalloc.solvers.heuristics.occupancy import Floats, Occupancy
+from goodalloc.solvers.heuristics.occupancy import Occupancy
 from goodalloc.solvers.interface.result import Answer, Incumbent, Limit
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.heuristics.occupancy import Floats
 
 Changes = dict[int, Placement]
 

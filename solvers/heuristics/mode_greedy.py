@@ -1,24 +1,31 @@
 """Greedy marginal gain for jobs that have modes: whoever gains most for what it takes goes next."""
 
+from __future__ import annotations
+
 import heapq
 import math
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_cost import power_cost
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import (
     choice_demand,
     enumerate_mode_choices,
     node_capacity,
 )
-from goodalloc.models.round.allocation import Allocation, Placement
-from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.instance import require_whole_gpus
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.heuristics.mode_prices import priced_choices
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation, Placement
+    from goodalloc.models.round.instance import Instance
 
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
@@ -100,7 +107,7 @@ def _choices(instance: Instance, deadline: float) -> Choices:
     return enumerate_mode_choices(instance, deadline=now + (deadline - now) / 2)
 
 
-def _extend(state: "_State", deadline: float) -> tuple[Allocation, int]:
+def _extend(state: _State, deadline: float) -> tuple[Allocation, int]:
     """Take steps until none gains or time is up."""
     steps = 0
     while True:

@@ -1,14 +1,21 @@
 """Who sits where in which mode while a heuristic works, and what is left of every node."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import may_keep
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, node_capacity
 from goodalloc.formulations.sia_and_synergy.synergy_modes import NO_MODE
-from goodalloc.models.round.allocation import Allocation, Placement
-from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -6,12 +6,18 @@ choice of least :math:`c_i + \lambda d_i` (the dual of `formulations/mode_rounds
 bisection, to the least at which no more is taken than there is; a few rounds of that settle them.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.gpu_rounds.choices import Choices
 from goodalloc.formulations.mode_rounds.mode_choices import choice_demand, node_capacity
-from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

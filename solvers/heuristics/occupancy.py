@@ -1,11 +1,18 @@
 """What sits where while a heuristic works: free GPUs, and which nodes a distributed job touches."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.round.allocation import Allocation, Placement
-from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import utility_table
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

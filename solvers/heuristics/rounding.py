@@ -4,14 +4,20 @@ Relaxations forget the nodes. Here every job is given the GPUs it was promised w
 fewer where they do not; what results obeys every rule.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.round.allocation import Allocation, Placement
-from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import utility_table
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.instance import Instance
 
 Indices = NDArray[np.int64]
 

@@ -1,6 +1,9 @@
 """Whole numbers of GPUs for every job, as the knapsack would share them out."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +14,9 @@ from goodalloc.formulations.gpu_rounds.knapsack import (
     first_reference,
     knapsack_costs,
 )
-from goodalloc.models.round.instance import Instance
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -1,19 +1,25 @@
 """The contract of a solver, and the table of those that ship."""
 
+from __future__ import annotations
+
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.validation import did_you_mean
 from goodalloc.solvers.interface.result import Answer, Result
-from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.stop import Stop
 
 
 class Solver(Protocol):

@@ -1,14 +1,20 @@
 """Which bound on an instance is believed where several are stated, and what is only claimed."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
-from goodalloc.models.round.instance import Instance
-from goodalloc.solvers.interface.result import Evidence, Incumbent, Result, refutes
+from goodalloc.solvers.interface.result import Evidence, Incumbent, refutes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
 
 #: What the knapsack's bound is called, whoever asked for it.
 KNAPSACK = "knapsack"
@@ -32,7 +38,7 @@ class Bound(NamedTuple):
     evidence: Evidence = Evidence.NONE
 
     @classmethod
-    def of(cls, result: Result) -> "Bound":
+    def of(cls, result: Result) -> Bound:
         """The bound of a result."""
         return cls(result.bound, result.bound_source, result.evidence)
 

@@ -1,11 +1,15 @@
 """The outcome of a solver, as data."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from goodalloc.formulations.certificates.certificate import Certificate
-from goodalloc.models.round.allocation import Allocation
+if TYPE_CHECKING:
+    from goodalloc.formulations.certificates.certificate import Certificate
+    from goodalloc.models.round.allocation import Allocation
 
 
 class Status(StrEnum):
@@ -189,7 +193,7 @@ class Result:
         """The `relative_gap` to the bound."""
         return relative_gap(self.fitness, self.bound)
 
-    def raise_for_status(self) -> "Result":
+    def raise_for_status(self) -> Result:
         """The result itself, or `SolveError` if it holds no allocation."""
         if self.allocation is None:
             raise SolveError(

@@ -1,13 +1,13 @@
 """Results as files: versioned JSON, documented in `data/FORMAT.md`, and rows of a CSV table."""
 
+from __future__ import annotations
+
 import csv
 import io
 import math
-import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.json_file import (
-    Document,
     check_format,
     check_keys,
     check_list,
@@ -28,10 +28,17 @@ from goodalloc.data.files.allocation import (
     placements_from_dict,
     placements_to_dict,
 )
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.validation import require_choice, require_count
 from goodalloc.solvers.interface.base import ships
 from goodalloc.solvers.interface.result import Evidence, Incumbent, Limit, Result, Status, refutes
+
+if TYPE_CHECKING:
+    import os
+
+    from goodalloc.data.documents.json_file import (
+        Document,
+    )
+    from goodalloc.models.round.instance import Instance
 
 _NUMBERS = (
     "fitness", "bound", "build_seconds", "compile_seconds", "solve_seconds", "check_seconds",

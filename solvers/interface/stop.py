@@ -1,5 +1,7 @@
 """When to stop: limits that compose, whichever is reached first."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,6 +69,6 @@ class Stop:
             return Limit.NO_IMPROVEMENT
         return None
 
-    def replace(self, **changes: Any) -> "Stop":
+    def replace(self, **changes: Any) -> Stop:
         """A copy with some limits changed."""
         return replace(self, **changes)

@@ -1,11 +1,16 @@
 """The clock of one solve."""
 
+from __future__ import annotations
+
 import math
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from goodalloc.solvers.interface.result import Limit
-from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from goodalloc.solvers.interface.stop import Stop
 
 
 @dataclass

@@ -8,20 +8,25 @@ among the columns of next to no reduced cost, which for matchings is often far f
 that its core is nearly everything.)
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program
-from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.milp.price_and_core import INTEGRAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.solvers.interface.result import Limit
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -1,14 +1,20 @@
 """Running HiGHS on a program of choices, by counts where many jobs have the same ones."""
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.basics.counted_columns import count_columns, fix_counts
-from goodalloc.formulations.basics.program import Program
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.milp.highs_program import GRACE, Outcome, run_mixed_integer, run_relaxation
+from goodalloc.solvers.milp.highs_program import GRACE, run_mixed_integer, run_relaxation
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.solvers.milp.highs_program import Outcome
 
 #: Columns are counted where, on average, so many are the same.
 SHARED = 50

@@ -22,17 +22,22 @@ exchanges and the priced resources that it leaves.
    (`formulations/basics/counted_columns.py`).
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.sia_and_synergy.sia import build_sia_program, encode_rows
-from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.counted_program import run_choices
 from goodalloc.solvers.milp.highs_program import run_relaxation
 from goodalloc.solvers.milp.price_and_core import INTEGRAL, Decision
+
+if TYPE_CHECKING:
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

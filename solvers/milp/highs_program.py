@@ -5,18 +5,21 @@ thread of its own: the limit and Ctrl-C are watched from outside, the incumbents
 they come, and a run that does not return in time is left behind with what it had found.
 """
 
+from __future__ import annotations
+
 import math
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program
-from goodalloc.solvers.interface.watch import Watch
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 

@@ -13,16 +13,21 @@ to be integer with lower bound 0, as all columns of these programs are, so that 
 least its reduced cost beyond the relaxation.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program
-from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.counted_program import run_choices
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 

@@ -20,22 +20,29 @@ again is a logic-based Benders decomposition (Hooker and Ottosson, Mathematical 
 2003); that other jobs join is the extension of a cover inequality.
 """
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import Fits
 from goodalloc.formulations.mode_rounds.value_cut import Cut
 from goodalloc.formulations.node_indexed.alike_nodes import told_apart
 from goodalloc.formulations.node_indexed.node_program import build_node_program, decode_nodes
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
-from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.watch import Watch
 
 Indices = NDArray[np.int64]
 

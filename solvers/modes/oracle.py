@@ -9,27 +9,35 @@ then is left to the node-indexed program over a core of the choices, and where t
 the best allocation found stands beside the bound.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program
 from goodalloc.formulations.certificates.dual_prices import aggregate_prices
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.aggregate import build_aggregate
 from goodalloc.formulations.mode_rounds.value_cut import Cut
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.solvers.milp.highs_program import new_solver, run_in_time, run_relaxation
-from goodalloc.solvers.milp.price_and_core import Decision, decide
+from goodalloc.solvers.milp.price_and_core import decide
 from goodalloc.solvers.modes.conflict import ConflictFinder
 from goodalloc.solvers.modes.packing import ModePacker
 from goodalloc.solvers.modes.packing_cut import CutFinder
 from goodalloc.solvers.power_mean.oracle import Reply
-from goodalloc.solvers.power_mean.program_oracle import ProgramOracle, Task
+from goodalloc.solvers.power_mean.program_oracle import ProgramOracle
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.solvers.milp.price_and_core import Decision
+    from goodalloc.solvers.power_mean.program_oracle import Task
 
 #: Times the aggregate is solved again with more cuts, for one request, …
 MOST_ROUNDS = 50

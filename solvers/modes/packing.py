@@ -6,14 +6,16 @@ patterns (`pattern_master`), whose relaxation is rounded by fixing patterns one 
 dive), the last nodes by a program of their own.
 """
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import (
     choice_demand,
     chosen_modes,
@@ -23,17 +25,24 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
 )
 from goodalloc.formulations.mode_rounds.node_items import (
     ANY_TYPE,
-    NodeClasses,
     node_classes,
     without_stays,
 )
-from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
-from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.modes.pattern_dive import PatternDive
 from goodalloc.solvers.modes.pattern_master import PatternMaster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.mode_rounds.node_items import (
+        NodeClasses,
+    )
+    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

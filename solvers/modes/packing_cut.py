@@ -5,24 +5,32 @@ node are items, distributed jobs are split at will and count by their replicas, 
 is an item of its own nodes. Where something stays unpacked, the prices give a cut (`value_cut`).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, keep_choices
+from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.formulations.mode_rounds.mode_choices import (
     choice_demand,
     held_amounts,
     most_replicas,
     node_capacity,
 )
-from goodalloc.formulations.mode_rounds.node_items import Items, NodeClasses, node_classes
-from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
-from goodalloc.formulations.mode_rounds.value_cut import Cut, CutMaker
-from goodalloc.models.round.instance import Instance
-from goodalloc.solvers.interface.watch import Watch
+from goodalloc.formulations.mode_rounds.node_items import Items, node_classes
+from goodalloc.formulations.mode_rounds.value_cut import CutMaker
 from goodalloc.solvers.modes.pattern_master import PACKED, PatternMaster
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.mode_rounds.node_items import NodeClasses
+    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.value_cut import Cut
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -50,7 +58,7 @@ class CutFinder:
     choices: Choices
     grid: ResourceGrid
     watch: Watch
-    _rows: "_Rows" = field(init=False)
+    _rows: _Rows = field(init=False)
     _master: PatternMaster = field(init=False)
 
     def __post_init__(self) -> None:

@@ -4,15 +4,22 @@ What the relaxation (`pattern_master`) uses a whole number of times is fixed; wh
 the pattern used most. The last nodes are filled by a small program in which each is indexed.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
-from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE, Items
+from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
-from goodalloc.solvers.modes.pattern_master import PACKED, PatternMaster
+from goodalloc.solvers.modes.pattern_master import PACKED
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.mode_rounds.node_items import Items
+    from goodalloc.solvers.modes.pattern_master import PatternMaster
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

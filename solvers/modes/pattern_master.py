@@ -15,18 +15,24 @@ Which nodes can hold given items? With :math:`q` a *pattern*, what one node of c
 :math:`\pi` is the cut (2) of `node_value` that says so.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import require_finite
-from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE, Items, NodeClasses
-from goodalloc.formulations.mode_rounds.node_value import NOTHING, NodeValue, beside, node_value
-from goodalloc.solvers.interface.watch import Watch
+from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
+from goodalloc.formulations.mode_rounds.node_value import NOTHING, beside, node_value
 from goodalloc.solvers.milp.highs_program import new_solver, run_in_time
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.mode_rounds.node_items import Items, NodeClasses
+    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

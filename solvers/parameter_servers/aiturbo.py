@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from goodalloc.models.parameter_servers.job import Measure, PsJob, service_table
+from goodalloc.models.parameter_servers.job import Measure, service_table
 from goodalloc.models.parameter_servers.service_table import marginal_table
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
 from goodalloc.models.support.validation import require_choice, require_flag, require_number
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from goodalloc.models.parameter_servers.job import PsJob
     from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
     from goodalloc.solvers.parameter_servers.exchange import Free
     from goodalloc.solvers.parameter_servers.policy import ActivePsJob, PsDecision, PsView

@@ -27,13 +27,20 @@ has run goes to the first level, before all others there (Tiresias's knob agains
 never promotes.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from goodalloc.models.support.validation import require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -7,13 +7,19 @@ github.com/pengyanghua/optimus, commit 8c43920). Where no even deal fits, pods g
 other, the largest first, where the most is left; a job is not placed if some pod fits nowhere.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

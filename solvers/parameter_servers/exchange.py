@@ -18,25 +18,32 @@ of one unit helps, though one of two might
 optimum).
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left, insort
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import isfinite
 from operator import itemgetter
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.parameter_servers.service_table import (
-    Cell,
-    ServiceTable,
     check_tables,
     marginal_table,
 )
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_choice, require_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.parameter_servers.service_table import (
+        Cell,
+        ServiceTable,
+    )
 
 Floats = NDArray[np.float64]
 

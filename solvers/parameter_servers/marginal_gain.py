@@ -10,14 +10,20 @@ per dominant share of what it takes more, among the steps that still fit, until 
 is optimal; with two that are coupled, as here by *w / p*, it is not.
 """
 
+from __future__ import annotations
+
 import heapq
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 from goodalloc.solvers.parameter_servers.exchange import left_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 

@@ -6,26 +6,36 @@ its value is a bound; if its pods pack, that is the optimum, proved. If not, the
 say no, what packs because a little is left unused stands beside the bound.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.mode_rounds.node_items import NodeClasses, node_classes, without_stays
+from goodalloc.formulations.mode_rounds.node_items import node_classes, without_stays
 from goodalloc.formulations.parameter_servers.service_on_nodes import (
-    PodChoices,
     PodCut,
     build_service_program,
     pod_choices,
 )
-from goodalloc.models.parameter_servers.service_table import ServiceTable
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.milp.price_and_core import Decision, decide
+from goodalloc.solvers.milp.price_and_core import decide
 from goodalloc.solvers.modes.pattern_dive import PatternDive
 from goodalloc.solvers.modes.pattern_master import PACKED, PatternMaster
 from goodalloc.solvers.parameter_servers.service_optimum import SCALE, ServiceOptimum, program_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.formulations.mode_rounds.node_items import NodeClasses
+    from goodalloc.formulations.parameter_servers.service_on_nodes import (
+        PodChoices,
+    )
+    from goodalloc.models.parameter_servers.service_table import ServiceTable
+    from goodalloc.solvers.milp.price_and_core import Decision
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -1,18 +1,24 @@
 """The least total remaining service, exactly: prices and exchanges that can matter."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.parameter_servers.service_knapsack import service_choices
-from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
-from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.exchange_core import decide_configurations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+    from goodalloc.solvers.interface.result import Limit
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

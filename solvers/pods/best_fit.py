@@ -1,14 +1,20 @@
 """Best fit: each pod in turn on the node on which it leaves the least."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.round.instance import Instance
 from goodalloc.solvers.interface.result import Answer
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.pods.node_room import NodeRoom
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.round.instance import Instance
 
 
 def solve_best_fit(instance: Instance, *, stop: Stop | None = None) -> Answer:

@@ -25,18 +25,23 @@ paper; of a job with several modes (1) is the least over them. Ties go to the ea
 GPU (the published code rounds scores to whole per cents and leaves ties to its framework).
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.pods.demand import Demand
-from goodalloc.models.round.instance import Instance
 from goodalloc.solvers.interface.result import Answer
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.pods.node_room import SLACK, NodeRoom, take_fullest
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.pods.demand import Demand
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -69,7 +74,7 @@ class TaskMix:
     popularity: Floats
 
     @classmethod
-    def of(cls, instance: Instance, demands: list[tuple[Demand, ...]]) -> "TaskMix":
+    def of(cls, instance: Instance, demands: list[tuple[Demand, ...]]) -> TaskMix:
         """The mix of an instance's jobs."""
         tasks = Counter(demands)
         ways = [way for task in tasks for way in task]

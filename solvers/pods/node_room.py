@@ -1,13 +1,22 @@
 """What is free on every node while pods are placed one by one, GPU by GPU."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.pods.demand import Demand, mode_of, pod_demands
-from goodalloc.models.round.allocation import Allocation, Placement
+from goodalloc.formulations.pods.demand import mode_of, pod_demands
+from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.gpu_sharing import pack_shares
-from goodalloc.models.round.instance import Instance, node_demand
+from goodalloc.models.round.instance import node_demand
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.pods.demand import Demand
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

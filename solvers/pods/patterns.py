@@ -1,17 +1,24 @@
 """Patterns of nodes: from allocations and prices, and back to pods on nodes."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.pods.demand import Demand
-from goodalloc.formulations.pods.packing import Pattern, PodPacking
-from goodalloc.models.round.allocation import Allocation
+from goodalloc.formulations.pods.packing import Pattern
 from goodalloc.models.round.gpu_sharing import pack_shares
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from goodalloc.formulations.pods.demand import Demand
+    from goodalloc.formulations.pods.packing import PodPacking
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 

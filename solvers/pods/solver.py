@@ -1,14 +1,15 @@
 """Packing a batch of pods for the most utility, with a proven bound (`pod_packing`)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.pods.packing import (
-    Pattern,
-    PodPacking,
     build_packing,
     by_node,
     class_program,
@@ -18,7 +19,6 @@ from goodalloc.formulations.pods.packing import (
     price_bound,
 )
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.interface.result import Answer, Incumbent
 from goodalloc.solvers.interface.stop import Stop, proves
@@ -28,6 +28,13 @@ from goodalloc.solvers.pods.best_fit import place_by_best_fit, solve_best_fit
 from goodalloc.solvers.pods.fragmentation import solve_fgd
 from goodalloc.solvers.pods.node_room import NodeRoom
 from goodalloc.solvers.pods.patterns import pattern_that_fits, patterns_of, place_patterns
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.pods.packing import (
+        Pattern,
+        PodPacking,
+    )
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ needed here: jobs and nodes are used by their attributes alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +27,8 @@ from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from goodalloc.models.round.allocation import Placement

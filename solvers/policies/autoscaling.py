@@ -25,13 +25,14 @@ import numpy as np
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import speedup_table
 from goodalloc.models.support.validation import require_choice, require_count, require_number
-from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Round
 from goodalloc.solvers.policies.pollux import Pollux
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.policies.policy import BatchSizes, Decision
 
 
 @dataclass

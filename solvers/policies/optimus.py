@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import place_changed
 
 if TYPE_CHECKING:
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 
 @dataclass

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.rules import OSDI21, Rules
+from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.genetic.options import GeneticOptions
 from goodalloc.solvers.interface.bounds import NO_BOUND, Bound
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.policies.decided_modes import with_shares
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.policy import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.models.round.rules import Rules
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 
 @dataclass

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import FreeGpus
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
-    from goodalloc.solvers.policies.policy import Round
+    from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 
 @dataclass

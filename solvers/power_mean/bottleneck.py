@@ -4,15 +4,21 @@ A level is within reach when no more than so many jobs have to stay below it, an
 have to is a sum of costs of 0 and 1, which an oracle (`solvers/power_mean/oracle.py`) minimises.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.basics.power_cost import AtMost, least_useful
 from goodalloc.formulations.certificates.certificate import Measure
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.solvers.power_mean.oracle import MOST_CALLS, Floats, Request, Search, scaled, within
+from goodalloc.solvers.power_mean.oracle import MOST_CALLS, Request, scaled, within
+
+if TYPE_CHECKING:
+    from goodalloc.solvers.power_mean.oracle import Floats, Search
 
 
 def raise_least(search: Search, leximin: bool) -> float:

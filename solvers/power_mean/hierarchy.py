@@ -6,11 +6,13 @@ with; the facts cited are proved in `formulations/basics/power_cost.py`. Infinit
 `solvers/power_mean/bottleneck.py`.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_cost import (
     cost_gap,
@@ -21,21 +23,27 @@ from goodalloc.formulations.basics.power_cost import (
     settled_level,
     settled_rows,
 )
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import utilities
 from goodalloc.solvers.power_mean.bottleneck import raise_greatest, raise_least
 from goodalloc.solvers.power_mean.oracle import (
     MOST_CALLS,
-    Flags,
-    Floats,
-    Oracle,
     Outcome,
     Search,
     scaled,
     within,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.power_mean.oracle import (
+        Flags,
+        Floats,
+        Oracle,
+    )
 
 #: Relative gap at which the jobs that others outweigh count as solved.
 POLISHED = 1e-6

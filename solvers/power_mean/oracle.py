@@ -6,19 +6,25 @@ condition: choices that are forbidden, rows that limit how many jobs may do badl
 calls of it.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import AtMost, power_cost
+from goodalloc.formulations.basics.power_cost import power_cost
 from goodalloc.formulations.certificates.certificate import Measure
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import utilities
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.power_cost import AtMost
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -1,27 +1,34 @@
 """What the oracles share that answer requests by a mixed-integer program over a list of choices."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_cost import power_cost
 from goodalloc.formulations.certificates.certificate import Leaf
-from goodalloc.formulations.certificates.prices import Prices
-from goodalloc.formulations.gpu_rounds.choices import Choices
-from goodalloc.formulations.gpu_rounds.patterns import Limit
-from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid, resource_grid
+from goodalloc.formulations.mode_rounds.resource_grid import resource_grid
 from goodalloc.formulations.node_indexed.alike_nodes import told_apart
 from goodalloc.formulations.node_indexed.node_program import build_node_program, decode_nodes
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import utilities
-from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
-from goodalloc.solvers.power_mean.oracle import Reply, Request, within
+from goodalloc.solvers.power_mean.oracle import Reply, within
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.certificates.prices import Prices
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.gpu_rounds.patterns import Limit
+    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.watch import Watch
+    from goodalloc.solvers.power_mean.oracle import Request
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.shared_gpus.hosted_jobs import Guests
-from goodalloc.models.shared_gpus.shared_speed import GUARANTEED, GpuUse, Sharing
+from goodalloc.models.shared_gpus.shared_speed import GUARANTEED, GpuUse
 from goodalloc.models.support.validation import require_flag, require_number, require_share
 from goodalloc.solvers.gavel.share_rounds import place_on_types
 from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.policies.policy import BatchSizes, Decision
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import take_of
 from goodalloc.solvers.shared_gpus.guests import best_hosts, least_loaded
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.models.round.allocation import Placement
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.models.shared_gpus.shared_speed import Sharing
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 
 @dataclass

@@ -18,7 +18,7 @@ from goodalloc.models.shared_gpus.shared_speed import FAIR, GpuUse, Sharing
 from goodalloc.models.support.validation import require_choice, require_flag, require_number
 from goodalloc.solvers.gavel.share_rounds import place_on_types
 from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.policies.policy import MOST_REPLICAS, BatchSizes, Decision
+from goodalloc.solvers.policies.policy import MOST_REPLICAS, Decision
 from goodalloc.solvers.policies.spread_placement import take_of
 from goodalloc.solvers.shared_gpus.idle_gpus import gather, grow, idle_gpus
 from goodalloc.solvers.shared_gpus.pairing import best_pairs, first_pairs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goodalloc.models.round.allocation import Placement
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 #: How pairs are found.
 PAIRS = ("none", "greedy", "matching")

@@ -1,14 +1,22 @@
 """Which guests go to which hosts: exactly, and as AntMan (OSDI'20) does."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.shared_gpus.antman import build_guest_program
-from goodalloc.models.shared_gpus.hosted_jobs import Guests, Hosts, total_rate
-from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.milp.cheapest_core import Maximum, maximise
+from goodalloc.models.shared_gpus.hosted_jobs import total_rate
+from goodalloc.solvers.milp.cheapest_core import maximise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.shared_gpus.hosted_jobs import Guests, Hosts
+    from goodalloc.solvers.interface.stop import Stop
+    from goodalloc.solvers.milp.cheapest_core import Maximum
 
 
 def best_hosts(problem: Guests, *, stop: Stop | None = None) -> Maximum[Hosts]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from goodalloc.models.shared_gpus.pairing import Pairing
-from goodalloc.models.shared_gpus.shared_speed import FAIR, Sharing
+from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.models.support.validation import require_choice, require_count, require_flag
 from goodalloc.solvers.gavel.pair_rates import PairRates, shares_of_speed
 from goodalloc.solvers.gavel.policy import time_sharing
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from goodalloc.models.shared_gpus.shared_speed import Sharing
     from goodalloc.solvers.gavel.share_rounds import Line
     from goodalloc.solvers.policies.policy import Round
 

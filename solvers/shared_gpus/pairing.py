@@ -1,14 +1,22 @@
 """Which jobs to pack in pairs: exactly, and as Gandiva (OSDI'18) and Gavel (OSDI'20) do."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.shared_gpus.gandiva import build_pairing_program
-from goodalloc.models.shared_gpus.pairing import Pair, Pairing, total_gain
-from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.milp.cheapest_core import Maximum, maximise
+from goodalloc.models.shared_gpus.pairing import Pair, total_gain
+from goodalloc.solvers.milp.cheapest_core import maximise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.models.shared_gpus.pairing import Pairing
+    from goodalloc.solvers.interface.stop import Stop
+    from goodalloc.solvers.milp.cheapest_core import Maximum
 
 
 def best_pairs(problem: Pairing, *, stop: Stop | None = None) -> Maximum[tuple[Pair, ...]]:

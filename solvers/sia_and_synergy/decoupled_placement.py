@@ -12,15 +12,21 @@ that is a change like any other. A job whose CPUs, memory or other resources fit
 idle, and so is one that the odd sizes of nodes and jobs, or interference avoidance, leave no room.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
-from goodalloc.formulations.sia_and_synergy.sia import Configurations
-from goodalloc.models.round.allocation import Allocation, Placement
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.sia_and_synergy.sia import Configurations
+    from goodalloc.models.round.allocation import Allocation, Placement
+    from goodalloc.models.round.instance import Instance
 
 Indices = NDArray[np.int64]
 

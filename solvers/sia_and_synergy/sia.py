@@ -1,7 +1,9 @@
 """Sia's solver: the program over types and shapes decided exactly, then decoupled placement."""
 
+from __future__ import annotations
+
 import math
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -16,15 +18,12 @@ from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.formulations.mode_rounds.mode_choices import within_share
 from goodalloc.formulations.sia_and_synergy.sia import (
-    Configurations,
-    Floats,
     enumerate_configurations,
     is_relaxation,
     published_cost,
     type_capacity,
 )
 from goodalloc.models.round.fitness import power_mean
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.support.validation import require_choice, require_count
 from goodalloc.solvers.interface.result import Answer, Incumbent
@@ -33,6 +32,13 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.exchange_core import decide_configurations
 from goodalloc.solvers.milp.price_and_core import Decision
 from goodalloc.solvers.sia_and_synergy.decoupled_placement import place_by_type
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.sia_and_synergy.sia import (
+        Configurations,
+        Floats,
+    )
+    from goodalloc.models.round.instance import Instance
 
 Shapes = Literal["sia", "any"]
 

@@ -8,25 +8,32 @@ where the published code ends the process, and what was taken from others for it
 back. There is no randomness.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Iterable, Iterator
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.sia_and_synergy.synergy_modes import (
     NO_MODE,
-    SynergyModes,
     synergy_modes,
 )
-from goodalloc.models.round.allocation import Placement
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.validation import require_choice, require_flag
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.interface.result import Answer
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from goodalloc.formulations.sia_and_synergy.synergy_modes import (
+        SynergyModes,
+    )
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.instance import Instance
 
 Indices = NDArray[np.int64]
 Order = Literal["demand", "gpus", "queue"]

@@ -8,16 +8,17 @@ second program too large to be solved in seconds. The answer's bound is that of 
 with every choice, or of the knapsack where that is tighter.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
-from typing import NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.formulations.sia_and_synergy.synergy import (
-    ModeChoices,
     build_choice_program,
     every_choice,
     required_choices,
@@ -25,7 +26,6 @@ from goodalloc.formulations.sia_and_synergy.synergy import (
 )
 from goodalloc.formulations.sia_and_synergy.synergy_modes import (
     NO_MODE,
-    SynergyModes,
     synergy_modes,
 )
 from goodalloc.formulations.sia_and_synergy.synergy_placement import (
@@ -35,8 +35,6 @@ from goodalloc.formulations.sia_and_synergy.synergy_placement import (
     group_items,
     placement_columns,
 )
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.interface.result import Answer
@@ -45,6 +43,16 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.milp.price_and_core import decide
 from goodalloc.solvers.sia_and_synergy.synergy import Order, in_order, tune
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.sia_and_synergy.synergy import (
+        ModeChoices,
+    )
+    from goodalloc.formulations.sia_and_synergy.synergy_modes import (
+        SynergyModes,
+    )
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 Indices = NDArray[np.int64]
 

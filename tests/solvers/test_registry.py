@@ -1,6 +1,9 @@
 """The policies: each does what its paper says, on rounds small enough to work out by hand."""
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -9,16 +12,20 @@ from goodalloc.experiments.checkpoints.policy_memory import Memory
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.throughput import ThroughputParameters
-from goodalloc.models.round.allocation import Allocation, Placement
+from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.classical.hesrpt import fitted_power
-from goodalloc.solvers.policies.policy import ActiveJob, Decision, Oracle, Round
+from goodalloc.solvers.policies.policy import ActiveJob, Round
 from goodalloc.solvers.policies.pollux import PolluxGenetic
 from goodalloc.solvers.policies.spread_placement import FreeGpus
 from goodalloc.solvers.policies.tiresias import Tiresias, gittins_index
 from goodalloc.solvers.registry import POLICIES, PolicyOptions, make_policy
 from tests.support.memories import recalled
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.solvers.policies.policy import Decision, Oracle
 
 LIMITS = BatchLimits(128, 4096, 32, 1024)
 MODEL = GoodputModel(

@@ -6,25 +6,32 @@ distributed jobs, and of what jobs keep. A second program knows no nodes, only t
 duals are the prices of resources.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from goodalloc.formulations.basics.power_cost import fitness_from_cost, least_useful, power_cost
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices, node_capacity
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
-from tests.support.certificates import Document, certificate, choice_name, units
+from tests.support.certificates import certificate, choice_name, units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from tests.support.certificates import Document
 
 Floats = NDArray[np.float64]
 

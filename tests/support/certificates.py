@@ -1,17 +1,22 @@
 """Certificates of rounds for testing the checker: documents, and random prices."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from goodalloc.data.files.allocation import allocation_to_dict
 from goodalloc.data.files.instance import instance_to_dict
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
+from goodalloc.formulations.gpu_rounds.choices import Kind
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 Document = dict[str, Any]
 

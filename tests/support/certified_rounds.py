@@ -1,18 +1,18 @@
 """Rounds of every kind and power, decided and certified, for the tests of certificates."""
 
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.data.rounds.equipped import equip
-from goodalloc.data.rounds.generator import State, generate
-from goodalloc.data.rounds.typed import TypedState, generate_typed
+from goodalloc.data.rounds.generator import generate
+from goodalloc.data.rounds.typed import generate_typed
 from goodalloc.models.round.cluster import Cluster, NodeGroup
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.rules import PRESETS
 from goodalloc.solvers.certificates.solve import solve
-from goodalloc.solvers.interface.result import Result
 from goodalloc.solvers.interface.stop import Stop
 from tests.support.random_instances import (
     POWERS,
@@ -21,6 +21,14 @@ from tests.support.random_instances import (
     random_pod_instance,
     random_share_instance,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.typed import TypedState
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
 
 #: Powers beside those of the tiny rounds.
 MORE_POWERS = (*POWERS, -1e4, -100.0, -0.5, 1e-9, 30.0, 1e4)

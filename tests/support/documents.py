@@ -1,5 +1,7 @@
 """Good documents made bad, a value at a time."""
 
+from __future__ import annotations
+
 import copy
 from typing import Any
 

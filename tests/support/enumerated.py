@@ -1,12 +1,19 @@
 """Allocations of small instances, and the choices that they are."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, keep_choices
-from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
+from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.solvers.exact.brute_force import enumerate_allocations
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 

@@ -5,16 +5,21 @@ is walked through, utilities are fractions of whole numbers, and their power mea
 `decimal`. Knows tables of speedups and jobs that never ran.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
-from collections.abc import Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.models.round.allocation import Allocation, Placement
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.mode import Mode, SpeedupTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from goodalloc.models.round.allocation import Allocation, Placement
+    from goodalloc.models.round.instance import Instance
 
 #: Arithmetic in 80 digits; no power of a utility is too large or too small for it.
 DIGITS = Context(prec=80, Emax=MAX_EMAX, Emin=MIN_EMIN)

@@ -1,10 +1,15 @@
 """Job records made up for tests: nothing in them is published."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.data.parameter_servers.aiturbo_jobs import FEATURES, FILE, LABEL, JobRecords
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def made_up_records(jobs: int = 200, seed: int = 0, kinds: int = 8) -> JobRecords:

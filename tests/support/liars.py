@@ -1,8 +1,9 @@
 """Solvers that lie about their bounds; a module of its own, so that worker processes find them."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.exact.brute_force import solve_brute_force
 from goodalloc.solvers.interface.result import Answer, Incumbent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Three jobs want two GPUs of one node each: two can have them, though there are six.
 INSTANCE = Instance(

@@ -1,5 +1,7 @@
 """Policies that go on from what others remember, by way of the text of a checkpoint."""
 
+from __future__ import annotations
+
 import json
 from typing import TypeVar
 

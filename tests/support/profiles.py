@@ -1,5 +1,7 @@
 """Profiles that were never measured: rows that follow the model of throughput exactly."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from goodalloc.data.files.measured_profile import FITS, IDENTITY

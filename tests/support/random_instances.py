@@ -1,21 +1,27 @@
 """Tiny random instances in which every rule and every kind of job turns up."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.throughput import ThroughputParameters
-from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
-from goodalloc.models.round.mode import JobModel, Mode, Resources, SpeedupTable, resources
+from goodalloc.models.round.mode import Mode, SpeedupTable, resources
 from goodalloc.models.round.objective import mode_utilities, utility_table
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.exact.brute_force import count_matrices
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.mode import JobModel, Resources
 
 POWERS = (1.0, 0.0, 0.5, 2.0, -1.0, -1.0, -2.0, -10.0, math.inf, -math.inf)
 

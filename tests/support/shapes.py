@@ -1,17 +1,25 @@
 """What allocations, choices and programs have in common, for the tests of the exact road."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.program import Program
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, enumerate_choices
-from goodalloc.models.round.allocation import Allocation
+from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.solvers.exact.brute_force import enumerate_allocations
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.milp.highs_program import Outcome, run_mixed_integer
+from goodalloc.solvers.milp.highs_program import run_mixed_integer
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.milp.highs_program import Outcome
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

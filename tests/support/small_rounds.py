@@ -1,21 +1,29 @@
 """Small rounds of every kind, 3 to 8 jobs on 2 to 4 nodes: too many allocations to enumerate."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.data.rounds.awkward import awkward_round
 from goodalloc.data.rounds.equipped import equip
-from goodalloc.data.rounds.generator import State, generate
+from goodalloc.data.rounds.generator import generate
 from goodalloc.data.rounds.synergy import PUBLISHED_GPUS, synergy_round
-from goodalloc.data.rounds.typed import TypedState, generate_typed
+from goodalloc.data.rounds.typed import generate_typed
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode, SpeedupTable, resources
 from goodalloc.models.round.rules import SIA, Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.typed import TypedState
 
 POWERS = (-math.inf, -10.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, math.inf)
 STATES: tuple[State, ...] = ("cold", "running", "disturbed", "settled")

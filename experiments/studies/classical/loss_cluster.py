@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from goodalloc.data.classical.loss_jobs import LossJob
 from goodalloc.models.classical.unit_gains import one_each, unit_violations
-from goodalloc.models.losses.reduction import NormalisedBy, loss_reductions
-from goodalloc.solvers.classical.unit_shares import Shares, share_exactly, share_greedily
+from goodalloc.models.losses.reduction import loss_reductions
+from goodalloc.solvers.classical.unit_shares import share_exactly, share_greedily
 
 if TYPE_CHECKING:
     from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.losses.reduction import NormalisedBy
+    from goodalloc.solvers.classical.unit_shares import Shares
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

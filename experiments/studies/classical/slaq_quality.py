@@ -27,7 +27,6 @@ from goodalloc.experiments.studies.classical.loss_cluster import (
     INTERVAL,
     LEVELS,
     RULES,
-    Course,
     run_cluster,
 )
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from goodalloc.experiments.studies.classical.loss_cluster import (
+        Course,
+    )
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from goodalloc.data.gavel.model import gavel_rates
 from goodalloc.data.gavel.rates import FOLDER, require_gavel_table
-from goodalloc.data.gavel.workload import HOUR, GavelJob, GavelWorkload, draw_gavel_jobs
+from goodalloc.data.gavel.workload import HOUR, GavelWorkload, draw_gavel_jobs
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.estimates import estimate, shown_estimate
 from goodalloc.experiments.reporting.plots import COLOURS
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from goodalloc.data.gavel.workload import GavelJob
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.gavel.rate_table import RateTable

@@ -23,7 +23,7 @@ from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
-from goodalloc.models.parameter_servers.job import Measure, PsChoices, service_table
+from goodalloc.models.parameter_servers.job import PsChoices, service_table
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
 from goodalloc.models.parameter_servers.service_table import AXES
 from goodalloc.solvers.interface.stop import Stop
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.parameter_servers.job import Measure
     from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
 
 #: Jobs of a round, and how many rounds of that size are drawn.

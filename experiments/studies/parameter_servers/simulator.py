@@ -34,7 +34,7 @@ from goodalloc.models.parameter_servers.job import CORE_WEIGHT, GPU_WEIGHT, PsJo
 from goodalloc.models.parameter_servers.predictability import is_predictable
 from goodalloc.models.parameter_servers.service_table import Pods, ServiceTable
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
-from goodalloc.models.parameter_servers.utilisation import IDLE, Busy, busy_parts
+from goodalloc.models.parameter_servers.utilisation import IDLE, busy_parts
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_count, require_number
 from goodalloc.solvers.parameter_servers.colocation import place_together, share_between_nodes
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.parameter_servers.workload import PsSubmission
     from goodalloc.models.parameter_servers.service_table import Cell
+    from goodalloc.models.parameter_servers.utilisation import Busy
     from goodalloc.solvers.parameter_servers.policy import PsDecision, PsPolicy
 
     Floats = NDArray[np.float64]

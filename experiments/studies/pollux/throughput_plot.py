@@ -19,7 +19,6 @@ from goodalloc.experiments.studies.pollux.predictions import (
     two_rows,
 )
 from goodalloc.experiments.studies.pollux.throughput_prediction import (
-    CrossValidation,
     cross_validate,
     read_tables,
 )
@@ -31,6 +30,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+    from goodalloc.experiments.studies.pollux.throughput_prediction import (
+        CrossValidation,
+    )
 
     Floats = NDArray[np.float64]
 

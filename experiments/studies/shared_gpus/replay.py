@@ -25,12 +25,12 @@ import numpy as np
 
 from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.documents.json_file import dump, in_file, write_atomically
-from goodalloc.data.workloads.generator import Requests, draw_workload
+from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.replay.replay_conditions import Setting
-from goodalloc.experiments.replay.simulator import RoundRecord, Simulator
+from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
-from goodalloc.experiments.studies.shared_gpus.optima import COMPARE, Compared
+from goodalloc.experiments.studies.shared_gpus.optima import COMPARE
 from goodalloc.experiments.studies.shared_gpus.report import (
     COMPARISONS,
     OVER,
@@ -51,7 +51,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from goodalloc.data.workloads.generator import Requests
+    from goodalloc.experiments.replay.simulator import RoundRecord
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.shared_gpus.optima import Compared
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.solvers.policies.policy import Policy
 

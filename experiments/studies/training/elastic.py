@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.documents.json_file import dump, write_atomically
-from goodalloc.data.files.job_state import JobState, read_job_state
+from goodalloc.data.files.job_state import read_job_state
 from goodalloc.data.files.job_submission import read_job_submission
 from goodalloc.experiments.agent.cluster_folder import DECISIONS, SUBMISSION, job_folder
 from goodalloc.experiments.agent.options import STATE
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from goodalloc.data.files.job_state import JobState
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
 

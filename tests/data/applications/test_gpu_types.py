@@ -1,7 +1,9 @@
 """Profiles on other types of GPU: what they hold, what is refused, how they are derived."""
 
+from __future__ import annotations
+
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,6 +23,9 @@ from goodalloc.data.documents.shipped import read_shipped, write_document
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.throughput import gradient_time, step_time
 from tests.data.applications.test_profiles import compare
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAIRS = [(kind, name) for kind in SUFFIXES for name in APPLICATIONS]
 

@@ -1,9 +1,10 @@
 """The shipped application profiles: what they hold, what is refused, how they are derived."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import FrozenInstanceError
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ from goodalloc.data.documents.shipped import read_shipped, write_document
 from goodalloc.models.goodput.model import goodput
 from goodalloc.models.goodput.throughput import gradient_time, step_time
 from tests.support.documents import changed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = ("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
 

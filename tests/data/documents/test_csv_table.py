@@ -1,8 +1,8 @@
 """Tables that users bring and that make no sense: one sentence, whatever reads them."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -14,6 +14,10 @@ from goodalloc.data.pods.openb import read_openb
 from goodalloc.data.workloads.philly import draw_from_philly, read_philly
 from goodalloc.data.workloads.rigid_jobs import read_itp_jobs, read_services, read_tiresias_cluster
 from goodalloc.data.workloads.workload import read_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 class Good(NamedTuple):

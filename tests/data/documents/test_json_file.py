@@ -1,10 +1,11 @@
 """Files that are read and written: what is kept of them, and which are refused."""
 
+from __future__ import annotations
+
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,6 +25,10 @@ from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.gap.gap import read_rows, repair
 from goodalloc.solvers.interface.result_file import read_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 def mode(path: Path) -> int:

@@ -1,7 +1,9 @@
 """What a job that holds nothing is worth when the rules say so: every road, and Sia's preset."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -35,6 +37,9 @@ from tests.support.random_instances import (
     random_pod_instance,
     random_share_instance,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def with_idle_utility(

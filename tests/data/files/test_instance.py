@@ -1,10 +1,11 @@
 """Instance, allocation and result files: exact round trips, stable text, speed."""
 
+from __future__ import annotations
+
 import json
 import math
 import time
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -35,6 +36,10 @@ from goodalloc.solvers.exact.brute_force import enumerate_allocations
 from goodalloc.solvers.interface.result import Incumbent, Limit, Result, Status
 from goodalloc.solvers.interface.result_file import read_result, write_result
 from tests.support.random_instances import random_mode_instance, random_share_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 CLUSTER = Cluster((NodeGroup("node", 3, 4), NodeGroup("big", 1, 8)))
 

@@ -1,10 +1,11 @@
 """Tests of the state that an agent publishes and of the allocation that it reads."""
 
+from __future__ import annotations
+
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +23,9 @@ from goodalloc.models.goodput.throughput import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance
 from goodalloc.solvers import solve
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLUSTER = Cluster.uniform(2, 4)
 NODE = CLUSTER.node_names[0]

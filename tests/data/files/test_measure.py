@@ -1,5 +1,7 @@
 """Measuring real training: real processes, real limits, real ends (PyTorch)."""
 
+from __future__ import annotations
+
 import json
 import signal
 import socket

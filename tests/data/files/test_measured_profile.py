@@ -1,7 +1,8 @@
 """Profiles as files: what is written is read, and what makes no sense is refused in a sentence."""
 
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from goodalloc.data.files.measured_profile import (
     rows_as_text,
 )
 from tests.support.profiles import FACTS, row, some_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_what_is_written_is_read_and_written_again_alike(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """Gavel's throughputs: the published table as it is read, and the ones that ship."""
 
+from __future__ import annotations
+
 import json
 import pickle
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,7 +18,13 @@ from goodalloc.data.gavel.model import SHIPPED, parse_gavel_rates, shipped_gavel
 from goodalloc.data.gavel.rates import REPLICAS, TABLE, TYPES, read_gavel_rates
 from goodalloc.models.gavel.rate_table import Configuration, RateTable
 from goodalloc.models.gavel.time_sharing import TimeSharing
-from tests.support.documents import Place, changed
+from tests.support.documents import changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.documents import Place
 
 #: Families and their batch sizes, as published.
 SIZES = {

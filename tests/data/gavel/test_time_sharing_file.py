@@ -1,10 +1,10 @@
 """Files of time sharing, of shares and of certificates: exact round trips, strict reading."""
 
+from __future__ import annotations
+
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from goodalloc.data.gavel.time_sharing_file import (
     write_time_shares,
     write_time_sharing,
 )
-from goodalloc.models.gavel.share_goal import Goal, max_min
+from goodalloc.models.gavel.share_goal import max_min
 from goodalloc.models.gavel.time_sharing import TimeSharing, rates
 from goodalloc.solvers.gavel.share_certificate_file import (
     read_share_certificate,
@@ -32,7 +32,14 @@ from goodalloc.solvers.gavel.share_certificate_file import (
 )
 from goodalloc.solvers.gavel.time_shares import best_shares
 from tests.models.gavel.test_time_sharing import drawn, goals, random_shares
-from tests.support.documents import Place, changed
+from tests.support.documents import changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.models.gavel.share_goal import Goal
+    from tests.support.documents import Place
 
 SHARING = TimeSharing(
     ("a", "b", "ü"), [[2.0, 1.0], [3.0, 0.0], [0.1, 1 / 3]], [1, 2], [1, 1, 2], [(0, 1)],

@@ -1,8 +1,9 @@
 """Gavel's workloads: what is drawn, from what, and what is refused."""
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,7 +18,12 @@ from goodalloc.data.gavel.workload import (
     draw_deadlines,
     draw_gavel_jobs,
 )
-from goodalloc.models.gavel.rate_table import RateTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.models.gavel.rate_table import RateTable
 
 #: Many enough for frequencies.
 MANY = 20_000

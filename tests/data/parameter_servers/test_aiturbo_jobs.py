@@ -1,6 +1,8 @@
 """Job records of AITurbo: what is read, what is left out, what is refused, what is known when."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -9,11 +11,17 @@ from goodalloc.data.parameter_servers.aiturbo_jobs import (
     FEATURES,
     FILE,
     LABEL,
-    Known,
     features_known,
     read_aiturbo_jobs,
 )
 from tests.support.job_records import made_up_records, write_records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.data.parameter_servers.aiturbo_jobs import (
+        Known,
+    )
 
 HEADING = ",".join([*(feature.name for feature in FEATURES), LABEL]) + "\n"
 

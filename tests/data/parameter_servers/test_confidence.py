@@ -1,8 +1,9 @@
 """How sure the classifier is: the quantiles that ship."""
 
+from __future__ import annotations
+
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,12 @@ import pytest
 from goodalloc.data.documents.shipped import read_shipped
 from goodalloc.data.parameter_servers.confidence import SHIPPED, confidence_at, parse_confidence
 from goodalloc.experiments.studies.predictability.fit_confidence import derive_confidence, main
-from tests.support.documents import Place, changed
+from tests.support.documents import changed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.documents import Place
 
 
 def test_confidence_rises_with_the_quantile_and_tells_the_kinds_apart() -> None:

@@ -1,5 +1,7 @@
 """Jobs with parameter servers: what remains by service and by time, and drawn rounds of them."""
 
+from __future__ import annotations
+
 from typing import get_args
 
 import numpy as np

@@ -1,11 +1,11 @@
 """Step times of DL2's models: what is read, what ships, how well the forms predict them."""
 
+from __future__ import annotations
+
 import csv
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,13 @@ from goodalloc.experiments.studies.parameter_servers.step_time_prediction import
 )
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.step_time import optimus_step_time, seconds_per_step
-from tests.support.documents import BAD_MODELS, Place, changed
+from tests.support.documents import BAD_MODELS, changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.documents import Place
 
 #: Batch sizes, measurements and failed runs by model.
 KNOWN = {

@@ -1,12 +1,14 @@
 """Drawn workloads of jobs with parameter servers: what a share of unpredictable jobs changes."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from goodalloc.data.parameter_servers.workload import (
-    PsSubmission,
     PsWorkloadOptions,
     check_ps_workload,
     ps_workload,
@@ -14,6 +16,11 @@ from goodalloc.data.parameter_servers.workload import (
 from goodalloc.models.losses.forecast import forecast
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.predictability import LARGEST_ERROR
+
+if TYPE_CHECKING:
+    from goodalloc.data.parameter_servers.workload import (
+        PsSubmission,
+    )
 
 MANY = PsWorkloadOptions(jobs=600)
 

@@ -1,6 +1,8 @@
 """Pods and nodes of openb: what is read, what is drawn, and which lists are refused."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -29,6 +31,9 @@ from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.pods.best_fit import solve_best_fit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NODES = """sn,cpu_milli,memory_mib,gpu,model
 n0,96000,786432,8,V100

@@ -1,6 +1,8 @@
 """The instances that ship: complete, small, as generated, with best known values that hold."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +20,9 @@ from goodalloc.experiments.gap.make_benchmark_set import better, write_instances
 from goodalloc.models.round.feasibility import violations
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.result import Result, Status
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("name", benchmark_names())

@@ -1,5 +1,9 @@
 """Rounds with cores and memory: what they hold, how fast jobs are, and that they are decided."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -16,7 +20,6 @@ from goodalloc.models.goodput.input_pipeline import InputPipeline, bounded_by_in
 from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.goodput.throughput import ThroughputParameters
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness, mode_utilities
@@ -28,6 +31,9 @@ from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
 from tests.support.random_instances import random_mode_instance
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 PARAMETERS = ThroughputParameters(0.1, 0.01, 0.1, 0.0, 0.2, 0.0, 1.5)
 

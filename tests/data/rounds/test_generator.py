@@ -1,5 +1,7 @@
 """The generator: same seed, same bytes; feasible placements; loads and states as asked."""
 
+from __future__ import annotations
+
 import time
 from typing import get_args
 

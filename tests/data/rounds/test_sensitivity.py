@@ -1,9 +1,10 @@
 """The shipped sensitivity to CPU and memory: what it says, where it comes from, what is refused."""
 
+from __future__ import annotations
+
 import csv
 import json
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,7 +19,13 @@ from goodalloc.data.rounds.sensitivity import (
     parse_sensitivities,
     sensitivity_names,
 )
-from tests.support.documents import BAD_MODELS, Place, changed
+from tests.support.documents import BAD_MODELS, changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.documents import Place
 
 #: Relative throughput at the best point of the one-GPU profiles, as published.
 BEST = {

@@ -1,7 +1,8 @@
 """Rounds of Synergy: their jobs, modes and rules, and what is refused."""
 
-from collections.abc import Callable
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +16,10 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness, mode_utilities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def test_a_round_is_full_by_default() -> None:

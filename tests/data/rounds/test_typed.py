@@ -1,5 +1,7 @@
 """Rounds on several types of GPU: same seed, same bytes; a mode a type; feasible placements."""
 
+from __future__ import annotations
+
 from typing import get_args
 
 import numpy as np

@@ -1,6 +1,8 @@
 """Workloads drawn from a list of jobs: what is drawn, and which lists are refused."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,9 @@ import pytest
 from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.generator import HOUR, statistics
 from goodalloc.data.workloads.philly import draw_from_philly, read_philly
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Traces of rigid jobs: what is read, and which files are refused."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,10 @@ from goodalloc.data.workloads.rigid_jobs import (
     read_tiresias_cluster,
     read_tiresias_jobs,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 #: A small file of every kind.
 FILES = {

@@ -1,7 +1,9 @@
 """Workloads: reading, writing, drawing, and refusing what makes no sense."""
 
+from __future__ import annotations
+
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +11,9 @@ from goodalloc.data.derivation import fit_workloads
 from goodalloc.data.documents.shipped import read_shipped
 from goodalloc.data.workloads.generator import SHIPPED, draw_workload
 from goodalloc.data.workloads.workload import Submission, read_workload, write_workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEADER = "name,time,application,num_replicas,batch_size\n"
 

@@ -1,5 +1,7 @@
 """What the agent reads of a gradient, and the norms it has from that."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """Training under an agent: right gradients and statistics, and nothing lost by an interruption."""
 
+from __future__ import annotations
+
 import csv
 import json
 import math
@@ -11,7 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -30,12 +32,14 @@ from goodalloc.experiments.benchmarks import agent as bench_agent
 from goodalloc.experiments.benchmarks import noise_scale as bench_noise_scale
 from goodalloc.experiments.support import extras
 from goodalloc.experiments.support.compiled import CACHE, compilation_cache
-from goodalloc.models.adaptation.batch_rules import BatchRule, Situation
 from goodalloc.models.adaptation.batch_split import BatchChoice
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.round.cluster import Cluster
 from tests.support import agent_program
 from tests.support.agent_program import job, train
+
+if TYPE_CHECKING:
+    from goodalloc.models.adaptation.batch_rules import BatchRule, Situation
 
 PROGRAM = str(Path(agent_program.__file__).resolve())
 

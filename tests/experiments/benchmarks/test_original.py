@@ -1,8 +1,10 @@
 """The benchmark beside the original algorithm, on a stand-in for the artifact of Pollux."""
 
+from __future__ import annotations
+
 import csv
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,6 +19,9 @@ from goodalloc.experiments.benchmarks.original_driver import Speedup
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness, speedup_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Scales speedups as the artifact does, checks what it is told, and gives one GPU to every job.
 ONE_GPU_EACH = """

@@ -1,5 +1,7 @@
 """Checkpoints of replays: what they keep, that nothing in them is run, and what is refused."""
 
+from __future__ import annotations
+
 import json
 import os
 import pickle
@@ -7,9 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,10 @@ from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 from goodalloc.solvers.registry import ONE_TYPE, POLICIES, PolicyOptions, make_policy
 from tests.experiments.replay.test_simulator import SHORT, SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 #: Files that equal replays write to the byte.
 SAME = ("rounds.csv", "samples.csv", "jobs.csv", "replay.json")

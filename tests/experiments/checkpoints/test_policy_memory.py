@@ -1,16 +1,17 @@
 """What policies remember: kept to the bit, put back without running anything, else refused."""
 
+from __future__ import annotations
+
 import json
 import math
 import random
 import struct
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, Flag
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -28,6 +29,9 @@ from goodalloc.solvers.policies.autoscaling import Autoscaling
 from goodalloc.solvers.policies.pollux import Pollux, PolluxGenetic, shortest_remaining_time
 from goodalloc.solvers.policies.tiresias import Tiresias
 from tests.support.memories import recalled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Colour(Enum):

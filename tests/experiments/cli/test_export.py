@@ -1,8 +1,11 @@
 """Exporting a round as a program: what its optimum says, whatever counts in the round."""
 
+from __future__ import annotations
+
 import json
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import highspy
 import pytest
@@ -14,13 +17,15 @@ from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.cli.export import CLAIMS, build_program
 from goodalloc.experiments.cli.main import main
 from goodalloc.formulations.basics.extreme_cost import program_fitness
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.mode import Mode
 from goodalloc.solvers.exact.brute_force import solve_brute_force
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
 from tests.support.random_instances import random_instance, random_mode_instance
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 
 def exported_fitness(instance: Instance, formulation: str) -> float:

@@ -1,5 +1,7 @@
 """The command line: what each command prints and writes, its exit codes, and how fast it starts."""
 
+from __future__ import annotations
+
 import csv
 import json
 import os
@@ -8,8 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +23,9 @@ from goodalloc.formulations.basics.power_cost import fitness_from_cost
 from goodalloc.models.round.starvation import Starvation
 from goodalloc.solvers.interface.result import Status
 from goodalloc.solvers.interface.result_file import read_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PLUGIN = """
 import signal

@@ -1,8 +1,10 @@
 """`goodalloc verify`: what it prints, and its exit codes."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,9 +13,11 @@ from goodalloc.data.files.instance import instance_from_dict, write_instance
 from goodalloc.data.rounds.benchmark_set import load_benchmark
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.verification.verify import verify
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from tests.support.certificates import certificate
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 #: A round whose model is resolved when it is read.
 SHORT: dict[str, Any] = {

@@ -1,11 +1,11 @@
 """The cross-check: SCIP, from a file, agrees with what is right and contradicts what is not."""
 
+from __future__ import annotations
+
 import json
 import math
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,7 +20,7 @@ from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import certify, solve
 from goodalloc.solvers.exact.brute_force import solve_brute_force
-from goodalloc.solvers.exact.scip_file import FileAnswer, run_scip
+from goodalloc.solvers.exact.scip_file import run_scip
 from goodalloc.solvers.interface.result import Answer, Status
 from tests.support.random_instances import (
     random_instance,
@@ -28,6 +28,12 @@ from tests.support.random_instances import (
     random_share_instance,
     tight_instance,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.solvers.exact.scip_file import FileAnswer
 
 pytest.importorskip("pyscipopt", reason="needs goodalloc[scip]")
 

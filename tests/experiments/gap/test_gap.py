@@ -1,5 +1,7 @@
 """The gap benchmark: resumes, survives whatever a solver does, and sums up honestly."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
@@ -8,8 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -42,6 +44,9 @@ from goodalloc.experiments.reporting.statistics import (
     shifted_geometric_mean,
 )
 from goodalloc.solvers.interface.result import Incumbent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PLUGIN = """
 import os, time

@@ -1,5 +1,7 @@
 """The launcher, on programs that only pretend to train: who is started when, and who ends whom."""
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -8,9 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -38,6 +39,9 @@ from goodalloc.experiments.support.folder_lock import is_locked, locked
 from goodalloc.experiments.support.process_identity import ProcessIdentity, this_system
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.goodput.model import BatchLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 #: Begins every program: where it stands, and how often its replica was started before.
 BEGINNING = """

@@ -3,6 +3,8 @@
 The rounds are made of files alone, with locks that the test holds in place of launchers.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import math
@@ -13,11 +15,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -46,11 +47,16 @@ from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.goodput.throughput import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster, NodeGroup
-from goodalloc.solvers.policies.policy import Decision, Round
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import POLICIES, PolicyOptions
 from tests.experiments.live.test_launcher import eventually
 from tests.support import launched_program
 from tests.support.launched_program import CHECKPOINT_STEPS, EXAMPLES, TOTAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from goodalloc.solvers.policies.policy import Round
 
 CLUSTER = Cluster.uniform(2, 4)
 

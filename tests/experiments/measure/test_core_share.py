@@ -1,7 +1,9 @@
 """A thread that another program kept waiting is told from one that waits of its own accord."""
 
+from __future__ import annotations
+
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,9 @@ from hypothesis import strategies as st
 
 from goodalloc.experiments.measure import core_share as tested
 from goodalloc.experiments.measure.core_share import CoreMark, core_share, mark_core
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECONDS = st.floats(0.0, 10.0)
 START = CoreMark(5.0, 4.0, 3.0, 2.0)

@@ -1,5 +1,7 @@
 """Measuring: what is repeated, where memory ends, what goes on; processes that only pretend."""
 
+from __future__ import annotations
+
 import itertools
 import signal
 from pathlib import Path

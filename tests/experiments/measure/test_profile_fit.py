@@ -1,9 +1,9 @@
 """Fits to profiles: right where the model is true, and honest about what they never saw."""
 
+from __future__ import annotations
+
 import json
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from goodalloc.data.files.model_file import read_model
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.measure.profile_fit import (
     FOLDS,
-    ProfileFit,
     error_rows,
     fit_profile,
     goodput_model,
@@ -27,6 +26,15 @@ from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.solvers import solve
 from tests.support.profiles import row, some_rows
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.experiments.measure.profile_fit import (
+        ProfileFit,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """What jobs know when they start: nothing, what others measured, or the whole range."""
 
+from __future__ import annotations
+
 from typing import get_args
 
 import pytest

@@ -1,9 +1,11 @@
 """Replays into a folder: the records, their judgement, interruption and resumption."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -22,9 +24,14 @@ from goodalloc.experiments.support.records import check_description
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.models.round.starvation import Starvation
 from goodalloc.solvers.interface.result import Evidence
-from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import make_policy
 from tests.experiments.replay.test_simulator import SHORT, SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 #: Files that equal replays write to the byte.
 SAME = ("rounds.csv", "samples.csv", "jobs.csv", "replay.json")

@@ -1,9 +1,11 @@
 """Records of replays as Parquet: what the CSV files say, typed."""
 
+from __future__ import annotations
+
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -13,6 +15,9 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay.replay_parquet import COUNTS, TABLES, TEXTS, write_parquet
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from tests.experiments.replay.test_simulator import SHORT, SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 needs_pyarrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs goodalloc[parquet]")
 

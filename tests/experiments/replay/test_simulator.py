@@ -1,15 +1,16 @@
 """The simulator: published replays to the second, and the laws that every replay obeys."""
 
+from __future__ import annotations
+
 import csv
 from collections import defaultdict
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from goodalloc.data.applications.application import Application, profiled_applications
+from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.applications.traces import measured_applications
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.data.workloads.workload import Submission, read_workload
@@ -18,9 +19,15 @@ from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import OSDI21
-from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.tiresias import Tiresias
 from goodalloc.solvers.registry import POLICIES, PolicyOptions, make_policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.data.applications.application import Application
+    from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 #: Short jobs, so that a replay takes a moment.
 SHORT = tuple(

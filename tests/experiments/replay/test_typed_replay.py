@@ -1,14 +1,13 @@
 """Replays on clusters of several types of GPU, with cores: truth, knowledge, decisions."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from goodalloc.data.applications.application import (
-    Application,
     ProfiledApplication,
     examples_per_second,
     pass_time,
@@ -40,9 +39,18 @@ from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.policies.check_decision import check_decision
 from goodalloc.solvers.policies.decided_modes import decided_modes, with_shares
-from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import PolluxGenetic
 from goodalloc.solvers.registry import make_policy, require_types_known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.data.applications.application import (
+        Application,
+    )
+    from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 CIFAR10 = profiled_applications()["cifar10"]
 JOBS = tuple(

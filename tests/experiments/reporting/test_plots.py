@@ -1,16 +1,15 @@
 """The pictures: drawn into what is given, labelled with units, and never shown."""
 
+from __future__ import annotations
+
 import io
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -28,6 +27,12 @@ from goodalloc.experiments.reporting.plots import (
 )
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.solvers.interface.result import Incumbent, Result, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
 
 
 def result(solver: str, fitness: float, bound: float = 1.0, seed: int = 0) -> Result:

@@ -1,5 +1,7 @@
 """Progress in logs: rare plain lines, and none where nobody wants them."""
 
+from __future__ import annotations
+
 import io
 import sys
 from pathlib import Path

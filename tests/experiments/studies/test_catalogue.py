@@ -1,24 +1,25 @@
 """Reproductions: what is published, what is replayed for it, and how both are put side by side."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
 
-from goodalloc.data.workloads.generator import Requests, draw_workload
-from goodalloc.data.workloads.workload import Submission, write_workload
+from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.data.workloads.workload import write_workload
 from goodalloc.experiments.cli import replay as cli_replay
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.estimates import estimate, shown_estimate
 from goodalloc.experiments.studies import catalogue as reproduce
 from goodalloc.experiments.studies.catalogue import GROUPS, MINUTES, REPRODUCTIONS
-from goodalloc.experiments.studies.framework.reproduction import Plan, Reproduction
+from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.pollux.published_cases import (
     AVERAGE,
     CASES,
@@ -30,6 +31,13 @@ from goodalloc.experiments.support.workers import ALONE, Workers
 from goodalloc.solvers.registry import POLICIES
 from tests.experiments.replay.test_replay import SAME
 from tests.experiments.replay.test_simulator import SHORT, SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.data.workloads.generator import Requests
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.studies.framework.reproduction import Reproduction
 
 
 def carry_out(reproduction: Reproduction, folder: Path, workloads: tuple[int, ...] = (1,)) -> Plan:

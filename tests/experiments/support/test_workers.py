@@ -1,5 +1,7 @@
 """Replays on local processes and on clusters of Dask and Ray: the same bytes, or one sentence."""
 
+from __future__ import annotations
+
 import os
 import re
 import signal
@@ -7,9 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +22,9 @@ from goodalloc.experiments.support.tasks import run_tasks
 from goodalloc.experiments.support.workers import ALONE, Workers, map_unordered, parse_workers
 from tests.experiments.replay.test_replay import SAME
 from tests.experiments.replay.test_simulator import SHORT, SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 #: Programs that start a cluster, print its address, and end with their standard input.
 CLUSTERS = {

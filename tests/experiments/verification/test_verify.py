@@ -1,5 +1,7 @@
 """The stand-alone checker: it stands alone, and no prices prove a bound that is too low."""
 
+from __future__ import annotations
+
 import ast
 import json
 import math
@@ -7,8 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,9 @@ from tests.support.random_instances import (
     random_share_instance,
     tight_instance,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILES = ("verify.py", "verify_round.py", "verify_utilities.py", "verify_prices.py")
 

@@ -1,5 +1,7 @@
 """The checker's tables of pieces, splits and nodes are what trying everything says."""
 
+from __future__ import annotations
+
 import itertools
 from typing import Any
 

@@ -1,7 +1,9 @@
 """What the stand-alone checker reads and works out by itself equals what the library does."""
 
+from __future__ import annotations
+
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,6 @@ from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.rules import PRESETS
 from tests.support.certificates import allocation_document, instance_document
@@ -28,6 +29,9 @@ from tests.support.random_instances import (
     random_pod_instance,
     random_share_instance,
 )
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 FAMILIES = (random_instance, random_mode_instance, random_share_instance, random_pod_instance)
 

@@ -1,21 +1,27 @@
 """Whatever is wrong with one of its files, the checker refuses it in a sentence."""
 
+from __future__ import annotations
+
 import copy
 import json
 import math
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from goodalloc.data.files.instance import instance_from_dict
-from goodalloc.experiments.verification.verify import Verdict, verify
+from goodalloc.experiments.verification.verify import verify
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.exact.brute_force import solve_brute_force
 from tests.support.certificate_programs import programs
 from tests.support.certificates import allocation_document, certificate, digest, instance_document
-from tests.support.documents import Place, changed
+from tests.support.documents import changed
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.verification.verify import Verdict
+    from tests.support.documents import Place
 
 HUGE = 10**400
 

@@ -1,5 +1,7 @@
 """The checker of certificates: what it accepts, what it refuses, and that it stands alone."""
 
+from __future__ import annotations
+
 import ast
 import json
 import math
@@ -10,7 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -28,7 +30,6 @@ from goodalloc.experiments.verification import verify_time_shares
 from goodalloc.experiments.verification.verify_time_shares import verify
 from goodalloc.models.gavel import time_sharing
 from goodalloc.models.gavel.share_goal import (
-    Goal,
     Level,
     Worst,
     completion_time,
@@ -47,6 +48,11 @@ from goodalloc.solvers.gavel.time_shares import (
 )
 from tests.models.gavel.test_time_sharing import by_linprog, drawn, goals, random_shares
 from tests.support.documents import Place, changed
+
+if TYPE_CHECKING:
+    from goodalloc.models.gavel.share_goal import (
+        Goal,
+    )
 
 CHECKER = Path(verify_time_shares.__file__)
 

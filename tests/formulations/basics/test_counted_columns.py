@@ -1,15 +1,22 @@
 """Counting columns that are the same but for their cost: nothing changes but the time."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from goodalloc.formulations.basics.counted_columns import count_columns
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp import counted_program
 from goodalloc.solvers.milp.counted_program import run_choices
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
 
 
 def draw_choices(seed: int, jobs: int = 12, kinds: int = 4) -> Program:

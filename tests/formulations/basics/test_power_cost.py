@@ -1,5 +1,7 @@
 """The power mean as a sum of costs, and the facts that keep its numbers small."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,13 +1,15 @@
 """A program in matrix form: what is put in is there, and a file of it says the same."""
 
+from __future__ import annotations
+
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import highspy
 import numpy as np
 import pytest
 
-from goodalloc.formulations.basics.program import NotFiniteError, Program, ProgramBuilder
+from goodalloc.formulations.basics.program import NotFiniteError, ProgramBuilder
 from goodalloc.formulations.gpu_rounds import kept_placements as residents
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.formulations.node_indexed.node_program import build_node_program
@@ -16,6 +18,11 @@ from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from tests.support.random_instances import random_instance
 from tests.support.shapes import decide_whole, every_choice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.formulations.basics.program import Program
 
 
 def small_program() -> Program:

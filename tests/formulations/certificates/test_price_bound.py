@@ -1,19 +1,21 @@
 """Bounds by prices: whatever the prices are they prove something, and duals prove much."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from goodalloc.formulations.certificates.certificate import Leaf, Split, Tree, certify
+from goodalloc.formulations.certificates.certificate import Leaf, Split, certify
 from goodalloc.formulations.certificates.domination import Standing
 from goodalloc.formulations.certificates.price_bound import PriceBound
 from goodalloc.formulations.certificates.prices import Parts, Prices, WeightedValues
 from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
-from goodalloc.formulations.mode_rounds.node_value import NodeValue, node_value
+from goodalloc.formulations.mode_rounds.node_value import node_value
 from goodalloc.formulations.mode_rounds.resource_grid import resource_grid
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
@@ -32,6 +34,10 @@ from tests.support.random_instances import (
     random_pod_instance,
     random_share_instance,
 )
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.certificates.certificate import Tree
+    from goodalloc.formulations.mode_rounds.node_value import NodeValue
 
 Maker = Callable[[int], Instance]
 

@@ -1,9 +1,13 @@
 """The choices: all that the rules allow, and none lost by pruning that an optimum needs."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, enumerate_choices, may_keep
+from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices, may_keep
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
@@ -13,6 +17,9 @@ from goodalloc.solvers.exact.brute_force import enumerate_allocations
 from goodalloc.solvers.exact.highs import solve_highs
 from tests.support.random_instances import random_instance
 from tests.support.shapes import choices_of
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
 
 
 def listed(choices: Choices) -> list[tuple[int, str, int]]:

@@ -1,5 +1,7 @@
 """The concave relaxation: an envelope above all choices, a certified bound, a price."""
 
+from __future__ import annotations
+
 import math
 from itertools import pairwise
 

@@ -1,5 +1,7 @@
 """The knapsack bound: never below an optimum, equal to the program it stands for, and fast."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import time

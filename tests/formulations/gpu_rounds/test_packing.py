@@ -1,5 +1,7 @@
 """From a solution of the pattern program to an allocation: feasible, and just what was chosen."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -3,6 +3,8 @@
 Costs are drawn at random, so that nothing is monotone and every kind of choice turns up.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,14 +1,20 @@
 """The value function of a node: against enumeration, and the laws that make cuts of it."""
 
+from __future__ import annotations
+
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.formulations.mode_rounds.node_value import NodeValue, beside, node_value
+from goodalloc.formulations.mode_rounds.node_value import beside, node_value
 from goodalloc.formulations.mode_rounds.resource_grid import common_unit
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.mode_rounds.node_value import NodeValue
 
 SHAPE = (5, 7)
 CELLS = st.tuples(st.integers(0, 4), st.integers(0, 6))

@@ -1,25 +1,33 @@
 """Cuts: no allocation violates one, whatever the prices; and what they forbid does not pack."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from goodalloc.formulations.gpu_rounds.choices import Choices
 from goodalloc.formulations.mode_rounds.mode_choices import (
     choice_demand,
     enumerate_mode_choices,
     held_amounts,
 )
-from goodalloc.formulations.mode_rounds.node_value import NodeValue, node_value
-from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid, resource_grid
+from goodalloc.formulations.mode_rounds.node_value import node_value
+from goodalloc.formulations.mode_rounds.resource_grid import resource_grid
 from goodalloc.formulations.mode_rounds.value_cut import CutMaker
-from goodalloc.models.round.instance import Instance
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.modes.packing import ModePacker
 from goodalloc.solvers.modes.packing_cut import CutFinder
 from tests.support.enumerated import some_allocations, taken_by
 from tests.support.random_instances import random_mode_instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]
 

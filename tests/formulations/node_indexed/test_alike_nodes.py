@@ -1,5 +1,7 @@
 """Alike nodes told apart: fewer solutions, the same optimum."""
 
+from __future__ import annotations
+
 import math
 import time
 

@@ -1,10 +1,10 @@
 """The node-indexed program: its solutions are the feasible allocations, with the right cost."""
 
+from __future__ import annotations
+
 import math
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import highspy
 import numpy as np
@@ -40,6 +40,10 @@ from tests.support.random_instances import (
     random_mode_instance,
     random_share_instance,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def fix_allocation(model: Any, instance: Instance, allocation: Allocation) -> float:

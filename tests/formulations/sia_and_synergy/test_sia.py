@@ -1,7 +1,10 @@
 """Sia's program and solver: its coefficients, its shapes, the laws it must obey."""
 
+from __future__ import annotations
+
 import itertools
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,7 +14,6 @@ from goodalloc.data.rounds.typed import generate_typed, sia_cluster
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.formulations.sia_and_synergy.sia import (
-    Configurations,
     build_sia_program,
     enumerate_configurations,
     is_relaxation,
@@ -32,6 +34,11 @@ from goodalloc.solvers.interface.result import Status
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.sia_and_synergy.sia import solve_sia
 from tests.support.random_instances import random_instance, random_mode_instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.sia_and_synergy.sia import (
+        Configurations,
+    )
 
 CLUSTER = Cluster((
     NodeGroup("aws", 6, 4, "t4"), NodeGroup("dgx", 2, 8, "a100"), NodeGroup("rtx", 3, 8, "rtx"),

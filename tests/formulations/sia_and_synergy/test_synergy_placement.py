@@ -1,5 +1,7 @@
 """The second program of Synergy-OPT: its size is known before it is built."""
 
+from __future__ import annotations
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,9 @@
 """Tests of the rules for the batch size."""
 
+from __future__ import annotations
+
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,6 @@ from hypothesis import strategies as st
 from goodalloc.models.adaptation.batch_rules import (
     BATCH_RULES,
     AdaBatch,
-    BatchRule,
     Cabs,
     FixedBatch,
     GoodputBatch,
@@ -22,6 +23,11 @@ from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, goodput
 from goodalloc.models.goodput.throughput import ThroughputParameters
+
+if TYPE_CHECKING:
+    from goodalloc.models.adaptation.batch_rules import (
+        BatchRule,
+    )
 
 THROUGHPUT = ThroughputParameters(0.02, 0.001, 0.05, 0.001, 0.1, 0.002, 1.5)
 LIMITS = BatchLimits(32, 1024, 4, 64, True)

@@ -1,5 +1,7 @@
 """Tests of the estimators of gradient noise."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

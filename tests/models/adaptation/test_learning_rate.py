@@ -1,5 +1,7 @@
 """Tests of the rules for the learning rate."""
 
+from __future__ import annotations
+
 import math
 
 import pytest

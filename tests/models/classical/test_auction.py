@@ -1,8 +1,10 @@
 """Auctions: the dynamic program, the program and brute force agree; payments keep their laws."""
 
+from __future__ import annotations
+
 import itertools
 import math
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -22,6 +24,9 @@ from goodalloc.solvers.classical.partial_allocation import (
 from goodalloc.solvers.classical.progressive_filling import least_largest
 from goodalloc.solvers.classical.separable_shares import best_shares
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

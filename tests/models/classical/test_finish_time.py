@@ -1,5 +1,7 @@
 """Finish-time fairness: by hand, its laws, and what is refused."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

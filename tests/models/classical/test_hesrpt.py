@@ -1,6 +1,8 @@
 """heSRPT: its closed form against direct optimisation, its laws, and its policy."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -9,9 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from goodalloc.models.classical.fluid import Rule, fluid_completion_times
+from goodalloc.models.classical.fluid import fluid_completion_times
 from goodalloc.models.classical.hesrpt import hesrpt_shares, least_flow_time, weighted_shares
 from goodalloc.solvers.classical.hesrpt import whole_shares
+
+if TYPE_CHECKING:
+    from goodalloc.models.classical.fluid import Rule
 
 Floats = NDArray[np.float64]
 

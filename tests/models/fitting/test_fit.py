@@ -1,8 +1,10 @@
 """Fits of the throughput model: against the published procedure, against laws, on bad data."""
 
+from __future__ import annotations
+
 import time
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from goodalloc.experiments.benchmarks.fitting import (
     published_fit,
     published_loss,
 )
-from goodalloc.models.fitting.fit import Fit, fit_throughput
+from goodalloc.models.fitting.fit import fit_throughput
 from goodalloc.models.fitting.problem import (
     FitOptions,
     Observations,
@@ -27,6 +29,11 @@ from goodalloc.models.fitting.problem import (
     state_problem,
     usable_observations,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.models.fitting.fit import Fit
 
 Floats = NDArray[np.float64]
 

@@ -1,8 +1,9 @@
 """Time shares: goals against other solvers, bounds against random shares, levels, and parts."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from scipy.optimize import linprog
 
 from goodalloc.models.gavel.share_goal import (
     Gain,
-    Goal,
     Level,
     Total,
     Worst,
@@ -39,6 +39,13 @@ from goodalloc.solvers.gavel.time_shares import (
     repaired,
 )
 from goodalloc.solvers.gavel.water_filling import Entity, fill_levels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goodalloc.models.gavel.share_goal import (
+        Goal,
+    )
 
 Floats = NDArray[np.float64]
 

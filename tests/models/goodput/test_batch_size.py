@@ -1,10 +1,9 @@
 """Tests of the best batch size: against the published search and against full enumeration."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,15 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.experiments.benchmarks.goodput import sample_allocations
-from goodalloc.models.goodput.allocation_arrays import BatchSize, prepare_lanes
+from goodalloc.models.goodput.allocation_arrays import prepare_lanes
 from goodalloc.models.goodput.batch_integer import find_optimum
 from goodalloc.models.goodput.batch_size import best_batch_size
-from goodalloc.models.goodput.chunked import CPU_CHUNK, Search
+from goodalloc.models.goodput.chunked import CPU_CHUNK
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, goodput
 from goodalloc.models.goodput.speedup import stack_models
 from goodalloc.models.goodput.throughput import ThroughputParameters
 from goodalloc.models.support.namespace import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    from goodalloc.models.goodput.allocation_arrays import BatchSize
+    from goodalloc.models.goodput.chunked import Search
 
 MODEL = GoodputModel(
     ThroughputParameters(0.1, 0.01, 0.05, 0.002, 0.2, 0.005, 2.0),

@@ -1,5 +1,7 @@
 """Sia's bootstrap: a type that a job has not run on is another one, faster or slower."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given

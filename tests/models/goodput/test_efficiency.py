@@ -1,5 +1,7 @@
 """Tests of statistical efficiency."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,15 +1,20 @@
 """Tests of goodput and of what a goodput model may hold."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from goodalloc.models.goodput.chunked import Search
 from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
 from goodalloc.models.goodput.model import LARGEST, BatchLimits, GoodputModel, goodput, validate
 from goodalloc.models.goodput.speedup import goodput_table, stack_models
 from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
+
+if TYPE_CHECKING:
+    from goodalloc.models.goodput.chunked import Search
 
 MODEL = GoodputModel(
     ThroughputParameters(0.1, 0.01, 0.05, 0.002, 0.2, 0.005, 2.0),

@@ -1,20 +1,26 @@
 """Tests of the tables of goodput and speedup."""
 
+from __future__ import annotations
+
 import csv
 import logging
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from goodalloc.experiments.benchmarks.goodput import main, sample_models
 from goodalloc.models.goodput.batch_size import best_batch_size
-from goodalloc.models.goodput.chunked import Backend, Search
 from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.speedup import goodput_table, speedups, stack_models
 from goodalloc.models.goodput.throughput import ThroughputParameters
 from goodalloc.models.support.namespace import leaves
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.models.goodput.chunked import Backend, Search
 
 
 def models(jobs: int, seed: int = 0) -> GoodputModel:

@@ -1,5 +1,7 @@
 """Tests of the throughput model."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,8 +1,9 @@
 """Loss curves: recovery, spikes, scale, how sure the remaining steps are, what is refused."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,12 +13,18 @@ from hypothesis import strategies as st
 from goodalloc.models.losses.curve import (
     Convergence,
     LossCurve,
-    LossCurveFit,
     TargetLoss,
     curves_through,
     remaining_steps,
 )
 from goodalloc.models.losses.curve_fitting import fit_loss_curve, spikes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goodalloc.models.losses.curve import (
+        LossCurveFit,
+    )
 
 curves = st.builds(
     LossCurve, st.floats(1e-4, 0.1), st.floats(0.05, 3.0),

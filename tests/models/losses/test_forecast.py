@@ -1,5 +1,7 @@
 """Losses of drawn jobs, and what is believed of their steps while they come in."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from typing import get_args

@@ -1,6 +1,9 @@
 """What units are worth by SLAQ: its two laws are found again, and odd losses are worth nothing."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -9,7 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from goodalloc.models.losses.extrapolation import extrapolate
-from goodalloc.models.losses.reduction import LossHistory, NormalisedBy, loss_reductions
+from goodalloc.models.losses.reduction import LossHistory, loss_reductions
+
+if TYPE_CHECKING:
+    from goodalloc.models.losses.reduction import NormalisedBy
 
 Floats = NDArray[np.float64]
 Law = Callable[[Floats], Floats]

@@ -1,5 +1,7 @@
 """When a job counts as predictable: the rule, its laws and what it refuses."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -1,9 +1,10 @@
 """Seconds of a step with parameter servers: laws, numbers by hand, what is refused."""
 
+from __future__ import annotations
+
 import csv
 import math
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,6 +25,10 @@ from goodalloc.models.parameter_servers.step_time import (
     step_time_parts,
 )
 from goodalloc.models.parameter_servers.step_time_form import UPDATE_LOADS, StepTimeForm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 THETA = (0.01, 0.5, 0.2, 0.03, 0.004)
 

@@ -1,8 +1,9 @@
 """Fitting the step time of parameter servers: what is recovered, laws, designs, what is refused."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ from goodalloc.models.parameter_servers.step_time_fitting import (
     fit_step_time,
 )
 from goodalloc.models.parameter_servers.step_time_form import StepTimeForm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GRID = PsConfiguration(*(side.ravel() for side in np.mgrid[1:13, 1:13]))
 

@@ -1,5 +1,7 @@
 """The allocation: a matrix that is kept sparse, and whatever is no such matrix refused."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from typing import Any

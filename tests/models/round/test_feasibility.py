@@ -1,5 +1,7 @@
 """The checker: each rule, broken by itself, is named once with the job or node and the amount."""
 
+from __future__ import annotations
+
 import pytest
 
 from goodalloc.models.round.allocation import Allocation

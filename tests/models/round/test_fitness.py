@@ -1,5 +1,7 @@
 """Tests of the power mean and of the price of a restart."""
 
+from __future__ import annotations
+
 import itertools
 import math
 

@@ -1,5 +1,7 @@
 """Parts of GPUs: what fits on the GPUs of a node, and that every road to the optimum agrees."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from dataclasses import replace

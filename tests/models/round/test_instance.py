@@ -1,9 +1,11 @@
 """Cluster, job, rules and instance: frozen, replaceable, and refused where they make no sense."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,6 +18,9 @@ from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.rules import OSDI21, PRESETS, SIA, Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MODEL = GoodputModel(
     ThroughputParameters(0.1, 0.01, 0.1, 0.01, 0.2, 0.02, 1.5),

@@ -4,6 +4,8 @@ The reference below uses nothing of goodalloc but the numbers of the jobs: throu
 the grid of 50 batch sizes, the fair share, the restart penalty and the mean are written out anew.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A fitness taken apart and put together again."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

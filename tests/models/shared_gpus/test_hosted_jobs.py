@@ -1,5 +1,7 @@
 """Guests on hosts: the program against brute force and AntMan's rule, and its independent price."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from itertools import product
 from typing import Any

@@ -1,5 +1,7 @@
 """Pairs of jobs: the matching against brute force and the heuristics, and its independent price."""
 
+from __future__ import annotations
+
 from functools import cache
 from typing import Any
 

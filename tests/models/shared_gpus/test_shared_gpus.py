@@ -1,9 +1,9 @@
 """Jobs that share GPUs: how fast they are, which decisions are possible, and replays of them."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,6 @@ from goodalloc.experiments.replay.judge import Judge
 from goodalloc.experiments.replay.replay import Replay
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.simulator import Simulator
-from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 from goodalloc.models.round.rules import OSDI21
@@ -28,9 +27,16 @@ from goodalloc.models.shared_gpus.shared_speed import (
     guest_memory,
 )
 from goodalloc.solvers.policies.check_decision import check_decision
-from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Decision, Round
 from goodalloc.solvers.policies.spread_placement import take_of
 from tests.solvers.test_registry import active
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.solvers.policies.policy import BatchSizes
 
 uses = st.builds(GpuUse, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 ways = st.builds(

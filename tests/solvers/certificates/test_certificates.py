@@ -1,6 +1,9 @@
 """Certificates of all kinds of rounds, checked by the stand-alone checker, which shares no code."""
 
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,14 +14,17 @@ from goodalloc.data.rounds.benchmark_set import benchmark_names, load_benchmark
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replayed_rounds import replayed_rounds
-from goodalloc.experiments.verification.verify import Verdict, verify
+from goodalloc.experiments.verification.verify import verify
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.models.round.instance import Instance
 from goodalloc.solvers.certificates.certificate_file import certificate_to_dict
 from goodalloc.solvers.certificates.solve import solve
-from goodalloc.solvers.interface.result import Result
 from goodalloc.solvers.policies.pollux import Pollux
 from tests.support.certified_rounds import KINDS, certified, gap_left
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.verification.verify import Verdict
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
 
 #: A gap that counts as none.
 CLOSED = 1e-9

@@ -1,14 +1,15 @@
 """The front door: any way to name a solver, every answer checked, every option known."""
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import math
 import pkgutil
 import re
 import time
-from collections.abc import Callable
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,9 @@ from tests.support.random_instances import (
     random_mode_instance,
     random_share_instance,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 INSTANCE = Instance(Cluster.uniform(2, 2), (Job("one", age=1e5), Job("two", age=1e5)), name="pair")
 

@@ -1,5 +1,7 @@
 """AlloX: the matching against brute force, a mixed-integer program, a linear one and its proof."""
 
+from __future__ import annotations
+
 import itertools
 from typing import Any
 

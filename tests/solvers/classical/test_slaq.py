@@ -1,7 +1,9 @@
 """SLAQ as a policy, and the losses that jobs of a replay tell."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,11 +14,16 @@ from goodalloc.experiments.checkpoints.policy_memory import Memory
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.losses.reduction import LossHistory
 from goodalloc.solvers.classical.slaq import Slaq
-from goodalloc.solvers.policies.policy import ActiveJob, Round
+from goodalloc.solvers.policies.policy import Round
 from goodalloc.solvers.registry import POLICIES, make_policy
 from tests.experiments.replay.test_simulator import SHORT, SMALL, finish
 from tests.solvers.test_registry import MODEL, active, round_of
 from tests.support.memories import recalled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.solvers.policies.policy import ActiveJob
 
 #: Steps at M0 between two losses.
 EVERY = 100.0

@@ -1,7 +1,9 @@
 """Sharing units out: greedy, exact and bound against brute force, and the laws between them."""
 
+from __future__ import annotations
+
 import itertools
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,6 +21,9 @@ from goodalloc.solvers.classical.unit_shares import (
     share_greedily,
 )
 from goodalloc.solvers.parameter_servers.marginal_gain import greedy_by_gain
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Floats = NDArray[np.float64]
 seeds = st.integers(0, 1_000_000)

@@ -1,5 +1,7 @@
 """The alarm: it rings in the block, once, and leaves the process as it was."""
 
+from __future__ import annotations
+
 import math
 import signal
 import threading

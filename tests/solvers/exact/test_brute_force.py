@@ -1,10 +1,12 @@
 """The oracle itself: it must see every feasible allocation and no other."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -30,6 +32,9 @@ from tests.support.random_instances import (
     random_mode_instance,
     random_share_instance,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,14 +1,13 @@
 """The exact solver: every power, limits that hold, and whatever it has when it is stopped."""
 
+from __future__ import annotations
+
 import itertools
 import math
-import subprocess
 import threading
 import time
-from collections.abc import Callable
 from decimal import Decimal, localcontext
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import highspy
 import numpy as np
@@ -27,11 +26,18 @@ from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.exact.brute_force import enumerate_allocations, solve_brute_force
 from goodalloc.solvers.exact.highs import solve_highs
 from goodalloc.solvers.heuristics.greedy import solve_greedy
-from goodalloc.solvers.interface.result import Answer, Limit
+from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
 from tests.support.random_instances import random_instance
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.solvers.interface.result import Answer
 
 #: Seconds that an answer may come after its limit.
 LATE = 1.0

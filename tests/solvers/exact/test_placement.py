@@ -1,5 +1,7 @@
 """Finding nodes for chosen shapes: what fits is found, what does not is told."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

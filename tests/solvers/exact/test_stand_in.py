@@ -1,17 +1,18 @@
 """Under a limit the exact solver returns no less than the heuristics that end within it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from goodalloc.data.rounds.equipped import equip
-from goodalloc.data.rounds.generator import State, generate
+from goodalloc.data.rounds.generator import generate
 from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness, mode_utilities
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
@@ -21,11 +22,16 @@ from goodalloc.solvers.exact.stand_in import StandIn
 from goodalloc.solvers.heuristics.greedy import solve_greedy
 from goodalloc.solvers.heuristics.local_search import solve_local_search
 from goodalloc.solvers.heuristics.mode_greedy import mode_greedy
-from goodalloc.solvers.interface.result import Answer, Limit
+from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.power_mean.oracle import Outcome
 from tests.support.small_rounds import gpu_round, mode_round
+
+if TYPE_CHECKING:
+    from goodalloc.data.rounds.generator import State
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Answer
 
 MAKERS = (gpu_round, mode_round)
 SEEDS = range(24)

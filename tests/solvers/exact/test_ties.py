@@ -1,12 +1,14 @@
 """The rule between equally good allocations, against the enumeration of all of them."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from goodalloc.data.rounds.generator import generate
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.fitness import power_mean
@@ -21,6 +23,9 @@ from goodalloc.solvers.exact.ties import canonical
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from tests.support.random_instances import random_instance
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
 
 #: Powers at which float64 tells any two allocations apart that are not equally good.
 POWERS = (-1.0, 0.0, 0.5, 1.0, 2.0, math.inf, -math.inf)

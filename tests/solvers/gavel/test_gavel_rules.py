@@ -1,13 +1,12 @@
 """Gavel's water-filling and cost as policies: entities by weight, promises exactly, deadlines."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import re
-import subprocess
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,10 +23,17 @@ from goodalloc.solvers.gavel.cost import PRICES, PerDollar
 from goodalloc.solvers.gavel.levels import Levels, of_application
 from goodalloc.solvers.gavel.policy import Gavel, time_sharing
 from goodalloc.solvers.gavel.share_choices import most_promises
-from goodalloc.solvers.policies.policy import ActiveJob, Round
+from goodalloc.solvers.policies.policy import Round
 from tests.models.gavel.test_time_sharing import ONE, by_linprog, drawn
 from tests.solvers.gavel.test_policy import drawn_jobs, job, play
 from tests.support.memories import recalled
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.solvers.policies.policy import ActiveJob
 
 #: A fast and dear type and a slow and cheap one.
 TWO = Cluster((NodeGroup("a", 1, 1, "v100"), NodeGroup("b", 1, 1, "k80")))

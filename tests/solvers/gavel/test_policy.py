@@ -1,9 +1,11 @@
 """Gavel's rounds and policy: shares are approached, gangs stay whole, nobody moves for nothing."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter, defaultdict
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,14 +20,19 @@ from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.solvers.gavel.levels import Levels
 from goodalloc.solvers.gavel.pair_rates import PairRates, shares_of_speed, with_gainful_pairs
-from goodalloc.solvers.gavel.policy import GOALS, Gavel, GavelGoal, time_sharing
-from goodalloc.solvers.gavel.share_policy import SharePolicy
+from goodalloc.solvers.gavel.policy import GOALS, Gavel, time_sharing
 from goodalloc.solvers.gavel.share_rounds import Line, ShareRounds, place_lines, place_on_types
 from goodalloc.solvers.gavel.time_shares import best_shares
 from goodalloc.solvers.policies.check_decision import check_decision
-from goodalloc.solvers.policies.policy import ActiveJob, Decision, Oracle, Round
-from goodalloc.solvers.shared_gpus.paired_shares import PairedShares, Way
+from goodalloc.solvers.policies.policy import ActiveJob, Decision, Round
+from goodalloc.solvers.shared_gpus.paired_shares import PairedShares
 from tests.support.memories import recalled
+
+if TYPE_CHECKING:
+    from goodalloc.solvers.gavel.policy import GavelGoal
+    from goodalloc.solvers.gavel.share_policy import SharePolicy
+    from goodalloc.solvers.policies.policy import Oracle
+    from goodalloc.solvers.shared_gpus.paired_shares import Way
 
 CLUSTER = Cluster(
     (

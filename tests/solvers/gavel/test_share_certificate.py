@@ -1,5 +1,9 @@
 """Prices prove bounds: whatever they are, and no more than they can."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,12 +17,15 @@ from goodalloc.data.gavel.time_sharing_file import (
 )
 from goodalloc.experiments.verification.verify_time_shares import verify
 from goodalloc.formulations.gavel.share_certificate import SharePrices, certify, no_prices
-from goodalloc.models.gavel.share_goal import Gain, Goal, Level, Total, Worst, max_min
+from goodalloc.models.gavel.share_goal import Gain, Level, Total, Worst, max_min
 from goodalloc.models.gavel.time_sharing import TimeSharing, largest_rates, rates
 from goodalloc.solvers.gavel.pop import solve_in_parts
 from goodalloc.solvers.gavel.share_certificate_file import share_certificate_to_dict
 from goodalloc.solvers.gavel.time_shares import ShareResult
 from tests.models.gavel.test_time_sharing import drawn, random_shares
+
+if TYPE_CHECKING:
+    from goodalloc.models.gavel.share_goal import Goal
 
 Floats = NDArray[np.float64]
 

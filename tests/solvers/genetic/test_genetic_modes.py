@@ -1,6 +1,8 @@
 """Pollux's genetic algorithm where jobs have modes: types of GPU, cores, memory."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.models.round.allocation import Allocation, Placement
+from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.instance import Instance
@@ -26,10 +28,14 @@ from goodalloc.solvers.genetic.problem import (
     repair_order,
     without_broken_rows,
 )
-from goodalloc.solvers.genetic.solver import Evolution, evolve, solve_genetic
+from goodalloc.solvers.genetic.solver import evolve, solve_genetic
 from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from tests.support.random_instances import renamed
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.solvers.genetic.solver import Evolution
 
 jitted_repair = jax.jit(grow_and_repair)
 jitted_recombine = jax.jit(recombine, static_argnums=7)

@@ -1,8 +1,10 @@
 """Pollux's genetic algorithm: feasible, seeded, monotone, with the published operators."""
 
+from __future__ import annotations
+
 import hashlib
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -36,9 +38,12 @@ from goodalloc.solvers.genetic.selection import (
     survivors,
     tournament,
 )
-from goodalloc.solvers.genetic.solver import Evolution, evolve, solve_genetic
+from goodalloc.solvers.genetic.solver import evolve, solve_genetic
 from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from goodalloc.solvers.genetic.solver import Evolution
 
 NODES = (4, 4, 2, 8)
 

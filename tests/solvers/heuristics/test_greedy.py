@@ -1,5 +1,7 @@
 """Greedy marginal gain: feasible, deterministic, never below what it starts from."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given

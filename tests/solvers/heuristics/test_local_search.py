@@ -1,5 +1,7 @@
 """Local search: feasible after every move, deterministic, never below its start."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

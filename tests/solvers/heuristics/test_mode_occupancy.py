@@ -1,14 +1,20 @@
 """What is left of the nodes while jobs with modes are placed."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from tests.support.random_instances import random_mode_instance
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.instance import Instance
 
 
 def filled(instance: Instance, seed: int) -> ModeOccupancy:

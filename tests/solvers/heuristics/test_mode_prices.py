@@ -1,6 +1,9 @@
 """Choices of modes by prices: within what there is, quick, a good beginning for greedy steps."""
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -8,7 +11,6 @@ import pytest
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import generate
 from goodalloc.formulations.basics.power_cost import power_cost
-from goodalloc.formulations.gpu_rounds.choices import Choices
 from goodalloc.formulations.mode_rounds import mode_choices
 from goodalloc.formulations.mode_rounds.mode_choices import (
     choice_demand,
@@ -16,12 +18,15 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
     node_capacity,
 )
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness, mode_utilities
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.heuristics.mode_greedy import mode_greedy, priced_greedy
 from goodalloc.solvers.heuristics.mode_prices import priced_choices
 from tests.support.random_instances import random_mode_instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.instance import Instance
 
 
 def equipped(jobs: int = 60, nodes: int = 16) -> Instance:

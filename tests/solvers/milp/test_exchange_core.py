@@ -1,8 +1,10 @@
 """One configuration for every job under a few capacities: exact, whatever the ties."""
 
+from __future__ import annotations
+
 import itertools
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,6 +23,9 @@ from goodalloc.solvers.milp import counted_program, exchange_core
 from goodalloc.solvers.milp.exchange_core import Exchanges, decide_configurations
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.sia_and_synergy.sia import decide_published
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def draw(

@@ -1,13 +1,16 @@
 """Prices and a core: the optimum of the whole program, by solving little of it."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from goodalloc.data.rounds.generator import generate
 from goodalloc.formulations.basics.power_cost import power_cost
-from goodalloc.formulations.basics.program import Program, ProgramBuilder
+from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.models.round.objective import utility_table
@@ -17,6 +20,9 @@ from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxati
 from goodalloc.solvers.milp.price_and_core import decide
 from tests.support.random_instances import random_instance
 from tests.support.shapes import decide_whole, every_choice
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
 
 GAP = 1e-7
 

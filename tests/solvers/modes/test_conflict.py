@@ -1,19 +1,26 @@
 """Conflicts: choices that cannot be placed together, and cuts that no allocation violates."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from goodalloc.formulations.gpu_rounds.choices import Choices, Kind
+from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import Instance
 from goodalloc.solvers.exact.brute_force import enumerate_allocations
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.modes.conflict import ConflictFinder
 from tests.support.enumerated import some_allocations, taken_by
 from tests.support.random_instances import random_mode_instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.instance import Instance
 
 Indices = NDArray[np.int64]
 

@@ -1,5 +1,7 @@
 """The Borda count: scores do not depend on the order of jobs, and nobody starves with the knob."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given

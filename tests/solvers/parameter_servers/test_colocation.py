@@ -1,12 +1,18 @@
 """Servers and workers on nodes as Optimus places them: few nodes, even shares, what fits."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
 from goodalloc.models.parameter_servers.service_table import Pods, ServiceTable
 from goodalloc.solvers.parameter_servers.colocation import place_together, share_between_nodes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def job(name: str, servers: int, workers: int, gpus: float = 1.0) -> ServiceTable:

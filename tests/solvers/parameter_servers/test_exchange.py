@@ -1,7 +1,9 @@
 """AITurbo's exchange: never raises the total, ends where no exchange helps, is told from exact."""
 
+from __future__ import annotations
+
 import itertools
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
@@ -18,7 +20,6 @@ from goodalloc.data.parameter_servers.exchange_example import (
 )
 from goodalloc.models.parameter_servers.service_table import (
     AXES,
-    Cell,
     ServiceTable,
     marginal_table,
 )
@@ -32,6 +33,11 @@ from goodalloc.solvers.parameter_servers.exchange import (
     left_of,
 )
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
+
+if TYPE_CHECKING:
+    from goodalloc.models.parameter_servers.service_table import (
+        Cell,
+    )
 
 Floats = NDArray[np.float64]
 

@@ -1,8 +1,9 @@
 """Schedulers of jobs with parameter servers: who goes first, with what; all have a turn."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from functools import partial
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
@@ -16,13 +17,19 @@ from goodalloc.solvers.parameter_servers.aiturbo import PsAiturbo, as_long_again
 from goodalloc.solvers.parameter_servers.optimus import PsOptimus
 from goodalloc.solvers.parameter_servers.policy import (
     ActivePsJob,
-    PsPolicy,
     PsView,
     TurnClock,
     admit,
     as_asked,
 )
 from goodalloc.solvers.parameter_servers.queueing import PsFirstCome, PsShortestFirst, PsTiresias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goodalloc.solvers.parameter_servers.policy import (
+        PsPolicy,
+    )
 
 DRAWN = ps_workload(0, PsWorkloadOptions(jobs=6))
 ONE_NODE = np.array([[16.0, 2.0]])

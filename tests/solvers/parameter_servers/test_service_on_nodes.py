@@ -1,5 +1,7 @@
 """The least service on nodes: that of all ways to place pods, and the pool is a bound on it."""
 
+from __future__ import annotations
+
 import itertools
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Best fit and fragmentation gradient descent: feasible on everything, and as published by hand."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

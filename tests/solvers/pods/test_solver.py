@@ -1,5 +1,7 @@
 """Packing pods: the relaxations bound the optimum, patterns reach it, and what is claimed holds."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

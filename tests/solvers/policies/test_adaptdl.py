@@ -1,16 +1,20 @@
 """AdaptDL's calling convention: its jobs and nodes in, its allocations out."""
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.policies.adaptdl import PolluxPolicy, build_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GPU = "nvidia.com/gpu"
 

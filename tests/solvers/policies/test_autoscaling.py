@@ -1,7 +1,9 @@
 """Autoscaling: the rule on rounds worked out by hand, its search, and replays that it drives."""
 
+from __future__ import annotations
+
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -29,6 +31,9 @@ from goodalloc.solvers.registry import make_policy
 from tests.experiments.replay.test_simulator import SHORT
 from tests.solvers.test_registry import LIMITS, Told
 from tests.support.memories import recalled
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Name of each policy to what it follows.
 AUTOSCALING = {"autoscaling-goodput": "goodput", "autoscaling-throughput": "throughput"}

@@ -1,7 +1,10 @@
 """Every power by an oracle that only minimises sums: here one that looks at every allocation."""
 
+from __future__ import annotations
+
 import math
 from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,10 +16,14 @@ from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness, utilities
 from goodalloc.models.round.rules import Rules
-from goodalloc.solvers.exact.brute_force import Enumeration, enumerate_allocations
+from goodalloc.solvers.exact.brute_force import enumerate_allocations
 from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
-from goodalloc.solvers.power_mean.oracle import Outcome, Reply, Request
+from goodalloc.solvers.power_mean.oracle import Reply
 from tests.support.random_instances import random_instance
+
+if TYPE_CHECKING:
+    from goodalloc.solvers.exact.brute_force import Enumeration
+    from goodalloc.solvers.power_mean.oracle import Outcome, Request
 
 POWERS = (-100.0, -10.0, -2.0, -1.0, -0.01, 0.0, 1e-6, 0.5, 1.0, 2.0, 30.0, math.inf, -math.inf)
 

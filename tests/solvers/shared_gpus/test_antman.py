@@ -1,6 +1,8 @@
 """AntMan's policy: guarantees first, guests where there is room, on rounds worked out by hand."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -9,14 +11,16 @@ from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.simulator import Simulator
-from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import Sharing
-from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import make_policy
 from goodalloc.solvers.shared_gpus.antman import AntMan, guest_problem, loads
 from tests.solvers.shared_gpus.test_gandiva import used
 from tests.solvers.test_registry import active, round_of
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.solvers.policies.policy import Decision
 
 WHOLE: Placement = ((0, 4),)
 

@@ -1,7 +1,9 @@
 """Gandiva's policy: slices, pairs on trial and migration, on rounds worked out by hand."""
 
+from __future__ import annotations
+
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,11 +15,14 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.goodput.throughput import step_time
 from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import make_policy
 from goodalloc.solvers.shared_gpus.gandiva import Gandiva, most_gpus
 from tests.solvers.test_registry import MODEL, active, round_of
 from tests.support.memories import recalled
+
+if TYPE_CHECKING:
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 WHOLE: Placement = ((0, 4),)
 

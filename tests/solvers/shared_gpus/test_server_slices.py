@@ -1,15 +1,20 @@
 """Homes on servers by affinity and height, turns there, and what is done with idle GPUs."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.models.round.allocation import Placement
 from goodalloc.solvers.shared_gpus.idle_gpus import gather, grow, idle_gpus
 from goodalloc.solvers.shared_gpus.server_slices import find_home, serve_at_home, size_of
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
 
 Servers = list[int]
 

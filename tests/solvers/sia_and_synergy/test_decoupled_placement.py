@@ -1,5 +1,7 @@
 """Decoupled placement: whole-node shapes always fit, what is kept stays, nothing breaks a rule."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given

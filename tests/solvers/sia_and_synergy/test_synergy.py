@@ -1,5 +1,7 @@
 """The heuristics of Synergy: by hand on small rounds, feasible on any, never above the optimum."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,6 +1,9 @@
 """Synergy's two programs: golden values, the chain of bounds, and brute force on tiny rounds."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -9,7 +12,6 @@ from hypothesis import strategies as st
 
 from goodalloc.data.rounds.synergy import FLOOR, PUBLISHED_GPUS, Server, synergy_round
 from goodalloc.formulations.sia_and_synergy.synergy import (
-    ModeChoices,
     build_choice_program,
     every_choice,
     required_choices,
@@ -34,6 +36,11 @@ from goodalloc.solvers.sia_and_synergy.synergy_opt import (
 )
 from tests.solvers.sia_and_synergy.test_synergy import ROUNDS, RULES, equipped, nodes, outcome
 from tests.support.random_instances import random_instance, random_mode_instance
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.sia_and_synergy.synergy import (
+        ModeChoices,
+    )
 
 #: Servers to the total throughput of 8 one-GPU jobs a server, drawn evenly from the published
 #: profiles with seed 0: integer and linear first program, solved by HiGHS in SciPy.

@@ -1,7 +1,9 @@
 """A queue before unrelated machines: laws that hold under every rule, and its experiment."""
 
+from __future__ import annotations
+
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -26,10 +28,15 @@ from goodalloc.experiments.studies.classical.allox import (
     queue_row,
     summarise_queues,
 )
-from goodalloc.experiments.studies.classical.machine_queue import Queue, Starts, replay
+from goodalloc.experiments.studies.classical.machine_queue import Queue, replay
 from goodalloc.experiments.studies.framework.recorded_task import RECORD
 from goodalloc.models.classical.unrelated_machines import UnrelatedMachines
 from goodalloc.solvers.classical.matching import least_total_completion
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.experiments.studies.classical.machine_queue import Starts
 
 KINDS = np.repeat([0, 1], MACHINES)
 

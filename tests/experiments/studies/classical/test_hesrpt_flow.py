@@ -1,14 +1,15 @@
 """heSRPT as an oracle: nobody's flow time is below it; its experiment."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from goodalloc.experiments.studies.classical.hesrpt import (
     JOBS,
@@ -25,6 +26,11 @@ from goodalloc.models.classical.fluid import fluid_completion_times
 from goodalloc.models.classical.hesrpt import least_flow_time
 from goodalloc.solvers.registry import make_policy
 from tests.solvers.test_registry import Told, active, round_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
 
 ROWS = [flow_row(jobs, power, seed) for jobs in (4, 80) for power in POWERS for seed in range(2)]
 

@@ -1,6 +1,8 @@
 """Jobs whose losses fall on shared cores: conservation, the rules, the table and the command."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,9 @@ from goodalloc.experiments.studies.classical.slaq_quality import (
     summarise,
 )
 from goodalloc.solvers.classical.unit_shares import share_greedily
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FEW = draw_loss_jobs(3, 6)
 

@@ -1,7 +1,9 @@
 """The experiment on Themis's auctions: what is drawn, rows that add up, a table and a picture."""
 
+from __future__ import annotations
+
 import math
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +20,9 @@ from goodalloc.experiments.studies.classical.themis_auctions import (
     plot_auctions,
     summarise_auctions,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ROWS = [auction_row(bidders, case, seed) for case in WAITS for bidders in (2, 4) for seed in (0, 1)]
 

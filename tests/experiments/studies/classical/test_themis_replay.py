@@ -1,6 +1,8 @@
 """The experiment on Themis: its replays, its table and its picture, on few short jobs."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,6 +23,9 @@ from goodalloc.experiments.studies.classical.themis_replay import (
 from goodalloc.experiments.studies.pollux import fairness
 from goodalloc.experiments.studies.pollux.fairness import SHARES
 from tests.experiments.studies.test_catalogue import carry_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_all_knobs_and_seeds_are_replayed_once() -> None:

@@ -1,8 +1,8 @@
 """All policies on one workload: who is judged by what, and what is made of it."""
 
-from pathlib import Path
+from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from goodalloc.experiments.studies.comparisons import family
 from goodalloc.experiments.studies.comparisons.family import (
@@ -18,6 +18,11 @@ from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.solvers.registry import POLICIES, make_policy
 from tests.experiments.studies.test_catalogue import TinyPlan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 
 def test_the_family_is_everybody_that_decides_on_gpus_of_one_type() -> None:

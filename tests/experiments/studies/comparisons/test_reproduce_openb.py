@@ -1,6 +1,8 @@
 """`goodalloc reproduce openb`: the table holds what its docstring promises."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -10,6 +12,9 @@ from goodalloc.experiments.studies.comparisons import openb
 from goodalloc.experiments.studies.comparisons.openb import OPENB
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

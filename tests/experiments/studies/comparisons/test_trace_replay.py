@@ -1,7 +1,9 @@
 """Replays of traces of rigid jobs under every policy that keeps the users' GPUs."""
 
+from __future__ import annotations
+
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,12 +20,18 @@ from goodalloc.experiments.studies.comparisons.trace_replay import (
     load_of,
 )
 from goodalloc.experiments.studies.framework.reproduction import Plan
-from goodalloc.experiments.studies.gavel.rate_simulator import Completed, RateSimulator
+from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
 from goodalloc.experiments.studies.pollux.fairness import mean_active
 from goodalloc.models.gavel.rate_table import Configuration
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import POLICIES, make_policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.experiments.studies.gavel.rate_simulator import Completed
+    from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 
 def replay(

@@ -1,8 +1,9 @@
 """Replays of rigid jobs by measured rates, and what is made of them."""
 
+from __future__ import annotations
+
 import math
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -29,8 +30,13 @@ from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.gavel.cost import PRICES
 from goodalloc.solvers.gavel.policy import Gavel
 from goodalloc.solvers.gavel.time_shares import best_shares
-from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Decision, Round
+from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.typed_queue import TypedQueue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 NET = Configuration("net", 8)
 

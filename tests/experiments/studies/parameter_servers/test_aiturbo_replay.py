@@ -1,7 +1,9 @@
 """AITurbo against others by the share of unpredictable jobs: rows, summary, and the command."""
 
+from __future__ import annotations
+
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -23,6 +25,9 @@ from goodalloc.experiments.studies.parameter_servers.aiturbo_replay import (
     summarise_shares,
 )
 from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SMALL = PsSetting(nodes=2)
 

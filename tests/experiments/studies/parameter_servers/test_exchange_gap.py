@@ -1,7 +1,9 @@
 """The experiment on the exchange: rows that add up, a table, a picture, and its resumption."""
 
+from __future__ import annotations
+
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +16,9 @@ from goodalloc.experiments.studies.parameter_servers.exchange_gap import (
     plot_gaps,
     summarise_gaps,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ROWS = [gap_row(6, case, seed) for case in CASES for seed in range(3)]
 

@@ -1,8 +1,9 @@
 """What restarts and profiling cost: measured where training is real, worked out where it is not."""
 
+from __future__ import annotations
+
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,6 @@ from goodalloc.experiments.studies.parameter_servers.overheads_report import (
 from goodalloc.experiments.studies.parameter_servers.training_job import (
     StartSeconds,
     StepSeconds,
-    TrainingJob,
 )
 from goodalloc.experiments.support.machine import machine
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
@@ -42,6 +42,13 @@ from goodalloc.models.parameter_servers.step_time import (
     seconds_per_step,
     step_time_parts,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.experiments.studies.parameter_servers.training_job import (
+        TrainingJob,
+    )
 
 #: How long the steps of a training take that only pretends.
 TRUTH = PsStepTime(StepTimeCoefficients(1e-4, 2e-3, 3e-3, 1e-3, 4e-4, 2e-4), FORM)
@@ -85,7 +92,7 @@ class Pretended:
         """By force, if there is anything left."""
         self.notes.append(("kill",))
 
-    def __enter__(self) -> "Pretended":
+    def __enter__(self) -> Pretended:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,16 +1,16 @@
 """Jobs with parameter servers in discrete time: what they do, what they hold, where they are."""
 
+from __future__ import annotations
+
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from goodalloc.data.parameter_servers.workload import PsSubmission, PsWorkloadOptions, ps_workload
+from goodalloc.data.parameter_servers.workload import PsWorkloadOptions, ps_workload
 from goodalloc.data.workloads.loss_runs import draw_losses
 from goodalloc.experiments.studies.parameter_servers.simulator import (
-    PsRoundRecord,
     PsSetting,
     PsSimulator,
     taken,
@@ -21,8 +21,16 @@ from goodalloc.models.parameter_servers.step_time import seconds_per_step
 from goodalloc.models.parameter_servers.utilisation import busy_parts
 from goodalloc.solvers.parameter_servers.aiturbo import PsAiturbo
 from goodalloc.solvers.parameter_servers.optimus import PsOptimus
-from goodalloc.solvers.parameter_servers.policy import PsDecision, PsPolicy, PsView
 from goodalloc.solvers.parameter_servers.queueing import PsFirstCome, PsShortestFirst, PsTiresias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from goodalloc.data.parameter_servers.workload import PsSubmission
+    from goodalloc.experiments.studies.parameter_servers.simulator import (
+        PsRoundRecord,
+    )
+    from goodalloc.solvers.parameter_servers.policy import PsDecision, PsPolicy, PsView
 
 SMALL = PsWorkloadOptions(jobs=12, mean_gap=300.0, hours=0.5)
 SETTING = PsSetting(nodes=3)

@@ -1,12 +1,13 @@
 """Training with parameter servers: right on any number of processes, and none is left behind."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,9 @@ from goodalloc.experiments.studies.parameter_servers.process import part_of
 from goodalloc.experiments.studies.parameter_servers.training import PsTraining
 from goodalloc.experiments.studies.parameter_servers.training_job import TrainingJob
 from goodalloc.experiments.support import extras
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 JOB = TrainingJob("convolutional", batch_size=10, learning_rate=0.02)
 

@@ -1,6 +1,8 @@
 """Figure 7: finish-time fairness, by hand on small replays."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,9 @@ from goodalloc.experiments.studies.pollux.fairness import (
     seconds_alone,
 )
 from tests.experiments.studies.test_catalogue import carry_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def alone(seconds: float) -> pd.DataFrame:

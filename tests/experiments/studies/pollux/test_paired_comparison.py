@@ -1,5 +1,7 @@
 """Studies in pairs: what is replayed, what is compared, and what the intervals say."""
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
 

@@ -1,9 +1,10 @@
 """Figures 1 to 3 of Pollux: exact where the truth is the model, honest about what was not seen."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,9 @@ from goodalloc.experiments.studies.pollux.trade_off import (
 )
 from goodalloc.models.goodput.efficiency import GradientStatistics, adascale_gain, efficiency
 from goodalloc.models.goodput.throughput import gradient_time, step_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PLACEMENTS = (
     "1", "2", "3", "4", "11", "12", "22", "13", "14", "24", "34", "44", "144", "244", "344", "444",

@@ -1,13 +1,18 @@
 """Figures 5 and 6: what is replayed for them and what their tables say."""
 
-from pathlib import Path
+from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from goodalloc.experiments.studies.pollux import timelines
 from goodalloc.experiments.studies.pollux.timelines import FIGURE_5, FIGURE_6
 from tests.experiments.replay.test_simulator import SHORT
 from tests.experiments.studies.test_catalogue import carry_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 
 def test_figure_5_compares_the_policies_over_time(tmp_path: Path) -> None:

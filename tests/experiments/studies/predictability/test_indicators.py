@@ -1,7 +1,9 @@
 """Scores of probabilities and what features say: against brute force, scikit-learn and by laws."""
 
+from __future__ import annotations
+
 from itertools import product
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,6 +19,9 @@ from goodalloc.experiments.studies.predictability.indicators import (
     importance,
 )
 from tests.support.job_records import made_up_records
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Pairs = list[tuple[float, bool]]
 

@@ -1,11 +1,12 @@
 """Predictability of jobs: the classifiers, their cross-validation and the command."""
 
+from __future__ import annotations
+
 import importlib.util
 import math
 import pickle
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,9 @@ from goodalloc.experiments.studies.predictability.cross_validation import (
 )
 from goodalloc.experiments.studies.predictability.study import PREDICTABILITY
 from tests.support.job_records import made_up_records, write_records
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def small(classifier: str = "forest", **options: Any) -> Learner:

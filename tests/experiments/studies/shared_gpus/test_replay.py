@@ -1,8 +1,9 @@
 """Replays with shared GPUs: their numbers, the comparison with the optimum, table and picture."""
 
+from __future__ import annotations
+
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +16,11 @@ from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.shared_gpus import replay as shared_gpu_replay
 from goodalloc.experiments.studies.shared_gpus.replay import SYSTEMS, SharedReplay, replay_numbers
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.solvers.policies.policy import Policy
 
 #: More jobs than a node holds.
 CROWD = tuple(

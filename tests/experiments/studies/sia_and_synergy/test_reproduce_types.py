@@ -1,8 +1,10 @@
 """`goodalloc reproduce sia`, `mixed` and the replayed part of `restrictions`, on few jobs."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +15,9 @@ from goodalloc.experiments.studies.comparisons import mixed_cluster
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.sia_and_synergy import sia_replay, sia_restrictions
 from tests.experiments.replay.test_simulator import SHORT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture

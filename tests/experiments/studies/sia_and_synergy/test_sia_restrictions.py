@@ -1,6 +1,8 @@
 """What Sia's restrictions cost: each road lifted is no worse than the bound, and the pictures."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from goodalloc.experiments.studies.sia_and_synergy.sia_restrictions import (
     ROADS,
@@ -9,6 +11,9 @@ from goodalloc.experiments.studies.sia_and_synergy.sia_restrictions import (
     plot_restrictions,
     summarise_rounds,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_every_road_lies_below_the_bound_and_the_placed_one_meets_it(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Synergy's heuristics against its optimum: rows, summary, picture and the command."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -15,6 +17,9 @@ from goodalloc.experiments.studies.sia_and_synergy.synergy_gap import (
     round_row,
     summarise_rounds,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("mixture", list(MIXTURES))

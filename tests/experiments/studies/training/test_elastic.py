@@ -1,8 +1,9 @@
 """Real elastic jobs under a live scheduler: what is kept of a run, and what is made of it."""
 
+from __future__ import annotations
+
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -25,6 +26,9 @@ from goodalloc.experiments.studies.training.elastic_job import LIMITS, NETWORKS,
 from goodalloc.experiments.studies.training.elastic_report import plot_elastic, summarise_elastic
 from goodalloc.experiments.support import extras
 from goodalloc.experiments.support.folder_lock import locked
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: What a job says at its end.
 SAID = {"accuracy": 0.9, "steps": 10, "examples": 320, "progress": 10.0, "batch_size": 32}
