@@ -1,45 +1,26 @@
-"""The policies that a replay knows by name."""
+"""The policies that a replay knows by name; the code of each is loaded when it is made."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.models.support.validation import did_you_mean
-from goodalloc.solvers.classical.allox import AlloX
-from goodalloc.solvers.classical.hesrpt import HeSrpt
-from goodalloc.solvers.classical.slaq import Slaq
-from goodalloc.solvers.classical.themis import PUBLISHED_TERMS, Themis, ThemisExact
-from goodalloc.solvers.gavel.cost import PerDollar
-from goodalloc.solvers.gavel.levels import Levels
-from goodalloc.solvers.gavel.policy import Gavel
+from goodalloc.solvers.classical.auction_terms import PUBLISHED_TERMS
 from goodalloc.solvers.interface.base import load_callable
 from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.policies.autoscaling import Autoscaling
-from goodalloc.solvers.policies.optimus import Optimus
-from goodalloc.solvers.policies.pollux import Pollux, PolluxGenetic, shortest_remaining_time
-from goodalloc.solvers.policies.queueing import (
-    EqualShare,
-    FirstComeFirstServed,
-    ShortestRemainingTimeFirst,
-)
-from goodalloc.solvers.policies.sia import sia
-from goodalloc.solvers.policies.synergy import SynergyTune
-from goodalloc.solvers.policies.tiresias import Tiresias
-from goodalloc.solvers.shared_gpus.antman import AntMan
-from goodalloc.solvers.shared_gpus.gandiva import Gandiva
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.rules import Rules
-    from goodalloc.solvers.classical.themis import AuctionTerms
-    from goodalloc.solvers.policies.policy import BatchSizes, Policy
+    from goodalloc.solvers.classical.auction_terms import AuctionTerms
+    from goodalloc.solvers.policies.policy import Policy
 
 #: GPU-seconds that 2D-Gittins looks ahead, as in Tiresias's simulator.
 GITTINS_DELTA = 3250.0
@@ -59,7 +40,7 @@ class PolicyOptions:
         Time limit of every round, for exact ones.
     utility
         L and U of `Autoscaling`, None for the published ones.
-    themis
+    terms
         Terms of Themis's auctions.
     """
 
@@ -67,141 +48,199 @@ class PolicyOptions:
     seed: int = 0
     seconds: float | None = None
     utility: tuple[float, float] | None = None
-    themis: AuctionTerms = PUBLISHED_TERMS
+    terms: AuctionTerms = PUBLISHED_TERMS
 
-    def pollux(self, solver: str = "highs", rules: Rules | None = None, **options: Any) -> Pollux:
-        """Pollux by a solver, under other rules if they are given."""
-        return Pollux(solver, rules or self.rules, Stop(seconds=self.seconds), self.seed, **options)
+    @property
+    def stop(self) -> Stop:
+        """Limits of every round.
 
-    def autoscaling(self, batch_sizes: BatchSizes) -> Autoscaling:
-        """Exact Pollux on a cluster that grows and shrinks."""
-        low, high = self.utility or (Autoscaling.low, Autoscaling.high)
-        return Autoscaling(self.pollux(), batch_sizes, low, high)
+        Raises
+        ------
+        ValueError
+            If `seconds` is not above 0.
+        """
+        return Stop(seconds=self.seconds)
 
 
-class Named(NamedTuple):
-    """What a name stands for, in words and as a function that makes it."""
+@dataclass(frozen=True)
+class Named:
+    """A policy that ships: what it is, what makes it, and which clusters it can serve.
+
+    Parameters
+    ----------
+    text
+        The policy in words.
+    maker
+        Path ``room.module:name``, under `goodalloc.solvers`, of the class or function that makes
+        it.
+    arguments
+        Arguments of the maker.
+    takes
+        Fields of `PolicyOptions` that the maker takes too, by those names.
+    gpu_types
+        Whether it tells types of GPU apart.
+    resources
+        Whether it serves nodes of a named type of GPU, or with cores or memory.
+    """
 
     text: str
-    make: Callable[[PolicyOptions], Policy]
+    maker: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    takes: tuple[str, ...] = ()
+    gpu_types: bool = True
+    resources: bool = True
+
+    def make(self, options: PolicyOptions) -> Policy:
+        """A new policy."""
+        maker = load_callable(f"goodalloc.solvers.{self.maker}", "A policy that ships")
+        policy: Policy = maker(
+            **{name: getattr(options, name) for name in self.takes}, **self.arguments
+        )
+        return policy
+
+
+def _pollux(text: str, **arguments: Any) -> Named:
+    """Pollux by a solver."""
+    return Named(text, "policies.pollux:pollux", arguments, ("rules", "stop", "seed"))
+
+
+def _autoscaling(text: str, batch_sizes: str) -> Named:
+    """Exact Pollux on a cluster that grows and shrinks."""
+    takes = ("rules", "stop", "seed", "utility")
+    path = "policies.autoscaling:autoscaling"
+    return Named(text, path, {"batch_sizes": batch_sizes}, takes, False, False)
+
+
+def _rigid(text: str, maker: str, *takes: str, **arguments: Any) -> Named:
+    """A policy that takes all GPUs for equal."""
+    return Named(text, maker, arguments, takes, gpu_types=False)
+
+
+def _gavel(text: str, **arguments: Any) -> Named:
+    """Gavel for a goal."""
+    return Named(text, "gavel.policy:Gavel", arguments)
 
 
 POLICIES: Mapping[str, Named] = {
-    "pollux": Named("every round of Pollux decided exactly", PolicyOptions.pollux),
-    "pollux-untied": Named(
+    "pollux": _pollux("every round of Pollux decided exactly"),
+    "pollux-untied": _pollux(
         "the same, with whichever of equal optima the solver meets first",
-        lambda given: given.pollux(options={"break_ties": False}),
+        options={"break_ties": False},
     ),
-    "pollux-goodput": Named(
+    "pollux-goodput": _pollux(
         "exactly, the sum of the goodputs in units of a single GPU's",
-        lambda given: given.pollux(rules=given.rules.replace(power=1.0, fair_share="one_gpu")),
+        changes={"power": 1.0, "fair_share": "one_gpu"},
     ),
     "pollux-remaining": Named(
         "exactly, the mean of speedup over remaining time, told by an oracle",
-        lambda given: given.pollux(
-            rules=given.rules.replace(fair_share="one_gpu"), weight=shortest_remaining_time
-        ),
+        "policies.pollux:pollux_remaining", takes=("rules", "stop", "seed"),
     ),
     "pollux-genetic": Named(
         "Pollux with its genetic algorithm, as published",
-        lambda given: PolluxGenetic(given.rules, seed=given.seed),
+        "policies.pollux:PolluxGenetic", takes=("rules", "seed"),
     ),
-    "pollux-greedy": Named(
-        "Pollux's objective by greedy marginal gain", lambda given: given.pollux("greedy")
-    ),
+    "pollux-greedy": _pollux("Pollux's objective by greedy marginal gain", solver="greedy"),
     "sia": Named(
         "Sia: types and numbers of GPUs by its program, nodes afterwards",
-        lambda given: sia(Stop(seconds=given.seconds)),
+        "policies.sia:sia", takes=("stop",),
     ),
     "sia-exact": Named(
         "Sia's objective with nodes in the program and every number of GPUs",
-        lambda given: sia(Stop(seconds=given.seconds), "highs"),
+        "policies.sia:sia", {"solver": "highs"}, ("stop",),
     ),
-    "pollux-proportional": Named(
+    "pollux-proportional": _pollux(
         "every round of Pollux decided exactly, every GPU with its share of the cores",
-        lambda given: given.pollux(proportional=True),
+        proportional=True,
     ),
     "synergy-tune": Named(
-        "two queues by attained service, cores divided by Synergy-TUNE", lambda _: SynergyTune()
+        "two queues by attained service, cores divided by Synergy-TUNE",
+        "policies.synergy:SynergyTune",
     ),
-    "autoscaling-goodput": Named(
-        "exactly, on as many nodes as the goodput is worth",
-        lambda given: given.autoscaling("goodput"),
+    "autoscaling-goodput": _autoscaling(
+        "exactly, on as many nodes as the goodput is worth", "goodput"
     ),
-    "autoscaling-throughput": Named(
-        "the same by throughput: its jobs ignore statistical efficiency",
-        lambda given: given.autoscaling("throughput"),
+    "autoscaling-throughput": _autoscaling(
+        "the same by throughput: its jobs ignore statistical efficiency", "throughput"
     ),
-    "optimus": Named("Optimus with an oracle for steps and step times", lambda _: Optimus()),
-    "slaq": Named(
-        "SLAQ: GPUs one by one to the jobs whose losses fall most with them", lambda _: Slaq()
+    "optimus": _rigid(
+        "Optimus with an oracle for steps and step times", "policies.optimus:Optimus"
     ),
-    "slaq-exact": Named("the same, shared out exactly", lambda _: Slaq(exact=True)),
-    "tiresias": Named("Tiresias: two queues by attained service", lambda _: Tiresias()),
-    "tiresias-gittins": Named(
+    "slaq": _rigid(
+        "SLAQ: GPUs one by one to the jobs whose losses fall most with them", "classical.slaq:Slaq"
+    ),
+    "slaq-exact": _rigid("the same, shared out exactly", "classical.slaq:Slaq", exact=True),
+    "tiresias": _rigid(
+        "Tiresias: two queues by attained service", "policies.tiresias:Tiresias"
+    ),
+    "tiresias-gittins": _rigid(
         "Tiresias, each queue by the Gittins index of the jobs that ended so far",
-        lambda _: Tiresias(gittins_delta=GITTINS_DELTA),
+        "policies.tiresias:Tiresias", gittins_delta=GITTINS_DELTA,
     ),
-    "themis": Named(
+    "themis": _rigid(
         "Themis: auctions of free GPUs among the jobs that sharing costs most",
-        lambda given: Themis(given.themis, given.seed),
+        "classical.themis:Themis", "terms", "seed",
     ),
-    "themis-exact": Named(
-        "the largest product of Themis's valuations over all jobs, exactly", lambda _: ThemisExact()
+    "themis-exact": _rigid(
+        "the largest product of Themis's valuations over all jobs, exactly",
+        "classical.themis:ThemisExact",
     ),
-    "themis-maxmin": Named(
-        "the least largest finish-time fairness, exactly", lambda _: ThemisExact("largest")
+    "themis-maxmin": _rigid(
+        "the least largest finish-time fairness, exactly",
+        "classical.themis:ThemisExact", objective="largest",
     ),
-    "fifo": Named("first come, first served", lambda _: FirstComeFirstServed()),
-    "srtf": Named(
-        "shortest remaining time first, with an oracle", lambda _: ShortestRemainingTimeFirst()
+    "fifo": _rigid("first come, first served", "policies.queueing:FirstComeFirstServed"),
+    "srtf": _rigid(
+        "shortest remaining time first, with an oracle",
+        "policies.queueing:ShortestRemainingTimeFirst",
     ),
-    "equal": Named("equal shares of the GPUs", lambda _: EqualShare()),
+    "equal": _rigid("equal shares of the GPUs", "policies.queueing:EqualShare"),
     "allox": Named(
         "AlloX with an oracle: jobs matched with GPUs for the least completion times",
-        lambda _: AlloX(),
+        "classical.allox:AlloX",
     ),
-    "gavel": Named("Gavel: max-min fair time shares of types of GPU, in rounds", lambda _: Gavel()),
-    "gavel-makespan": Named("Gavel for the makespan, with an oracle", lambda _: Gavel("makespan")),
-    "gavel-finish-time": Named(
-        "Gavel for finish-time fairness, with an oracle", lambda _: Gavel("finish-time")
+    "gavel": _gavel("Gavel: max-min fair time shares of types of GPU, in rounds"),
+    "gavel-makespan": _gavel("Gavel for the makespan, with an oracle", goal="makespan"),
+    "gavel-finish-time": _gavel(
+        "Gavel for finish-time fairness, with an oracle", goal="finish-time"
     ),
-    "gavel-completion": Named(
-        "Gavel for the average completion time, with an oracle", lambda _: Gavel("completion")
+    "gavel-completion": _gavel(
+        "Gavel for the average completion time, with an oracle", goal="completion"
     ),
-    "gavel-throughput": Named(
-        "Gavel for the sum of throughputs, each over the job's largest",
-        lambda _: Gavel("throughput"),
+    "gavel-throughput": _gavel(
+        "Gavel for the sum of throughputs, each over the job's largest", goal="throughput"
     ),
-    "gavel-blind": Named(
-        "Gavel's max-min fairness that takes all types of GPU for equal",
-        lambda _: Gavel(blind=True),
+    "gavel-blind": _gavel(
+        "Gavel's max-min fairness that takes all types of GPU for equal", blind=True
     ),
-    "gavel-levels": Named("Gavel's max-min fairness, level by level", lambda _: Gavel(Levels())),
+    "gavel-levels": Named(
+        "Gavel's max-min fairness, level by level", "gavel.levels:gavel_levels"
+    ),
     "gavel-cost": Named(
-        "Gavel for throughput per dollar, by public prices of types", lambda _: Gavel(PerDollar())
+        "Gavel for throughput per dollar, by public prices of types", "gavel.cost:gavel_cost"
     ),
-    "gavel-packed": Named(
+    "gavel-packed": _gavel(
         "Gavel's max-min fairness of jobs that may share GPUs in pairs, with an oracle",
-        lambda _: Gavel(packed=True),
+        packed=True,
     ),
-    "gandiva": Named(
-        "Gandiva: time slices, and pairs of jobs packed on trial", lambda _: Gandiva()
+    "gandiva": _rigid(
+        "Gandiva: time slices, and pairs of jobs packed on trial", "shared_gpus.gandiva:Gandiva"
     ),
-    "gandiva-exact": Named(
-        "Gandiva, its pairs by a matching of greatest gain", lambda _: Gandiva("matching")
+    "gandiva-exact": _rigid(
+        "Gandiva, its pairs by a matching of greatest gain",
+        "shared_gpus.gandiva:Gandiva", pairs="matching",
     ),
-    "antman": Named(
-        "AntMan: jobs with a guarantee, and others on what these leave", lambda _: AntMan()
+    "antman": _rigid(
+        "AntMan: jobs with a guarantee, and others on what these leave",
+        "shared_gpus.antman:AntMan",
     ),
-    "antman-exact": Named(
+    "antman-exact": _rigid(
         "AntMan, its guests placed so that they have most of their speed",
-        lambda _: AntMan(exact=True),
+        "shared_gpus.antman:AntMan", exact=True,
     ),
-    "hesrpt": Named(
-        "heSRPT with an oracle: optimal shares of a power-law speedup", lambda _: HeSrpt()
+    "hesrpt": _rigid(
+        "heSRPT with an oracle: optimal shares of a power-law speedup", "classical.hesrpt:HeSrpt"
     ),
-}
+}  # fmt: skip
 
 
 def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
@@ -241,15 +280,6 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
     return policy
 
 
-#: Those that take GPUs for equal.
-ONE_TYPE = (
-    "autoscaling-goodput", "autoscaling-throughput", "optimus", "tiresias", "tiresias-gittins",
-    "themis", "themis-exact", "themis-maxmin",
-    "fifo", "srtf", "equal", "hesrpt", "slaq", "slaq-exact",
-    "gandiva", "gandiva-exact", "antman", "antman-exact",
-)  # fmt: skip
-
-
 def require_types_known(name: str, cluster: Cluster) -> None:
     """Refuse a policy that takes GPUs for equal on a cluster of several types, and autoscaling,
     which adds equal nodes of GPUs only, on any other.
@@ -259,13 +289,16 @@ def require_types_known(name: str, cluster: Cluster) -> None:
     ValueError
         With what is expected.
     """
-    if name in ONE_TYPE and len(cluster.gpu_types) > 1:
-        known = ", ".join(other for other in POLICIES if other not in ONE_TYPE)
+    policy = POLICIES.get(name)
+    if policy is None:
+        return
+    if not policy.gpu_types and len(cluster.gpu_types) > 1:
+        known = ", ".join(other for other, found in POLICIES.items() if found.gpu_types)
         raise ValueError(
             f"Policy '{name}' knows one type of GPU and the cluster has "
             f"{', '.join(kind or 'unnamed' for kind in cluster.gpu_types)}; expected {known}."
         )
-    if name.startswith("autoscaling") and (any(cluster.gpu_types) or cluster.resource_names):
+    if not policy.resources and (any(cluster.gpu_types) or cluster.resource_names):
         has = ", ".join(kind for kind in (*cluster.gpu_types, *cluster.resource_names) if kind)
         raise ValueError(
             f"Policy '{name}' knows GPUs only and the nodes have {has}; expected nodes without."

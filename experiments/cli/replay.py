@@ -17,7 +17,7 @@ from goodalloc.experiments.replay.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
-from goodalloc.experiments.studies.catalogue import GROUPS, MINUTES, MINUTES_NOTE, REPRODUCTIONS
+from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, MINUTES_NOTE, REPRODUCTIONS
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.tasks import run_tasks
@@ -140,8 +140,8 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
 def _listed() -> Output:
     """What can be reproduced, and how long that takes."""
     rows: list[dict[str, object]] = [
-        {"name": name, "minutes": MINUTES.get(name, ""), "what": reproduction.title}
-        for name, reproduction in REPRODUCTIONS.items()
+        {"name": name, "minutes": entry.minutes or "", "what": entry.title}
+        for name, entry in ENTRIES.items()
     ]
     for name, members in GROUPS.items():
         rows.append({"name": name, "minutes": "", "what": ", ".join(members)})

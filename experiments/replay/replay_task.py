@@ -13,7 +13,7 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.rules import OSDI21
-from goodalloc.solvers.classical.themis import PUBLISHED_TERMS
+from goodalloc.solvers.classical.auction_terms import PUBLISHED_TERMS
 from goodalloc.solvers.registry import (
     POLICIES,
     PolicyOptions,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.round.rules import Rules
-    from goodalloc.solvers.classical.themis import AuctionTerms
+    from goodalloc.solvers.classical.auction_terms import AuctionTerms
     from goodalloc.solvers.policies.policy import Policy
 
 

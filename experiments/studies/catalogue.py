@@ -1,87 +1,122 @@
-"""Published tables and figures that can be repeated, and further studies, by name."""
+"""Published tables and figures that can be repeated, and further studies, by name.
+
+A study is loaded when it is asked for, so that their list costs nothing.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.studies.classical.allox import ALLOX
-from goodalloc.experiments.studies.classical.hesrpt import HESRPT
-from goodalloc.experiments.studies.classical.slaq_quality import SLAQ
-from goodalloc.experiments.studies.classical.themis_auctions import THEMIS_AUCTIONS
-from goodalloc.experiments.studies.classical.themis_replay import THEMIS
-from goodalloc.experiments.studies.comparisons.family import THE_FAMILY
-from goodalloc.experiments.studies.comparisons.mixed_cluster import MIXED_CLUSTER
-from goodalloc.experiments.studies.comparisons.openb import OPENB
-from goodalloc.experiments.studies.comparisons.trace_replay import TRACE_REPLAY
-from goodalloc.experiments.studies.gavel.cost import GAVEL_COST
-from goodalloc.experiments.studies.gavel.levels import GAVEL_LEVELS
-from goodalloc.experiments.studies.gavel.packing import PACKING
-from goodalloc.experiments.studies.gavel.replay import GAVEL
-from goodalloc.experiments.studies.gavel.time_share_gap import TIME_SHARES
-from goodalloc.experiments.studies.parameter_servers.aiturbo_replay import AITURBO_REPLAY
-from goodalloc.experiments.studies.parameter_servers.exchange_gap import EXCHANGE
-from goodalloc.experiments.studies.parameter_servers.overheads import OVERHEADS
-from goodalloc.experiments.studies.parameter_servers.step_time_prediction import STEP_TIMES
-from goodalloc.experiments.studies.pollux.cloud import FIGURE_9
-from goodalloc.experiments.studies.pollux.efficiency_prediction import fig2_rows, plot_fig2
-from goodalloc.experiments.studies.pollux.fairness import FIGURE_7
-from goodalloc.experiments.studies.pollux.hyperparameter_table import hyperparameter_table
-from goodalloc.experiments.studies.pollux.predictions import prediction, require_traces
-from goodalloc.experiments.studies.pollux.published_cases import CASES, published_cases
-from goodalloc.experiments.studies.pollux.studies import (
-    DISTURBANCES,
-    EXACTNESS,
-    KNOWLEDGE,
-    OBJECTIVES,
-    SCALE,
-)
-from goodalloc.experiments.studies.pollux.throughput_plot import plot_fig3
-from goodalloc.experiments.studies.pollux.throughput_prediction import fig3_rows
-from goodalloc.experiments.studies.pollux.timelines import FIGURE_5, FIGURE_6
-from goodalloc.experiments.studies.pollux.trade_off import fig1_rows, plot_fig1
-from goodalloc.experiments.studies.predictability.study import PREDICTABILITY
-from goodalloc.experiments.studies.shared_gpus.replay import ANTMAN, GANDIVA
-from goodalloc.experiments.studies.sia_and_synergy.sia_replay import SIA_REPLAY
-from goodalloc.experiments.studies.sia_and_synergy.sia_restrictions import RESTRICTIONS
-from goodalloc.experiments.studies.sia_and_synergy.synergy_gap import SYNERGY
-from goodalloc.experiments.studies.training.adaptive_batch import ADAPTIVE_BATCH
-from goodalloc.experiments.studies.training.digits_efficiency import DIGITS_EFFICIENCY
-from goodalloc.experiments.studies.training.elastic import ELASTIC
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
     from goodalloc.experiments.studies.framework.reproduction import Reproduction
 
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a study is, and what a list says of it.
+
+    Parameters
+    ----------
+    title
+        That of the study.
+    path
+        ``room.module:NAME`` under `goodalloc.experiments.studies`.
+    minutes
+        Of a whole run by one worker, or of processor time; None where that was not measured.
+    """
+
+    title: str
+    path: str
+    minutes: float | None = None
+
+    def load(self) -> Reproduction:
+        """The study."""
+        module, _, name = self.path.partition(":")
+        study: Reproduction = getattr(
+            importlib.import_module(f"goodalloc.experiments.studies.{module}"), name
+        )
+        return study
+
+
 #: What was published: "all". (Figure 4 is a drawing.)
-PUBLISHED: Mapping[str, Reproduction] = {
-    "fig1": prediction("Figure 1: batch size, GPUs and stage of training", fig1_rows, plot_fig1),
-    "fig2": prediction(
-        "Figure 2: statistical efficiency, measured and predicted", fig2_rows, plot_fig2,
-        lambda plan: require_traces(plan.traces, 2),
+PUBLISHED: Mapping[str, Entry] = {
+    "fig1": Entry(
+        "Figure 1: batch size, GPUs and stage of training",
+        "pollux.trade_off:FIGURE_1",
     ),
-    "fig3": prediction(
-        "Figure 3: throughput, measured and predicted", fig3_rows, plot_fig3,
-        lambda plan: require_traces(plan.traces, 3),
+    "fig2": Entry(
+        "Figure 2: statistical efficiency, measured and predicted",
+        "pollux.efficiency_prediction:FIGURE_2",
     ),
-    "table2": published_cases("Table 2: policies on a testbed", CASES["table2"]),
-    "fig5": FIGURE_5,
-    "fig6": FIGURE_6,
-    "fig7": FIGURE_7,
-    "table3": hyperparameter_table("Table 3: hyper-parameter search (digits for CIFAR-10)"),
-    "fig8a": published_cases("Figure 8a: load", CASES["fig8a"]),
-    "fig8b": published_cases("Figure 8b: scheduling interval", CASES["fig8b"]),
-    "fig8c": published_cases("Figure 8c: interference", CASES["fig8c"]),
-    "fig9": FIGURE_9,
-}  # fmt: skip
+    "fig3": Entry(
+        "Figure 3: throughput, measured and predicted",
+        "pollux.throughput_plot:FIGURE_3",
+    ),
+    "table2": Entry(
+        "Table 2: policies on a testbed",
+        "pollux.published_cases:TABLE_2",
+    ),
+    "fig5": Entry(
+        "Figure 5: allocated GPUs and efficiency over time",
+        "pollux.timelines:FIGURE_5",
+    ),
+    "fig6": Entry(
+        "Figure 6: one ImageNet and two YOLOv3 jobs adapt to each other",
+        "pollux.timelines:FIGURE_6",
+    ),
+    "fig7": Entry(
+        "Figure 7: finish-time fairness",
+        "pollux.fairness:FIGURE_7",
+    ),
+    "table3": Entry(
+        "Table 3: hyper-parameter search (digits for CIFAR-10)",
+        "pollux.hyperparameter_table:TABLE_3",
+    ),
+    "fig8a": Entry(
+        "Figure 8a: load",
+        "pollux.published_cases:FIGURE_8A",
+    ),
+    "fig8b": Entry(
+        "Figure 8b: scheduling interval",
+        "pollux.published_cases:FIGURE_8B",
+    ),
+    "fig8c": Entry(
+        "Figure 8c: interference",
+        "pollux.published_cases:FIGURE_8C",
+    ),
+    "fig9": Entry(
+        "Figure 9: autoscaling by goodput against throughput, one ImageNet job",
+        "pollux.cloud:FIGURE_9",
+    ),
+}
 
 #: Questions that were not, hours each on several workloads.
-STUDIES: Mapping[str, Reproduction] = {
-    "exactness": EXACTNESS,
-    "disturbances": DISTURBANCES,
-    "scale": SCALE,
-    "objectives": OBJECTIVES,
-    "knowledge": KNOWLEDGE,
+STUDIES: Mapping[str, Entry] = {
+    "exactness": Entry(
+        "What deciding every round exactly changes",
+        "pollux.studies:EXACTNESS",
+    ),
+    "disturbances": Entry(
+        "What it changes after a disturbance",
+        "pollux.studies:DISTURBANCES",
+    ),
+    "scale": Entry(
+        "What it changes on a larger cluster",
+        "pollux.studies:SCALE",
+    ),
+    "objectives": Entry(
+        "The same exact solver under other objectives",
+        "pollux.studies:OBJECTIVES",
+    ),
+    "knowledge": Entry(
+        "What jobs know of their application when they start",
+        "pollux.studies:KNOWLEDGE",
+    ),
 }
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
@@ -89,41 +124,143 @@ STUDIES: Mapping[str, Reproduction] = {
 #: (SOSP'21), Gandiva (OSDI'18) and AntMan (OSDI'20), whose jobs share GPUs; published traces of
 #: rigid jobs; of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus
 #: (EuroSys'18), the overheads of real processes, and replays.
-OTHERS: Mapping[str, Reproduction] = {
-    "synergy": SYNERGY,
-    "sia": SIA_REPLAY,
-    "mixed": MIXED_CLUSTER,
-    "restrictions": RESTRICTIONS,
-    "openb": OPENB,
-    "slaq": SLAQ,
-    "allox": ALLOX,
-    "hesrpt": HESRPT,
-    "themis": THEMIS,
-    "family": THE_FAMILY,
-    "gavel": GAVEL,
-    "gavel-cost": GAVEL_COST,
-    "gavel-levels": GAVEL_LEVELS,
-    "gavel-packing": PACKING,
-    "time-shares": TIME_SHARES,
-    "themis-auctions": THEMIS_AUCTIONS,
-    "predictability": PREDICTABILITY,
-    "step-times": STEP_TIMES,
-    "exchange": EXCHANGE,
-    "overheads": OVERHEADS,
-    "aiturbo-replay": AITURBO_REPLAY,
-    "gandiva": GANDIVA,
-    "antman": ANTMAN,
-    "traces": TRACE_REPLAY,
+OTHERS: Mapping[str, Entry] = {
+    "synergy": Entry(
+        "Synergy (OSDI'22): TUNE, greedy and proportional allocation against OPT",
+        "sia_and_synergy.synergy_gap:SYNERGY",
+        minutes=1,
+    ),
+    "sia": Entry(
+        "Sia and Gavel on three types of GPU, in Sia's simulator and in ours",
+        "sia_and_synergy.sia_replay:SIA_REPLAY",
+        minutes=22,
+    ),
+    "mixed": Entry(
+        "Two types of GPU and few cores: co-adapted, by shares, by Synergy-TUNE",
+        "comparisons.mixed_cluster:MIXED_CLUSTER",
+        minutes=15,
+    ),
+    "restrictions": Entry(
+        "What Sia's shapes, rounding and later placement cost a round",
+        "sia_and_synergy.sia_restrictions:RESTRICTIONS",
+        minutes=7,
+    ),
+    "openb": Entry(
+        "openb: GPUs allocated from a batch of pods (ATC'23, Figure 9a)",
+        "comparisons.openb:OPENB",
+        minutes=3,
+    ),
+    "slaq": Entry(
+        "slaq: quality and delays of SLAQ, greedy and exact, against fair shares (SoCC'17)",
+        "classical.slaq_quality:SLAQ",
+    ),
+    "allox": Entry(
+        "AlloX (EuroSys'20): the least completion times on processors and GPUs",
+        "classical.allox:ALLOX",
+    ),
+    "hesrpt": Entry(
+        "heSRPT: the least flow time of jobs with a power-law speedup, and other ways to share",
+        "classical.hesrpt:HESRPT",
+    ),
+    "themis": Entry(
+        "Themis's auctions beside exact finish-time fairness",
+        "classical.themis_replay:THEMIS",
+    ),
+    "family": Entry(
+        "family: all policies on one workload, judged by three objectives",
+        "comparisons.family:THE_FAMILY",
+        minutes=45,
+    ),
+    "gavel": Entry(
+        "gavel: policies that know types of GPU beside those that do not, on Gavel's throughputs",
+        "gavel.replay:GAVEL",
+        minutes=15,
+    ),
+    "gavel-cost": Entry(
+        "gavel-cost: dollars and deadlines under Gavel's policies",
+        "gavel.cost:GAVEL_COST",
+        minutes=8,
+    ),
+    "gavel-levels": Entry(
+        "gavel-levels: entities beside their weights under Gavel's hierarchical fairness",
+        "gavel.levels:GAVEL_LEVELS",
+        minutes=0.5,
+    ),
+    "gavel-packing": Entry(
+        "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
+        "gavel.packing:PACKING",
+        minutes=10,
+    ),
+    "time-shares": Entry(
+        "time-shares: Gavel's programs exactly, by bisection, and split as by POP",
+        "gavel.time_share_gap:TIME_SHARES",
+        minutes=2,
+    ),
+    "themis-auctions": Entry(
+        "Themis's auction: payments and lies",
+        "classical.themis_auctions:THEMIS_AUCTIONS",
+    ),
+    "predictability": Entry(
+        "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
+        "predictability.study:PREDICTABILITY",
+        minutes=4,
+    ),
+    "step-times": Entry(
+        "step-times: seconds of a step with parameter servers (EuroSys'18, HPDC'21; data of DL2)",
+        "parameter_servers.step_time_prediction:STEP_TIMES",
+        minutes=0.2,
+    ),
+    "exchange": Entry(
+        "AITurbo's exchange and Optimus's greedy against the exact optimum",
+        "parameter_servers.exchange_gap:EXCHANGE",
+        minutes=2.5,
+    ),
+    "overheads": Entry(
+        "overheads: restarts and profiling with parameter servers, measured on this machine "
+        "(HPDC'21)",
+        "parameter_servers.overheads:OVERHEADS",
+        minutes=7,
+    ),
+    "aiturbo-replay": Entry(
+        "AITurbo (HPDC'21) against others, by the share of unpredictable jobs",
+        "parameter_servers.aiturbo_replay:AITURBO_REPLAY",
+        minutes=40,
+    ),
+    "gandiva": Entry(
+        "Gandiva: slices, pairs of jobs on GPUs that they share, migration, growth, affinity",
+        "shared_gpus.replay:GANDIVA",
+    ),
+    "antman": Entry(
+        "AntMan: opportunistic jobs beside those with a guarantee",
+        "shared_gpus.replay:ANTMAN",
+    ),
+    "traces": Entry(
+        "published traces of rigid jobs under every policy that keeps the users' GPUs",
+        "comparisons.trace_replay:TRACE_REPLAY",
+    ),
 }
 
 #: Real training on this machine.
-TRAININGS: Mapping[str, Reproduction] = {
-    "digits-efficiency": DIGITS_EFFICIENCY,
-    "adaptive-batch": ADAPTIVE_BATCH,
-    "elastic": ELASTIC,
+TRAININGS: Mapping[str, Entry] = {
+    "digits-efficiency": Entry(
+        "digits-efficiency: statistical efficiency predicted and measured, training on digits here",
+        "training.digits_efficiency:DIGITS_EFFICIENCY",
+        minutes=7,
+    ),
+    "adaptive-batch": Entry(
+        "adaptive-batch: seconds to a validation target, adaptive and fixed batch sizes, on this "
+        "machine",
+        "training.adaptive_batch:ADAPTIVE_BATCH",
+        minutes=9.5,
+    ),
+    "elastic": Entry(
+        "elastic: real jobs under a live scheduler, two slots of this machine",
+        "training.elastic:ELASTIC",
+        minutes=9,
+    ),
 }
 
-REPRODUCTIONS: Mapping[str, Reproduction] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
+ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 
 #: Names that stand for several: Pollux's tables and figures; all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -132,11 +269,20 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "training": tuple(TRAININGS),
 }
 
-#: Minutes of a whole run by one worker, or of processor time, as far as that was measured.
-MINUTES: Mapping[str, float] = {
-    "synergy": 1, "sia": 22, "mixed": 15, "restrictions": 7, "openb": 3, "gavel": 15,
-    "gavel-packing": 10, "gavel-cost": 8, "gavel-levels": 0.5, "family": 45, "time-shares": 2,
-    "predictability": 4, "step-times": 0.2, "exchange": 2.5, "overheads": 7, "aiturbo-replay": 40,
-    "digits-efficiency": 7, "adaptive-batch": 9.5, "elastic": 9,
-}  # fmt: skip
 MINUTES_NOTE = "minutes: of a whole run by one worker, where that was measured; --quick takes less"
+
+
+class _Studies(Mapping[str, "Reproduction"]):
+    """The studies by name, each loaded when it is taken."""
+
+    def __getitem__(self, name: str) -> Reproduction:
+        return ENTRIES[name].load()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(ENTRIES)
+
+    def __len__(self) -> int:
+        return len(ENTRIES)
+
+
+REPRODUCTIONS: Mapping[str, Reproduction] = _Studies()

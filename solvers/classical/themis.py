@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from goodalloc.models.support.validation import (
     require_number,
     require_share,
 )
+from goodalloc.solvers.classical.auction_terms import LEASE, PUBLISHED_TERMS, Rounding
 from goodalloc.solvers.classical.partial_allocation import partial_allocation, winners
 from goodalloc.solvers.classical.progressive_filling import least_largest
 from goodalloc.solvers.policies.policy import Decision
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from goodalloc.solvers.classical.auction_terms import AuctionTerms
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
     Floats = NDArray[np.float64]
@@ -40,44 +42,9 @@ if TYPE_CHECKING:
     #: When each lease ends, and its GPUs.
     Leases = tuple[tuple[float, int], ...]
 
-#: Share of the jobs, those that sharing costs least, that no free GPUs are offered to.
-FAIRNESS_KNOB = 0.8
-
-#: Seconds for which GPUs are held.
-LEASE = 1200.0
 
 #: What is decided exactly: the largest product of valuations, or the least largest fairness.
 Objective = Literal["product", "largest"]
-
-#: Whether a share of a bundle is rounded down to whole GPUs, or by chance.
-Rounding = Literal["down", "chance"]
-
-
-class AuctionTerms(NamedTuple):
-    """On what terms free GPUs are auctioned; by default as published, as far as that is known.
-
-    Attributes
-    ----------
-    fairness_knob
-        *f*, the share of the jobs, from 0 to 1, that free GPUs are not offered to. With 0 everybody
-        bids.
-    lease
-        Seconds for which GPUs are held.
-    wait
-        Seconds after which a job that gets nothing expects its equal share; None for a lease,
-        infinite for never, when a waiting job bids 0 for nothing.
-    rounding
-        How what payments leave becomes whole GPUs.
-    """
-
-    fairness_knob: float = FAIRNESS_KNOB
-    lease: float = LEASE
-    wait: float | None = None
-    rounding: Rounding = "chance"
-
-
-#: The knob is the published one, the lease what we recall of it, the rest a reading.
-PUBLISHED_TERMS = AuctionTerms()
 
 
 @dataclass

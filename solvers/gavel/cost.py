@@ -20,6 +20,7 @@ import numpy as np
 from goodalloc.models.gavel.share_goal import throughput
 from goodalloc.models.gavel.time_sharing import largest_rates
 from goodalloc.models.support.validation import require_choice, require_number
+from goodalloc.solvers.gavel.policy import Gavel
 from goodalloc.solvers.gavel.share_choices import most_promises
 from goodalloc.solvers.gavel.time_shares import PROMISE_TOLERANCE, best_shares
 
@@ -124,3 +125,8 @@ class PerDollar:
         for kind in kinds:
             require_choice("Cost: GPU type", kind, tuple(self.prices))
         return [self.prices[kind] for kind in kinds]
+
+
+def gavel_cost() -> Gavel:
+    """Gavel for throughput per dollar."""
+    return Gavel(PerDollar())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goodalloc.models.support.validation import require_choice, require_number
+from goodalloc.solvers.gavel.policy import Gavel
 from goodalloc.solvers.gavel.water_filling import Entity, fill_levels
 
 if TYPE_CHECKING:
@@ -79,3 +80,8 @@ class Levels:
             for name, jobs in groups.items()
         ]
         return fill_levels(sharing, entities).shares
+
+
+def gavel_levels() -> Gavel:
+    """Gavel's max-min fairness, level by level."""
+    return Gavel(Levels())

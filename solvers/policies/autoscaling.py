@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.round.rules import Rules
+    from goodalloc.solvers.interface.stop import Stop
     from goodalloc.solvers.policies.policy import BatchSizes, Decision
 
 
@@ -135,3 +137,12 @@ def most_nodes(utility: Callable[[int], float], target: float, least: int, most:
         else:
             most = middle - 1
     return least
+
+
+def autoscaling(
+    rules: Rules, stop: Stop, seed: int, utility: tuple[float, float] | None,
+    batch_sizes: BatchSizes,
+) -> Autoscaling:  # fmt: skip
+    """Exact Pollux on a cluster that grows and shrinks; `utility` are L and U, if given."""
+    low, high = utility or (Autoscaling.low, Autoscaling.high)
+    return Autoscaling(Pollux("highs", rules, stop, seed), batch_sizes, low, high)

@@ -121,6 +121,20 @@ class PolluxGenetic:
         return decision_of(instance, evolution.best)
 
 
+def pollux(
+    rules: Rules, stop: Stop, seed: int, *, solver: str = "highs",
+    changes: Mapping[str, Any] | None = None, **arguments: Any,
+) -> Pollux:  # fmt: skip
+    """Pollux by a solver, under rules that are changed in some fields."""
+    return Pollux(solver, rules.replace(**(changes or {})), stop, seed, **arguments)
+
+
+def pollux_remaining(rules: Rules, stop: Stop, seed: int) -> Pollux:
+    """Pollux for the mean of speedup over remaining time."""
+    changes = {"fair_share": "one_gpu"}
+    return pollux(rules, stop, seed, changes=changes, weight=shortest_remaining_time)
+
+
 def shortest_remaining_time(job: ActiveJob) -> float:
     """One over the hours that a job still needs on one GPU, told by the oracle.
 

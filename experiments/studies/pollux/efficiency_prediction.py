@@ -22,7 +22,12 @@ from goodalloc.data.applications.measurements import APPLICATIONS, read_gradient
 from goodalloc.experiments.reporting.axes import logarithmic
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS, STYLES
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.experiments.studies.pollux.predictions import reading, require_traces, two_rows
+from goodalloc.experiments.studies.pollux.predictions import (
+    prediction,
+    reading,
+    require_traces,
+    two_rows,
+)
 from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
 
 if TYPE_CHECKING:
@@ -200,3 +205,9 @@ def _plot_batch_sizes(found: Efficiencies, ax: Axes) -> None:
     ax.set_xticks(sizes[::2])
     ax.set_ylim(0.0, 1.05)
     ax.set_xlabel("batch size (examples)", fontsize="small")
+
+
+FIGURE_2 = prediction(
+    "Figure 2: statistical efficiency, measured and predicted", fig2_rows, plot_fig2,
+    lambda plan: require_traces(plan.traces, 2),
+)  # fmt: skip

@@ -253,3 +253,6 @@ def mean_best(folders: Sequence[Path]) -> tuple[NDArray[np.float64], NDArray[np.
         for search, end in zip(searches, ends, strict=True)
     ]
     return hours, 100.0 * np.mean(best, axis=0)
+
+
+TABLE_3 = hyperparameter_table("Table 3: hyper-parameter search (digits for CIFAR-10)")

@@ -186,3 +186,9 @@ def plot_cases(title: str, rows: Rows) -> Figure:
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
     return figure_of(ax)
+
+
+TABLE_2 = published_cases("Table 2: policies on a testbed", CASES["table2"])
+FIGURE_8A = published_cases("Figure 8a: load", CASES["fig8a"])
+FIGURE_8B = published_cases("Figure 8b: scheduling interval", CASES["fig8b"])
+FIGURE_8C = published_cases("Figure 8c: interference", CASES["fig8c"])

@@ -15,11 +15,13 @@ from goodalloc.experiments.studies.pollux.predictions import (
     measured_throughput,
     plan_pass,
     predicted_throughput,
+    prediction,
     require_traces,
     two_rows,
 )
 from goodalloc.experiments.studies.pollux.throughput_prediction import (
     cross_validate,
+    fig3_rows,
     read_tables,
 )
 from goodalloc.models.goodput.throughput import throughput
@@ -140,3 +142,9 @@ def _add_legend(figure: Figure) -> None:
         ],
         loc="outside lower center", ncols=3, frameon=False,
     )  # fmt: skip
+
+
+FIGURE_3 = prediction(
+    "Figure 3: throughput, measured and predicted", fig3_rows, plot_fig3,
+    lambda plan: require_traces(plan.traces, 3),
+)  # fmt: skip

@@ -31,6 +31,7 @@ from goodalloc.experiments.studies.pollux.predictions import (
     measured_throughput,
     plan_pass,
     predicted_throughput,
+    prediction,
 )
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency, noise_scale
@@ -250,3 +251,6 @@ def plot_fig1(traces: str | None) -> Figure:
         ax.legend(fontsize="small", frameon=False)
     figure.suptitle(load_profile(APPLICATION).title, fontsize="medium")
     return figure
+
+
+FIGURE_1 = prediction("Figure 1: batch size, GPUs and stage of training", fig1_rows, plot_fig1)

@@ -22,7 +22,7 @@ from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
-from goodalloc.solvers.registry import ONE_TYPE, POLICIES, PolicyOptions, make_policy
+from goodalloc.solvers.registry import POLICIES, PolicyOptions, make_policy
 from tests.experiments.replay.test_simulator import SHORT, SMALL
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_policies_that_remember_go_on_to_the_same_bytes(tmp_path: Path, policy: 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name not in QUICK])
 def test_every_policy_goes_on_to_the_same_bytes(tmp_path: Path, policy: str) -> None:
     """Whatever it remembers, on GPUs of one type."""
-    setting = CLOUD if policy.startswith("autoscaling") else PLAIN
+    setting = PLAIN if POLICIES[policy].resources else CLOUD
     require_same(tmp_path, policy, setting, CROWDED[:4])
 
 
@@ -116,7 +116,7 @@ def test_jobs_with_modes_go_on_to_the_same_bytes(tmp_path: Path, policy: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in ONE_TYPE])
+@pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if policy.gpu_types])
 def test_every_policy_goes_on_with_modes(tmp_path: Path, policy: str) -> None:
     """Those that know types of GPU; autoscaling and pairs know no cores."""
     if policy != "gavel-packed":

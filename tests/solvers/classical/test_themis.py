@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goodalloc.solvers.classical.auction_terms import AuctionTerms
 from goodalloc.solvers.classical.themis import (
-    AuctionTerms,
     FinishTimes,
     Themis,
     ThemisExact,
