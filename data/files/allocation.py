@@ -13,6 +13,7 @@ from goodalloc.data.documents.json_file import (
     shown,
     write_atomically,
 )
+from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import placement_from_dict
 from goodalloc.models.round.allocation import Allocation
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.job import Job
 
-ALLOCATION_FORMAT = "goodalloc-allocation"
-RESULT_FORMAT = "goodalloc-result"
 VERSION = 1
 
 

@@ -20,7 +20,7 @@ from goodalloc.data.documents.json_file import (
     shown,
     write_atomically,
 )
-from goodalloc.data.files.allocation import ALLOCATION_FORMAT, RESULT_FORMAT
+from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import placement_from_dict
 from goodalloc.data.files.model_table import model_from_dict, model_to_dict
 from goodalloc.models.goodput.efficiency import GradientStatistics

@@ -47,3 +47,8 @@ def job_folder(cluster: str | os.PathLike[str], name: str) -> Path:
 def allocation_file(cluster: str | os.PathLike[str]) -> Path:
     """The file of what the scheduler decided."""
     return Path(cluster) / ALLOCATION
+
+
+#: Files of a job's folder.
+CHECKPOINT = "checkpoint.pt"
+STATE = "state.json"

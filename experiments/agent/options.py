@@ -40,8 +40,6 @@ EXIT_REALLOCATED = 75
 It is EX_TEMPFAIL of sysexits.h, "try again later"; everything is in the checkpoint.
 """
 
-#: Files of a job's folder.
-CHECKPOINT, STATE = "checkpoint.pt", "state.json"
 
 #: Complete what is given to a model that can be checked.
 _PLAIN = (ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.files.job_state import JobState, read_placement, write_job_state
+from goodalloc.experiments.agent.cluster_folder import STATE
 from goodalloc.experiments.agent.fit_process import FitProcess
-from goodalloc.experiments.agent.options import STATE
 from goodalloc.experiments.agent.pass_times import PassTimes
 from goodalloc.experiments.support.folder_lock import make_folder
 from goodalloc.models.goodput.throughput import ThroughputParameters

@@ -42,9 +42,10 @@ from goodalloc.experiments.agent.checkpoint import (
     save_checkpoint,
     seed_random,
 )
+from goodalloc.experiments.agent.cluster_folder import CHECKPOINT
 from goodalloc.experiments.agent.example_order import batches_of, order_of
 from goodalloc.experiments.agent.gradient_meter import GradientMeter, estimate_of
-from goodalloc.experiments.agent.options import CHECKPOINT, EXIT_REALLOCATED
+from goodalloc.experiments.agent.options import EXIT_REALLOCATED
 from goodalloc.experiments.agent.pass_times import Configuration
 from goodalloc.experiments.agent.replicas import Replicas
 from goodalloc.experiments.agent.report import AgentReport

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import read_document
-from goodalloc.data.files.allocation import ALLOCATION_FORMAT, RESULT_FORMAT
+from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import instance_to_dict, write_instance
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.files.job_state import read_job_state
 from goodalloc.data.files.job_submission import read_job_submission
-from goodalloc.experiments.agent.cluster_folder import JOBS, SUBMISSION
-from goodalloc.experiments.agent.options import STATE
+from goodalloc.experiments.agent.cluster_folder import JOBS, STATE, SUBMISSION
 from goodalloc.experiments.support.folder_lock import is_locked
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.solvers.policies.policy import ActiveJob

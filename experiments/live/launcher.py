@@ -35,14 +35,16 @@ from goodalloc.data.files.job_submission import (
     write_job_submission,
 )
 from goodalloc.experiments.agent.cluster_folder import (
+    CHECKPOINT,
     CLUSTER_VARIABLE,
     JOB_VARIABLE,
     LAUNCHER_VARIABLE,
+    STATE,
     SUBMISSION,
     allocation_file,
     job_folder,
 )
-from goodalloc.experiments.agent.options import CHECKPOINT, EXIT_REALLOCATED, STATE
+from goodalloc.experiments.agent.options import EXIT_REALLOCATED
 from goodalloc.experiments.live.replica_group import ReplicaGroup, kill_replicas, replicas_left
 from goodalloc.experiments.support.folder_lock import (
     LOCK_SECONDS,

@@ -21,8 +21,7 @@ from goodalloc.data.documents.append_lines import append_lines
 from goodalloc.data.documents.json_file import dump, pack_number, read_text
 from goodalloc.data.files.allocation import write_placements
 from goodalloc.data.files.job_state import read_job_state, read_placements
-from goodalloc.experiments.agent.cluster_folder import DECISIONS, allocation_file, job_folder
-from goodalloc.experiments.agent.options import STATE
+from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, allocation_file, job_folder
 from goodalloc.experiments.live.decision import LiveDecision, decide, keep
 from goodalloc.experiments.live.jobs import find_jobs
 from goodalloc.experiments.support.folder_lock import LOCK_SECONDS, locked, require_locks

@@ -10,7 +10,6 @@ import numpy as np
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.starvation import starvation_of
-from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.bounds import NO_BOUND, Bound, believed_bound, least_bound
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.policies.decided_modes import decided_modes
@@ -99,6 +98,8 @@ class Judge:
 
     def __call__(self, round_: Round, decision: Decision) -> Verdict:
         """Fitness, bound and gap."""
+        from goodalloc.solvers.certificates.solve import solve  # replays without gaps need none
+
         instance, told = self._instance(round_, decision), NO_BOUND
         if self.trusting and decision.instance is not None and decision.instance == instance:
             instance = decision.instance  # whose utilities are worked out already

@@ -8,7 +8,7 @@ experience hands what jobs of the same application measured before to those that
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import check_keys, check_object
 from goodalloc.experiments.replay.job_modes import Measured
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application, Spread
     from goodalloc.data.documents.json_file import Document
     from goodalloc.experiments.replay.job_modes import Configuration
+    from goodalloc.experiments.replay.replay_conditions import Knowledge
     from goodalloc.experiments.replay.simulated_job import SimulatedJob
 
-#: What a job knows when it starts: nothing (as published), what jobs of its application that are
-#: finished measured, or measurements of the whole range, as if it had been profiled beforehand.
-Knowledge = Literal["explored", "history", "profiled"]
 
 #: The placements of a profile that is taken beforehand.
 PROFILED_SPREADS: tuple[Spread, ...] = ((1,), (2,), (4,), (4, 4), (4, 4, 4, 4))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from goodalloc.experiments.replay.prior_knowledge import Knowledge
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.support.validation import (
     require_choice,
@@ -13,6 +12,11 @@ from goodalloc.models.support.validation import (
     require_flag,
     require_number,
 )
+
+#: What a job knows when it starts: nothing (as published), what jobs of its application that are
+#: finished measured, or measurements of the whole range, as if it had been profiled beforehand.
+Knowledge = Literal["explored", "history", "profiled"]
+
 
 #: The cluster of Pollux's evaluation.
 TESTBED = Cluster.uniform(16, 4)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.applications.application import profiled_applications
+from goodalloc.data.applications.application import applications_of
 from goodalloc.data.applications.traces_digest import traces_digest
 from goodalloc.experiments.replay.judge import Judge
 from goodalloc.experiments.replay.replay import Replay
 from goodalloc.experiments.replay.replay_conditions import Setting
-from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.classical.auction_terms import PUBLISHED_TERMS
@@ -124,6 +123,8 @@ class ReplayTask:
         ValueError
             If something in the task makes no sense or its folder holds another replay.
         """
+        from goodalloc.experiments.replay.simulator import Simulator  # not to describe a replay
+
         require_types_known(self.policy, self.setting.cluster)
         self._require_truth()
         simulator = Simulator(
@@ -154,12 +155,3 @@ class ReplayTask:
                     applications[name].on(group.gpu_type)
                 except ValueError as error:
                     raise ValueError(f"Group '{group.name}': {error}") from error
-
-
-def applications_of(traces: str | None) -> dict[str, Application]:
-    """The truth: measurements in a folder, or the shipped profiles where there is none."""
-    if traces is None:
-        return profiled_applications()
-    from goodalloc.data.applications.traces import measured_applications
-
-    return measured_applications(traces)

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.goodput.batch_size import best_batch_size
-from goodalloc.models.goodput.speedup import goodput_table, stack_models
 from goodalloc.models.round.fitness import power_mean, restart_factor
 from goodalloc.models.round.instance import require_plain
 from goodalloc.models.round.job_shapes import allowed_shapes
@@ -101,6 +99,10 @@ def _fill_modelled(
     instance: Instance, table: Floats, rows: dict[GoodputModel, list[int]], backend: Backend
 ) -> None:
     """Fill the rows of modes with a goodput model; those of one model share the computation."""
+    # Rounds of tables alone never need the search for batch sizes.
+    from goodalloc.models.goodput.batch_size import best_batch_size
+    from goodalloc.models.goodput.speedup import goodput_table, stack_models
+
     rules, fair = instance.rules, _base_replicas(instance)
     stacked = stack_models(tuple(rows))
     goodput = goodput_table(

@@ -12,11 +12,6 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.starvation import starvation_of
 from goodalloc.models.support.validation import require_number
-from goodalloc.solvers.certificates.certificate_search import (
-    MOST_LEAVES,
-    bounds_of,
-    search_certificate,
-)
 from goodalloc.solvers.certificates.proofs import as_good
 from goodalloc.solvers.interface.base import SOLVERS, call_solver, find_solver, ships
 from goodalloc.solvers.interface.bounds import (
@@ -198,6 +193,12 @@ def certified(instance: Instance, result: Result, stop: Stop) -> Result:
     """
     if result.allocation is None or result.certificate is not None:
         return result
+    from goodalloc.solvers.certificates.certificate_search import (
+        MOST_LEAVES,
+        bounds_of,
+        search_certificate,
+    )
+
     begin = time.perf_counter()
     leaves = MOST_LEAVES if result.status is Status.OPTIMAL else 1
     seconds = CERTIFICATE_SECONDS if stop.seconds is None else stop.seconds

@@ -21,13 +21,13 @@ from goodalloc.data.documents.json_file import (
     write_atomically,
 )
 from goodalloc.data.files.allocation import (
-    RESULT_FORMAT,
     VERSION,
     check_instance_name,
     modes_to_dict,
     placements_from_dict,
     placements_to_dict,
 )
+from goodalloc.data.files.format_names import RESULT_FORMAT
 from goodalloc.models.support.validation import require_choice, require_count
 from goodalloc.solvers.interface.base import ships
 from goodalloc.solvers.interface.result import Evidence, Incumbent, Limit, Result, Status, refutes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.applications.application import applications_of
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.data.workloads.workload import read_workload
-from goodalloc.experiments.replay.replay_task import ReplayTask, applications_of
 from goodalloc.experiments.support.records import digest
 from goodalloc.experiments.support.version import library_version
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application
     from goodalloc.data.workloads.generator import Requests
     from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.support.tasks import Task
 
 Rows = list[dict[str, Any]]
@@ -107,6 +108,8 @@ class Plan:
         options
             Further fields of `ReplayTask`.
         """
+        from goodalloc.experiments.replay.replay_task import ReplayTask
+
         task = ReplayTask(
             self.folder, policy, workload, traces=self.traces, gaps=self.gaps, **options
         )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.replay.prior_knowledge import Knowledge
+    from goodalloc.experiments.replay.replay_conditions import Knowledge
     from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
 

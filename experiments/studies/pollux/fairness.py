@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from goodalloc.data.applications.application import applications_of
 from goodalloc.data.applications.traces_digest import traces_digest
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import curves, draw_distribution
-from goodalloc.experiments.replay.replay_task import applications_of
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction

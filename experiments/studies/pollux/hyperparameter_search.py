@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from goodalloc.data.applications.application import applications_of
 from goodalloc.data.applications.traces_digest import traces_digest
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.replay_conditions import Setting
-from goodalloc.experiments.replay.replay_task import applications_of
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.pollux.hyperparameter_trial import Hyperparameters, train

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.applications.application import Application
-    from goodalloc.experiments.replay.prior_knowledge import Knowledge
+    from goodalloc.experiments.replay.replay_conditions import Knowledge
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
 
 #: GPUs of a trial in the fixed configuration.

@@ -35,8 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goodalloc.data.documents.json_file import dump, write_atomically
 from goodalloc.data.files.job_state import read_job_state
 from goodalloc.data.files.job_submission import read_job_submission
-from goodalloc.experiments.agent.cluster_folder import DECISIONS, SUBMISSION, job_folder
-from goodalloc.experiments.agent.options import STATE
+from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, SUBMISSION, job_folder
 from goodalloc.experiments.live.replica_group import kill_replicas
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.training.digits_training import require_training

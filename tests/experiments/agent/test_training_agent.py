@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 
 from goodalloc.data.files.job_state import read_job_state
 from goodalloc.experiments.agent.checkpoint import random_states, restore_random, seed_random
+from goodalloc.experiments.agent.cluster_folder import CHECKPOINT, STATE
 from goodalloc.experiments.agent.example_order import ExampleOrder
 from goodalloc.experiments.agent.fit_process import FitProcess
-from goodalloc.experiments.agent.options import CHECKPOINT, EXIT_REALLOCATED, STATE, AgentOptions
+from goodalloc.experiments.agent.options import EXIT_REALLOCATED, AgentOptions
 from goodalloc.experiments.agent.pass_times import KEPT, LEAST, MOST, Configuration, PassTimes
 from goodalloc.experiments.agent.step_clock import StepClock
 from goodalloc.experiments.agent.training_agent import TrainingAgent

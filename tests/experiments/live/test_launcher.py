@@ -26,9 +26,10 @@ from goodalloc.experiments.agent.cluster_folder import (
     JOB_VARIABLE,
     LAUNCHER_VARIABLE,
     REPLICAS,
+    STATE,
     SUBMISSION,
 )
-from goodalloc.experiments.agent.options import STATE, AgentOptions
+from goodalloc.experiments.agent.options import AgentOptions
 from goodalloc.experiments.agent.report import AgentReport
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.live import replica_group

@@ -33,11 +33,11 @@ from goodalloc.data.files.job_state import (
 from goodalloc.data.files.job_submission import JobSubmission, write_job_submission
 from goodalloc.experiments.agent.cluster_folder import (
     DECISIONS,
+    STATE,
     SUBMISSION,
     allocation_file,
     job_folder,
 )
-from goodalloc.experiments.agent.options import STATE
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.live.jobs import NoOracle, find_jobs, fitting
 from goodalloc.experiments.live.replica_group import replicas_left

@@ -9,8 +9,8 @@ import pytest
 from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.job_modes import Measured
-from goodalloc.experiments.replay.prior_knowledge import ExperiencePool, Knowledge, measure
-from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.prior_knowledge import ExperiencePool, measure
+from goodalloc.experiments.replay.replay_conditions import Knowledge, Setting
 from goodalloc.experiments.replay.simulated_job import SimulatedJob
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster

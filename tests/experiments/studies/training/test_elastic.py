@@ -10,8 +10,7 @@ import pytest
 
 from goodalloc.data.files.job_state import JobState, write_job_state
 from goodalloc.data.files.job_submission import JobSubmission, write_job_submission
-from goodalloc.experiments.agent.cluster_folder import DECISIONS, SUBMISSION, job_folder
-from goodalloc.experiments.agent.options import STATE
+from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, SUBMISSION, job_folder
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.training import elastic, elastic_job
