@@ -16,7 +16,7 @@ import pytest
 from goodalloc.data.files.instance import instance_from_dict, instance_to_dict, write_instance
 from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.gap.compare import compare
+from goodalloc.experiments.gap.comparison import compare
 from goodalloc.experiments.gap.gap import GapPlan
 from goodalloc.experiments.reporting.statistics import performance_profile, shifted_geometric_mean
 from goodalloc.models.round.allocation import Allocation

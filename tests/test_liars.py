@@ -17,7 +17,7 @@ from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.files.instance import write_instance
 from goodalloc.data.rounds.benchmark_set import best_known, load_benchmark
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.gap.compare import compare, with_common_bound
+from goodalloc.experiments.gap.comparison import compare, with_common_bound
 from goodalloc.experiments.gap.gap import GapPlan, read_rows, run_gap
 from goodalloc.experiments.gap.gap_bounds import with_least_bounds
 from goodalloc.experiments.gap.make_benchmark_set import better

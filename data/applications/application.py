@@ -15,13 +15,13 @@ import numpy as np
 
 from goodalloc.data.applications.gpu_types import FIRST_TYPE, load_type_profile
 from goodalloc.data.applications.profiles import application_names, load_profile
-from goodalloc.models.goodput.efficiency import adascale_gain
-from goodalloc.models.goodput.throughput import gradient_time, step_time
+from goodalloc.models.goodput.statistical_efficiency import adascale_gain
+from goodalloc.models.goodput.throughput_model import gradient_time, step_time
 
 if TYPE_CHECKING:
     from goodalloc.data.applications.profiles import Profile, Restriction
-    from goodalloc.models.goodput.efficiency import GradientStatistics
     from goodalloc.models.goodput.model import BatchLimits
+    from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 
 #: GPUs on each node of a job, in some order; no zeros.
 Spread = tuple[int, ...]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.applications.profiles import load_profile, parse_fit_errors
 from goodalloc.data.documents.shipped import parse_document, read_shipped
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 if TYPE_CHECKING:
     from goodalloc.data.applications.profiles import Profile

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.documents.shipped import parse_document, read_shipped
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, validate
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:

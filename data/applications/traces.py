@@ -37,8 +37,8 @@ from goodalloc.data.applications.trace_files import (
     read_run,
     read_scalability,
 )
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 
 if TYPE_CHECKING:
     import os

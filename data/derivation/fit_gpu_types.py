@@ -18,7 +18,7 @@ from goodalloc.data.derivation.fit_profiles import OPTIONS, fit_errors
 from goodalloc.data.documents.shipped import run_fit
 from goodalloc.models.fitting.fit import fit_throughput
 from goodalloc.models.fitting.problem import pad_observations
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

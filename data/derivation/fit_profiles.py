@@ -21,7 +21,7 @@ from goodalloc.data.documents.shipped import run_fit
 from goodalloc.data.workloads.workload import read_workload
 from goodalloc.models.fitting.fit import fit_throughput
 from goodalloc.models.fitting.problem import FitOptions, pad_observations
-from goodalloc.models.goodput.throughput import ThroughputParameters, gradient_time, step_time
+from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

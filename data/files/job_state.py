@@ -23,9 +23,9 @@ from goodalloc.data.documents.json_file import (
 from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import placement_from_dict
 from goodalloc.data.files.model_table import model_from_dict, model_to_dict
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.job import Job
 from goodalloc.models.support.validation import (
     require_count,

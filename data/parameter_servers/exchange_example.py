@@ -23,10 +23,10 @@ import numpy as np
 
 from goodalloc.data.parameter_servers.rounds import ps_round
 from goodalloc.models.parameter_servers.job import PsChoices, service_table
-from goodalloc.models.parameter_servers.service_table import AXES, ServiceTable
+from goodalloc.models.parameter_servers.tabulated_service import AXES, ServiceTable
 
 if TYPE_CHECKING:
-    from goodalloc.models.parameter_servers.service_table import Cell
+    from goodalloc.models.parameter_servers.tabulated_service import Cell
 
 #: What each job needs now.
 NOW = {"A": 10.0, "B": 16.0}

@@ -9,9 +9,9 @@ Which jobs are unpredictable is the order of a number drawn for each: of a large
 a smaller one and further ones, and nothing else about any job changes (common random numbers) but
 its losses, and how sure the classifier is of it. The losses of a predictable job follow the law of
 Optimus, those of another do not (`loss_runs.py`); what a scheduler believes of its steps it has to
-find out from them (`models/losses/forecast.py`). The classifier's confidence is a quantile of those
-of AITurbo's records (`confidence.py`): it takes 95.5 % of the predictable jobs for what they are,
-and 65 % of the others.
+find out from them (`models/losses/loss_forecast.py`). The classifier's confidence is a quantile of
+those of AITurbo's records (`confidence.py`): it takes 95.5 % of the predictable jobs for what they
+are, and 65 % of the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from goodalloc.models.support.validation import (
 
 if TYPE_CHECKING:
     from goodalloc.data.workloads.loss_runs import Course
-    from goodalloc.models.losses.forecast import LossRun
+    from goodalloc.models.losses.loss_forecast import LossRun
     from goodalloc.models.parameter_servers.step_time import PsStepTime
 
 #: Up to 8 servers and 8 workers, up to 4 cores for each of them, workers with a GPU or without.

@@ -24,8 +24,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.losses.curve import LossCurve
-from goodalloc.models.losses.forecast import MOST_EPOCHS, LossRun
+from goodalloc.models.losses.loss_curve import LossCurve
+from goodalloc.models.losses.loss_forecast import MOST_EPOCHS, LossRun
 from goodalloc.models.support.validation import require_choice, require_number
 
 Floats = NDArray[np.float64]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from goodalloc.experiments.support.compiled import compilation_cache
 from goodalloc.experiments.support.process_messages import end_with_parent
 from goodalloc.experiments.support.processes import fresh_interpreter
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

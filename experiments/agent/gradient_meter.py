@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from goodalloc.experiments.agent.gradient_sample import Reading
-    from goodalloc.models.goodput.efficiency import GradientStatistics
+    from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 
 REFRESH, EARLY = 50, 5
 """Steps for which a preconditioner serves, and in the first of these."""

@@ -18,9 +18,9 @@ from goodalloc.experiments.support.process_identity import ProcessIdentity
 from goodalloc.models.adaptation.batch_rules import FixedBatch
 from goodalloc.models.adaptation.gradient_noise import DECAY
 from goodalloc.models.adaptation.learning_rate import LEARNING_RATE_RULES
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, validate
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.validation import (
     require_choice,
     require_count,

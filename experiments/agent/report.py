@@ -16,7 +16,7 @@ from goodalloc.experiments.agent.cluster_folder import STATE
 from goodalloc.experiments.agent.fit_process import FitProcess
 from goodalloc.experiments.agent.pass_times import PassTimes
 from goodalloc.experiments.support.folder_lock import make_folder
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.validation import require_count
 
 if TYPE_CHECKING:

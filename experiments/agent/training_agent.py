@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from goodalloc.experiments.agent.options import AgentOptions
-    from goodalloc.models.goodput.efficiency import GradientStatistics
+    from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 
 
 DOUBLE = 2

@@ -28,7 +28,7 @@ from goodalloc.experiments.benchmarks.measurements import measurement_parser, wr
 from goodalloc.experiments.cli.types import whole
 from goodalloc.models.fitting.fit import fit_throughput
 from goodalloc.models.fitting.problem import pad_observations
-from goodalloc.models.goodput.throughput import ThroughputParameters, gradient_time, step_time
+from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ from goodalloc.experiments.benchmarks.genetic_plot import plot_genetic
 from goodalloc.experiments.benchmarks.measurements import Table
 from goodalloc.experiments.reporting.plots import save
 from goodalloc.models.round.objective import mode_utilities
-from goodalloc.models.round.starvation import starvation_of
+from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.genetic.solver import evolve
 from goodalloc.solvers.heuristics.greedy import solve_greedy
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.round.starvation import Starvation
+    from goodalloc.models.round.starved_jobs import Starvation
     from goodalloc.solvers.genetic.solver import Evolution
 
 #: Jobs and nodes of the instances.
@@ -186,7 +186,7 @@ def summary(runs: Sequence[Run], budgets: Sequence[Budget]) -> str:
     """A table of medians and the worst, by size, state and start.
 
     Beside the gaps of the fitness, how many jobs more starve than in the optimum, and what the
-    others are worth over those that it serves (`goodalloc.models.round.starvation`).
+    others are worth over those that it serves (`goodalloc.models.round.starved_jobs`).
     """
     lines = [
         f"{'size':>8} {'state':>9} {'start':>10} {'runs':>4} {'more starved':>12} "

@@ -28,10 +28,10 @@ from goodalloc.models.goodput.allocation_arrays import prepare_lanes
 from goodalloc.models.goodput.batch_integer import find_optimum
 from goodalloc.models.goodput.batch_size import GRID_POINTS
 from goodalloc.models.goodput.chunked import search_chunked
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, goodput
 from goodalloc.models.goodput.speedup import goodput_table
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from goodalloc.experiments.agent.training_agent import TrainingAgent
 from goodalloc.experiments.benchmarks.measurements import measurement_parser, write_measurements
 from goodalloc.experiments.cli.types import whole
 from goodalloc.experiments.support.extras import require_extra
-from goodalloc.models.goodput.efficiency import noise_scale
 from goodalloc.models.goodput.model import BatchLimits
+from goodalloc.models.goodput.statistical_efficiency import noise_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

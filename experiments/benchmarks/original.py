@@ -32,7 +32,7 @@ from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness, speedup_table
 from goodalloc.models.round.rules import OSDI21
-from goodalloc.models.round.starvation import starvation_of
+from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.genetic.solver import evolve
 from goodalloc.solvers.interface.result import relative_gap

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
 from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, drawing, flat, make_folder
-from goodalloc.experiments.gap.compare import check_solvers, compare, usual_solvers
+from goodalloc.experiments.gap.comparison import check_solvers, compare, usual_solvers
 from goodalloc.experiments.gap.gap import (
     GapPlan,
     check_seeds,

@@ -17,7 +17,7 @@ from goodalloc.experiments.cli.output import (
     check_target,
 )
 from goodalloc.experiments.cli.types import uniform_size
-from goodalloc.experiments.gap.compare import check_solvers
+from goodalloc.experiments.gap.comparison import check_solvers
 from goodalloc.experiments.reporting.report import bound_text, percent
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.models.round.feasibility import violations
@@ -126,7 +126,7 @@ def solve_text(instance: Instance, result: Result) -> str:
 
 def _cross_check(instance: Instance, result: Result, seconds: float) -> Output:
     """What SCIP says of a result."""
-    from goodalloc.experiments.gap.cross_check import Verdict, cross_check
+    from goodalloc.experiments.gap.scip_check import Verdict, cross_check
 
     check = cross_check(instance, result, seconds=seconds)
     why = f" ({check.message})" if check.message else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.rounds.benchmark_set import load_benchmark
-from goodalloc.experiments.gap.compare import compare
+from goodalloc.experiments.gap.comparison import compare
 from goodalloc.experiments.reporting.report import (
     SUMMARY_COLUMNS,
     best_of,

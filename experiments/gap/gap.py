@@ -11,7 +11,7 @@ from goodalloc.data.documents.append_lines import append_lines, cut_unfinished
 from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.documents.regular_file import open_regular
 from goodalloc.data.rounds.benchmark_set import find_instance
-from goodalloc.experiments.gap.compare import check_solvers, usual_solvers
+from goodalloc.experiments.gap.comparison import check_solvers, usual_solvers
 from goodalloc.experiments.gap.gap_bounds import known_bound, source_digest, with_least_bounds
 from goodalloc.experiments.gap.worker import Failure, Task, Worker
 from goodalloc.experiments.support.folder_lock import locked

@@ -65,7 +65,7 @@ def with_least_bounds(rows: Sequence[Row]) -> list[Row]:
 
     Beside the gap, ``more_starved`` and ``served_over_best`` say how many jobs more starve than in
     the best row, and what the served are worth over the served there
-    (`models/round/starvation.py`).
+    (`models/round/starved_jobs.py`).
 
     Raises
     ------

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from goodalloc.data.rounds.benchmark_set import find_instance
-from goodalloc.experiments.gap.compare import attempt
+from goodalloc.experiments.gap.comparison import attempt
 from goodalloc.experiments.support.process_identity import end_with
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance

@@ -15,7 +15,7 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.interface.bounds import NO_BOUND, Bound, least_bound
-from goodalloc.solvers.policies.check_decision import check_decision
+from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import Round
 
 if TYPE_CHECKING:

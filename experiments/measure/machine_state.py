@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from goodalloc.experiments.support.machine import machine
+from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.version import library_version
 
 CPU_FACTS = Path("/proc/cpuinfo")

@@ -8,7 +8,7 @@ import numpy as np
 
 from goodalloc.experiments.reporting.axes import identity, logarithmic, open_axes
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS, STYLES
-from goodalloc.models.goodput.throughput import throughput
+from goodalloc.models.goodput.throughput_model import throughput
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,13 +14,13 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.experiments.measure.core_share import core_share, mark_core
+from goodalloc.experiments.measure.shared_cores import core_share, mark_core
 from goodalloc.experiments.tasks.task import find_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from goodalloc.experiments.measure.core_share import CoreMark
+    from goodalloc.experiments.measure.shared_cores import CoreMark
 
 #: What a profiler calls the averaging of gradients, on CPUs and on GPUs.
 AVERAGING = ("gloo:all_reduce", "nccl:all_reduce", "ncclDevKernel_AllReduce")
@@ -129,8 +129,8 @@ class MeasuredRank:
     ) -> dict[str, Any]:  # fmt: skip
         """Seconds of passes, of updates and of steps, each repeated so often, and how undisturbed.
 
-        That is the least share of a core that it had (`core_share.py`) in the passes before and
-        after the steps, and in these; 1 on GPUs.
+        That is the least share of a core that it had (`measure/shared_cores.py`) in the passes
+        before and after the steps, and in these; 1 on GPUs.
         """
         from torch import distributed
 

@@ -10,7 +10,7 @@ from goodalloc.models.fitting.fit import ONLINE, fit_throughput
 from goodalloc.models.fitting.problem import pad_observations
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.speedup import stack_models
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

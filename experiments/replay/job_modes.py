@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.applications.application import examples_per_second, pass_time
 from goodalloc.data.rounds.equipped import CORES, mode_name
-from goodalloc.models.goodput.bootstrap import bootstrap
+from goodalloc.models.goodput.bootstrapped_goodput import bootstrap
 from goodalloc.models.goodput.input_pipeline import InputPipeline, bounded_by_input
 from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.round.mode import Mode, resources
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from goodalloc.data.applications.application import Application
-    from goodalloc.models.goodput.efficiency import GradientStatistics
-    from goodalloc.models.goodput.throughput import ThroughputParameters
+    from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+    from goodalloc.models.goodput.throughput_model import ThroughputParameters
     from goodalloc.models.round.cluster import Cluster
 
 #: One measured configuration: (one node or several as a count, replicas, atomic batch size).
@@ -116,7 +116,8 @@ def predict(
     """The goodput model of a job on every type of GPU; empty before it measured anything.
 
     What it never ran on is bootstrapped from the first type that it ran on and from its throughput
-    on one GPU of each, which every job is profiled on beforehand (`models/goodput/bootstrap.py`).
+    on one GPU of each, which every job is profiled on beforehand
+    (`models/goodput/bootstrapped_goodput.py`).
     """
     fitted = {
         name: found.parameters for name, found in measured.items() if found.parameters is not None

@@ -16,9 +16,9 @@ from goodalloc.data.documents.json_file import (
     unpack_number,
 )
 from goodalloc.experiments.replay.job_modes import Measured
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import GoodputModel
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.validation import require_choice, require_count, require_number
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import fitness
-from goodalloc.models.round.starvation import starvation_of
+from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.solvers.interface.bounds import NO_BOUND, Bound, believed_bound, least_bound
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.policies.decided_modes import decided_modes
@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
     gap
         From the fitness to the bound.
     starved, served_fitness
-        The parts of the fitness (`goodalloc.models.round.starvation`); the latter None if all
+        The parts of the fitness (`goodalloc.models.round.starved_jobs`); the latter None if all
         starve.
     best_starved, best_served_fitness
         Those of the best answer known: of the proof, or of the decision itself if it is optimal;

@@ -18,7 +18,7 @@ from goodalloc.experiments.replay.job_progress import (
     unpack_numbers,
     unpack_times,
 )
-from goodalloc.models.goodput.efficiency import GradientStatistics
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 
 if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application, Spread

@@ -62,7 +62,7 @@ GAP_PARTS = ("mean_starved", "mean_more_starved", "served_over_best")
 
 
 def parts_of_gaps(rounds: pd.DataFrame) -> dict[str, float]:
-    """What the gaps of rows of ``rounds.csv`` are made of (`goodalloc.models.round.starvation`).
+    """What the gaps of rows of ``rounds.csv`` are made of (`goodalloc.models.round.starved_jobs`).
 
     The mean number of starved jobs, how many of them the best answers known serve, and what the
     served are worth over the served of those answers (geometric mean); NaN where nothing is judged.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.data.applications.application import packed, pass_time
 from goodalloc.data.workloads.loss_runs import losses_of
 from goodalloc.experiments.replay.job_modes import Equipment, Measured, bounded, equip, predict
-from goodalloc.models.goodput.efficiency import adascale_gain
+from goodalloc.models.goodput.statistical_efficiency import adascale_gain
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import FAIR, GpuUse, busy_part, memory_part
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from goodalloc.data.applications.application import Application, Spread
     from goodalloc.data.workloads.workload import Submission
-    from goodalloc.models.goodput.efficiency import GradientStatistics
     from goodalloc.models.goodput.input_pipeline import InputPipeline
     from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+    from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
     from goodalloc.models.losses.reduction import LossHistory
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.mode import Mode

@@ -25,8 +25,8 @@ from goodalloc.experiments.replay.shared_gpus import share_gpus
 from goodalloc.experiments.replay.simulated_job import NOTHING, JobOracle, SimulatedJob
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.models.support.validation import require_choice, require_count, require_number
-from goodalloc.solvers.policies.check_decision import check_decision
 from goodalloc.solvers.policies.decided_modes import decided_modes
+from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 if TYPE_CHECKING:

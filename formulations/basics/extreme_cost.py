@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import fitness_from_cost, power_cost
+from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, power_cost
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ which bounds its fitness. A *split* tells two cases apart, a job takes one of so
 takes none of them; whatever holds of both holds. The greatest bound of all leaves is one on the
 fitness.
 
-**Finite powers.** Costs are those of `power_cost.py` at the reference of the leaf, and (2) there
-turns the bound on the cost into one on the fitness. For p < 0 choices that no allocation as good as
-a known one can contain (fact 1) are left out: the bound is then on whatever is better than that
-allocation. For large p > 0 a reference suits the greatest utilities alone; the cases in which no
-job reaches these have a lower one.
+**Finite powers.** Costs are those of `basics/power_mean_cost.py` at the reference of the leaf, and
+(2) there turns the bound on the cost into one on the fitness. For p < 0 choices that no allocation
+as good as a known one can contain (fact 1) are left out: the bound is then on whatever is better
+than that allocation. For large p > 0 a reference suits the greatest utilities alone; the cases in
+which no job reaches these have a lower one.
 
 **Infinite powers.** A choice costs 1 if its utility is at most a level, and nothing above it. If
 the cost is above 0 then some job stays at or below the level in every allocation: the level bounds
@@ -25,7 +25,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import fitness_from_cost, least_useful, power_cost
+from goodalloc.formulations.basics.power_mean_cost import (
+    fitness_from_cost,
+    least_useful,
+    power_cost,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from goodalloc.formulations.certificates.prices import Prices, WeightedValues
 from goodalloc.formulations.gpu_rounds.choices import keep_choices
 from goodalloc.formulations.mode_rounds.mode_choices import choice_demand, node_capacity
-from goodalloc.formulations.mode_rounds.node_value import node_value
-from goodalloc.formulations.mode_rounds.resource_grid import price_units, whole_units
+from goodalloc.formulations.mode_rounds.node_values import node_value
+from goodalloc.formulations.mode_rounds.resource_units import price_units, whole_units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.patterns import PatternProgram
-    from goodalloc.formulations.mode_rounds.node_value import NodeValue
-    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.formulations.mode_rounds.value_cut import Cut
     from goodalloc.models.round.instance import Instance
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, node_capacity
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
-from goodalloc.formulations.mode_rounds.node_value import node_value
+from goodalloc.formulations.mode_rounds.node_values import node_value
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
-from goodalloc.formulations.mode_rounds.resource_grid import (
+from goodalloc.formulations.mode_rounds.resource_units import (
     WHOLE,
     common_unit,
     price_units,
@@ -27,7 +27,7 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 if TYPE_CHECKING:
     from goodalloc.formulations.certificates.prices import Prices
     from goodalloc.formulations.gpu_rounds.choices import Choices
-    from goodalloc.formulations.mode_rounds.resource_grid import (
+    from goodalloc.formulations.mode_rounds.resource_units import (
         ResourceGrid,
     )
     from goodalloc.models.round.instance import Instance

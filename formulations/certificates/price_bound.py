@@ -1,9 +1,10 @@
 r"""A bound on every allocation of a round by prices: weak duality over the nodes.
 
-Let a choice *i* of job *j* cost :math:`c_i` (`power_cost.py`). Take prices of what couples the
-jobs: of a unit of every resource, of a piece of a job on a node, of a job's stay where it is, of a
-part of a GPU. They charge a choice :math:`P_i`, at most what its pieces are priced at wherever they
-are, and what a node *v* holds is priced at :math:`W_v` at most. Then for every allocation
+Let a choice *i* of job *j* cost :math:`c_i` (`basics/power_mean_cost.py`). Take prices of what
+couples the jobs: of a unit of every resource, of a piece of a job on a node, of a job's stay where
+it is, of a part of a GPU. They charge a choice :math:`P_i`, at most what its pieces are priced at
+wherever they are, and what a node *v* holds is priced at :math:`W_v` at most. Then for every
+allocation
 
 .. math::
 
@@ -18,9 +19,9 @@ group *g* is priced at
     \lambda_g \cdot y + f_g(y) + \kappa_g(y),                                               (2)
 
 a linear part, the value function *f* of the pieces that have a price (for a piece of a distributed
-job that *g*, see `node_value.py`), and the value function :math:`\kappa` of a GPU of which replicas
-take parts. These functions are superadditive, so that what a node with :math:`G_v` GPUs and
-:math:`R_v` of everything holds is priced at most at
+job that *g*, see `mode_rounds/node_values.py`), and the value function :math:`\kappa` of a GPU of
+which replicas take parts. These functions are superadditive, so that what a node with :math:`G_v`
+GPUs and :math:`R_v` of everything holds is priced at most at
 
 .. math::
 
@@ -45,12 +46,12 @@ from goodalloc.formulations.certificates.node_worth import NodeStates
 from goodalloc.formulations.certificates.piece_prices import PiecePrices
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import held_amounts, node_capacity
-from goodalloc.formulations.mode_rounds.resource_grid import price_units
+from goodalloc.formulations.mode_rounds.resource_units import price_units
 
 if TYPE_CHECKING:
     from goodalloc.formulations.certificates.prices import Prices
     from goodalloc.formulations.gpu_rounds.choices import Choices
-    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

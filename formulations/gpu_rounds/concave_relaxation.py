@@ -13,7 +13,8 @@ value is an upper bound on the fitness. For p > 1 the mean is not concave and th
 program. The multiplier of :math:`\sum_j k_j \le G` is the price of a GPU.
 
 **Certificate.** A cone solver is right to a few digits only. With the costs *c* of
-`formulations/basics/power_cost.py` every price :math:`\lambda \ge 0` gives a valid bound by itself,
+`formulations/basics/power_mean_cost.py` every price :math:`\lambda \ge 0` gives a valid bound by
+itself,
 
 .. math::
 
@@ -33,10 +34,14 @@ import cvxpy
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import fitness_from_cost, largest_ratio, power_cost
+from goodalloc.formulations.basics.power_mean_cost import (
+    fitness_from_cost,
+    largest_ratio,
+    power_cost,
+)
 from goodalloc.formulations.basics.program import require_finite
 from goodalloc.formulations.gpu_rounds.knapsack import ROUNDING, best_utilities, knapsack_bound
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.instance import require_whole_gpus
 
 if TYPE_CHECKING:

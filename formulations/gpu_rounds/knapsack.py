@@ -8,8 +8,8 @@ Keep one choice per job and the GPUs of the whole cluster; drop where the GPUs a
     \quad \text{s.t.} \quad \sum_K x_{jK} = 1 \;\; \forall j, \qquad
     \sum_j \sum_K K x_{jK} \le G, \qquad x \in \{0, 1\},                                  (1)
 
-where :math:`c_{jK}` is the cost (`formulations/basics/power_cost.py`) of the best utility of job
-*j* on *K* GPUs, on one node, on several, or kept as they are. This is a *relaxation*: every
+where :math:`c_{jK}` is the cost (`formulations/basics/power_mean_cost.py`) of the best utility of
+job *j* on *K* GPUs, on one node, on several, or kept as they are. This is a *relaxation*: every
 allocation gives a feasible *x*. Its linear relaxation needs a single price :math:`\lambda` on a
 GPU,
 
@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.dynamic_program import least_totals
-from goodalloc.formulations.basics.power_cost import fitness_from_cost, power_cost
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, power_cost
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import mode_utilities
 
 if TYPE_CHECKING:

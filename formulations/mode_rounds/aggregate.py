@@ -32,7 +32,7 @@ from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.formulations.mode_rounds.mode_choices import least_nodes, node_capacity
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
-from goodalloc.formulations.mode_rounds.resource_grid import whole_amounts
+from goodalloc.formulations.mode_rounds.resource_units import whole_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,15 +31,15 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
     node_capacity,
 )
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
-from goodalloc.formulations.mode_rounds.node_value import beside
+from goodalloc.formulations.mode_rounds.node_values import beside
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goodalloc.formulations.gpu_rounds.choices import Choices
-    from goodalloc.formulations.mode_rounds.node_value import NodeValue
-    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]

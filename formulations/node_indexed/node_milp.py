@@ -8,7 +8,7 @@ stay idle, keep exactly what it holds, or run anew in one of its modes *m*, on *
 Data: :math:`G_v` GPUs of node *v* and :math:`R_{vr}` of resource *r* beside them;
 :math:`d_{jmr}` what a replica takes of it in mode *m*; :math:`h_{jv}` replicas of *j* on *v* now;
 :math:`N_{max}` most nodes of a job; :math:`c_{ji}` the cost of the utility :math:`u_{ji}`
-(`formulations/basics/power_cost.py`).
+(`formulations/basics/power_mean_cost.py`).
 
 Variables: :math:`x_{ji} \in \{0,1\}`, job *j* takes choice *i*; :math:`a_{jmv} \in \mathbb Z_+`,
 replicas of *j* placed anew on *v* in mode *m* (none on nodes without that mode's type of GPU), and
@@ -55,9 +55,9 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import power_cost
+from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.basics.program import require_finite
-from goodalloc.formulations.mode_rounds.resource_grid import whole_amounts
+from goodalloc.formulations.mode_rounds.resource_units import whole_amounts
 from goodalloc.formulations.node_indexed.node_extremes import add_extreme_cost
 from goodalloc.formulations.node_indexed.node_gpus import add_shared_gpus
 from goodalloc.models.round.allocation import Allocation
@@ -66,7 +66,7 @@ from goodalloc.models.round.objective import mode_utilities
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from goodalloc.formulations.basics.power_cost import AtMost
+    from goodalloc.formulations.basics.power_mean_cost import AtMost
     from goodalloc.formulations.node_indexed.node_extremes import Whose
     from goodalloc.models.round.instance import Instance
 

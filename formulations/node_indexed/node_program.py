@@ -31,7 +31,7 @@ from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.gpu_rounds.kept_placements import free_nodes
 from goodalloc.formulations.mode_rounds.mode_choices import chosen_modes, least_nodes, node_capacity
-from goodalloc.formulations.mode_rounds.resource_grid import whole_amounts
+from goodalloc.formulations.mode_rounds.resource_units import whole_amounts
 from goodalloc.models.round.allocation import Allocation
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 r"""The least total remaining service that a cluster allows: a multiple-choice knapsack.
 
-With the cells *c* of every job's table (`models/parameter_servers/service_table.py`), where it
+With the cells *c* of every job's table (`models/parameter_servers/tabulated_service.py`), where it
 needs :math:`V_{jc}` and takes :math:`d_{jcr}` of resource *r*, of which there are :math:`R_r`,
 
 .. math::
@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.mode_rounds.resource_grid import MOST_WHOLE, WHOLE, common_unit
-from goodalloc.models.parameter_servers.service_table import check_tables
+from goodalloc.formulations.mode_rounds.resource_units import MOST_WHOLE, WHOLE, common_unit
+from goodalloc.models.parameter_servers.tabulated_service import check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

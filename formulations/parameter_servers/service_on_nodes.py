@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
-from goodalloc.formulations.mode_rounds.resource_grid import WHOLE
+from goodalloc.formulations.mode_rounds.resource_units import WHOLE
 from goodalloc.formulations.parameter_servers.service_knapsack import (
     cells_of,
     common_units,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.formulations.basics.program import Program
-    from goodalloc.formulations.mode_rounds.node_value import NodeValue
-    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -20,7 +20,7 @@ has only the latter. In Sia's objective a configuration costs
 with the goodput *G* over that of the job's worst shape and the restart factor *r*; rounded to two
 decimals and no more than 3000. By the rules of the preset ``sia`` that is :math:`u^p` of the
 utility, idle jobs included; here it is divided by :math:`|p|` and shifted by a constant
-(`formulations/basics/power_cost.py`), which holds for every finite power.
+(`formulations/basics/power_mean_cost.py`), which holds for every finite power.
 
 With Sia's whole-node shapes (`models/round/job_shapes.py`) the program is a *restriction* as to
 shapes and forgets the nodes; where these have a power of two of GPUs, all equal within a type, and
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import largest_ratio, power_cost
+from goodalloc.formulations.basics.power_mean_cost import largest_ratio, power_cost
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind, may_keep
 from goodalloc.models.round.job_shapes import allowed_shapes

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from goodalloc.models.adaptation.batch_split import BatchChoice, split_batch
 from goodalloc.models.goodput.batch_size import best_batch_size
-from goodalloc.models.goodput.efficiency import noise_scale
 from goodalloc.models.goodput.model import GoodputModel, goodput
+from goodalloc.models.goodput.statistical_efficiency import noise_scale
 from goodalloc.models.support.validation import (
     require_choice,
     require_count,
@@ -36,9 +36,9 @@ from goodalloc.models.support.validation import (
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.chunked import Search
-    from goodalloc.models.goodput.efficiency import GradientStatistics
     from goodalloc.models.goodput.model import BatchLimits
-    from goodalloc.models.goodput.throughput import ThroughputParameters
+    from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+    from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 HYSTERESIS = 0.05
 """Rise of predicted goodput below which Pollux's agent keeps its batch size."""

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.models.goodput.efficiency import GradientStatistics
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.support.validation import require_count, require_number, require_share
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
-from goodalloc.models.goodput.efficiency import GradientStatistics, adascale_gain
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, adascale_gain
 from goodalloc.models.support.validation import require_choice, require_count, require_number
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from goodalloc.models.fitting.problem import (
     usable_observations,
 )
 from goodalloc.models.fitting.problem import pad_observations as pad_observations
-from goodalloc.models.goodput.throughput import ThroughputParameters, gradient_time, step_time
+from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from goodalloc.models.fitting.problem import Found
-from goodalloc.models.goodput.throughput import (
+from goodalloc.models.goodput.throughput_model import (
     REPLICA_FLOOR,
     ThroughputParameters,
     gradient_time,
@@ -29,7 +29,7 @@ from goodalloc.models.goodput.throughput import (
 
 if TYPE_CHECKING:
     from goodalloc.models.fitting.problem import Problem, Settings
-    from goodalloc.models.goodput.throughput import (
+    from goodalloc.models.goodput.throughput_model import (
         Overlap,
     )
     from goodalloc.models.support.namespace import Array

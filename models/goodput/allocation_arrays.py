@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.models.goodput.throughput import TINY_SECONDS, synchronisation_time
+from goodalloc.models.goodput.throughput_model import TINY_SECONDS, synchronisation_time
 from goodalloc.models.support.namespace import namespace
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.models.goodput.throughput import overlap
+from goodalloc.models.goodput.throughput_model import overlap
 from goodalloc.models.support.namespace import advance, namespace
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from goodalloc.models.goodput.allocation_arrays import BatchSize
-from goodalloc.models.goodput.throughput import overlap
+from goodalloc.models.goodput.throughput_model import overlap
 from goodalloc.models.support.namespace import namespace, repeat
 
 if TYPE_CHECKING:

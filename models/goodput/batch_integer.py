@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.models.goodput.allocation_arrays import BatchSize
 from goodalloc.models.goodput.batch_atomic import SMALLEST, Problem, best_atomic, tangent_bound
-from goodalloc.models.goodput.throughput import overlap
+from goodalloc.models.goodput.throughput_model import overlap
 from goodalloc.models.support.namespace import advance, namespace
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy as np
 from goodalloc.models.goodput.allocation_arrays import BatchSize, prepare_lanes
 from goodalloc.models.goodput.batch_grid import search_grid
 from goodalloc.models.goodput.batch_integer import search_integer
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:

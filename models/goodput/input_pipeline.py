@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
-    from goodalloc.models.goodput.throughput import ThroughputParameters
+    from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 
 class InputPipeline(NamedTuple):

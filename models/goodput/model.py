@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
-from goodalloc.models.goodput.throughput import throughput
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, efficiency
+from goodalloc.models.goodput.throughput_model import throughput
 from goodalloc.models.support.namespace import namespace
 from goodalloc.models.support.validation import LARGEST_COUNT, as_numbers, require_all
 
 if TYPE_CHECKING:
-    from goodalloc.models.goodput.throughput import ThroughputParameters
+    from goodalloc.models.goodput.throughput_model import ThroughputParameters
     from goodalloc.models.support.namespace import Array
 
 #: Largest throughput parameter, gradient statistic and batch size: far beyond any that was ever

@@ -1,6 +1,6 @@
 """Fit the loss curve of Optimus (EuroSys'18) to what a job has measured so far.
 
-The law (`models/losses/curve.py`) holds for smooth curves, and better late than early. So, as
+The law (`models/losses/loss_curve.py`) holds for smooth curves, and better late than early. So, as
 Optimus does, spikes are left out, and recent points count more: of three segments of the points,
 its code (github.com/pengyanghua/optimus, commit 8c43920) assumes for each a quarter of the
 deviation of the one before. What a spike is could not be read; here it is what leaves the median of
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.losses.curve import LossCurve, LossCurveFit, curves_through, loss_slopes
+from goodalloc.models.losses.loss_curve import LossCurve, LossCurveFit, curves_through, loss_slopes
 from goodalloc.models.support.validation import (
     as_numbers,
     require_all,

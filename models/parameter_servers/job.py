@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
-from goodalloc.models.parameter_servers.service_table import AXES, Pods, ServiceTable
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
+from goodalloc.models.parameter_servers.tabulated_service import AXES, Pods, ServiceTable
 from goodalloc.models.support.validation import require_choice, require_name, require_number
 
 if TYPE_CHECKING:
-    from goodalloc.models.parameter_servers.service_table import Cell
     from goodalloc.models.parameter_servers.step_time import PsStepTime
+    from goodalloc.models.parameter_servers.tabulated_service import Cell
     from goodalloc.models.support.namespace import Array
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.round.fitness import power_mean, restart_factor
+from goodalloc.models.round.generalised_mean import power_mean, restart_factor
 from goodalloc.models.round.instance import require_plain
 from goodalloc.models.round.job_shapes import allowed_shapes
 from goodalloc.models.round.mode import SpeedupTable

@@ -3,7 +3,7 @@ r"""How fast jobs are that share GPUs, and whether they can.
 Alone on its GPUs a job keeps them busy for the part *u* of a step. With *s* accumulation passes of
 *m* examples before the one that synchronises, each of
 :math:`T_{grad} = \alpha + \beta m` seconds, and the seconds :math:`T_{iter}` of a step
-(`models/goodput/throughput.py`),
+(`models/goodput/throughput_model.py`),
 
 .. math:: u = \frac{(s + 1) \beta m}{T_{iter}}                                                (1)
 

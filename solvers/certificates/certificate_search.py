@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import least_useful, safe_reference
+from goodalloc.formulations.basics.power_mean_cost import least_useful, safe_reference
 from goodalloc.formulations.certificates.certificate import (
     Certificate,
     Leaf,
@@ -29,8 +29,8 @@ from goodalloc.formulations.certificates.price_bound import PriceBound
 from goodalloc.formulations.certificates.prices import Prices
 from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
-from goodalloc.formulations.mode_rounds.resource_grid import resource_grid
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.formulations.mode_rounds.resource_units import resource_grid
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.solvers.certificates.choice_relaxation import relaxation_of
 from goodalloc.solvers.interface.stop import proves
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.formulations.basics.program import NotFiniteError
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
-from goodalloc.models.round.starvation import starvation_of
+from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.models.support.validation import require_number
 from goodalloc.solvers.certificates.proofs import as_good
 from goodalloc.solvers.interface.base import SOLVERS, call_solver, find_solver, ships

@@ -24,8 +24,8 @@ from goodalloc.models.support.validation import (
     require_share,
 )
 from goodalloc.solvers.classical.auction_terms import LEASE, PUBLISHED_TERMS, Rounding
-from goodalloc.solvers.classical.partial_allocation import partial_allocation, winners
 from goodalloc.solvers.classical.progressive_filling import least_largest
+from goodalloc.solvers.classical.themis_auction import partial_allocation, winners
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import place_changed
 
@@ -97,7 +97,7 @@ class Themis:
     holds; (2) of those that can use more the ones that sharing costs most are offered the free
     GPUs, all but the share *f*, at least one; (3) they bid what each number of further GPUs is
     worth to them; (4) the winners keep what their hidden payments leave
-    (`solvers/classical/partial_allocation.py`); (5) what is left over goes to jobs that no offer
+    (`solvers/classical/themis_auction.py`); (5) what is left over goes to jobs that no offer
     was made to, one after the other at random and each just so much that it gets faster, and then
     likewise to the bidders, until nobody gains by it.
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import settled_level
+from goodalloc.formulations.basics.power_mean_cost import settled_level
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
-from goodalloc.solvers.exact.alarm import TimeIsUp, alarm
 from goodalloc.solvers.exact.ties import canonical
+from goodalloc.solvers.exact.time_alarm import TimeIsUp, alarm
 from goodalloc.solvers.interface.result import Answer, Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch

@@ -16,8 +16,8 @@ from goodalloc.formulations.node_indexed.node_extremes import whose_cost
 from goodalloc.formulations.node_indexed.node_milp import build_node_milp, decode, node_choices
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
-from goodalloc.solvers.exact.alarm import TimeIsUp, alarm
 from goodalloc.solvers.exact.ties import canonical
+from goodalloc.solvers.exact.time_alarm import TimeIsUp, alarm
 from goodalloc.solvers.interface.result import Answer, Limit
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch

@@ -25,11 +25,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import AtMost, power_cost, settled_level, settled_rows
+from goodalloc.formulations.basics.power_mean_cost import (
+    AtMost,
+    power_cost,
+    settled_level,
+    settled_rows,
+)
 from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.formulations.node_indexed.node_program import build_node_program
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import utilities
 from goodalloc.solvers.exact.placement import MOST_NODE_COLUMNS, place
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from goodalloc.solvers.genetic.noise import below, noise
+from goodalloc.solvers.genetic.random_numbers import below, noise
 
 if TYPE_CHECKING:
     from jax import Array

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from goodalloc.solvers.genetic.modes import fitting_nodes, land, redraw, within
-from goodalloc.solvers.genetic.noise import below, counted, noise
+from goodalloc.solvers.genetic.random_numbers import below, counted, noise
 
 if TYPE_CHECKING:
     from jax import Array

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from goodalloc.solvers.genetic.noise import noise, uniform
 from goodalloc.solvers.genetic.operators import (
     grow_and_repair,
     growth_thresholds,
     recombine,
 )
+from goodalloc.solvers.genetic.random_numbers import noise, uniform
 from goodalloc.solvers.genetic.selection import evaluate, fill_places, survivors, tournament
 
 if TYPE_CHECKING:

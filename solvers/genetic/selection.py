@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from goodalloc.solvers.genetic.noise import uniform
+from goodalloc.solvers.genetic.random_numbers import uniform
 
 if TYPE_CHECKING:
     from jax import Array

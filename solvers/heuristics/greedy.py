@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.round.objective import fitness, utility_table
-from goodalloc.solvers.heuristics.mode_greedy import mode_greedy
+from goodalloc.solvers.heuristics.greedy_modes import mode_greedy
 from goodalloc.solvers.heuristics.occupancy import Occupancy
 from goodalloc.solvers.interface.result import Answer, Incumbent, Limit
 from goodalloc.solvers.interface.stop import Stop

@@ -142,8 +142,9 @@ class Result:
     fitness
         Its fitness, recomputed by the objective; NaN without an allocation.
     starved, served_fitness
-        The parts of the fitness (`goodalloc.models.round.starvation`): jobs that hold nothing, None
-        without an allocation, and the power mean of the utilities of the others, NaN without any.
+        The parts of the fitness (`goodalloc.models.round.starved_jobs`): jobs that hold nothing,
+        None without an allocation, and the power mean of the utilities of the others, NaN without
+        any.
     bound, bound_source, evidence
         An upper bound on the fitness of any allocation that is believed, what proved it, and how it
         is known to hold. No checked allocation refutes it.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_items import (
         NodeClasses,
     )
-    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.watch import Watch
 

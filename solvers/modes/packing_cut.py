@@ -27,7 +27,7 @@ from goodalloc.solvers.modes.pattern_master import PACKED, PatternMaster
 if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.mode_rounds.node_items import NodeClasses
-    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.formulations.mode_rounds.value_cut import Cut
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.watch import Watch

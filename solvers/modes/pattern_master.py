@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import require_finite
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
-from goodalloc.formulations.mode_rounds.node_value import NOTHING, beside, node_value
+from goodalloc.formulations.mode_rounds.node_values import NOTHING, beside, node_value
 from goodalloc.solvers.milp.highs_program import new_solver, run_in_time
 
 if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_items import Items, NodeClasses
-    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.solvers.interface.watch import Watch
 
 Floats = NDArray[np.float64]

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from goodalloc.models.parameter_servers.job import Measure, service_table
-from goodalloc.models.parameter_servers.service_table import marginal_table
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
+from goodalloc.models.parameter_servers.tabulated_service import marginal_table
 from goodalloc.models.support.validation import require_choice, require_flag, require_number
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.parameter_servers.borda import borda_scores, service_order
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.parameter_servers.job import PsJob
-    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
     from goodalloc.solvers.parameter_servers.exchange import Free
     from goodalloc.solvers.parameter_servers.policy import ActivePsJob, PsDecision, PsView
 

@@ -19,7 +19,7 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -1,8 +1,8 @@
 r"""AITurbo's exchange: a unit of something from the job that misses it least to who gains most.
 
 The slides of AITurbo (HPDC'21) show the marginal table of two jobs
-(`models/parameter_servers/service_table.py`) and take, of all recipients *i*, donors *k* and axes
-*r*, the exchange with the least
+(`models/parameter_servers/tabulated_service.py`) and take, of all recipients *i*, donors *k* and
+axes *r*, the exchange with the least
 
 .. math:: V_i(c_i + e_r) + V_k(c_k - e_r)                                                      (1)
 
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.parameter_servers.service_table import (
+from goodalloc.models.parameter_servers.tabulated_service import (
     check_tables,
     marginal_table,
 )
@@ -40,7 +40,7 @@ from goodalloc.models.support.validation import require_choice, require_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.models.parameter_servers.service_table import (
+    from goodalloc.models.parameter_servers.tabulated_service import (
         Cell,
         ServiceTable,
     )

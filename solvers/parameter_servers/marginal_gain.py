@@ -23,7 +23,7 @@ from goodalloc.solvers.parameter_servers.exchange import left_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.models.parameter_servers.job import PsJob
-    from goodalloc.models.parameter_servers.service_table import Cell
+    from goodalloc.models.parameter_servers.tabulated_service import Cell
 
 Floats = NDArray[np.float64]
 

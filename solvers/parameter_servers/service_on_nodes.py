@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.parameter_servers.service_on_nodes import (
         PodChoices,
     )
-    from goodalloc.models.parameter_servers.service_table import ServiceTable
+    from goodalloc.models.parameter_servers.tabulated_service import ServiceTable
     from goodalloc.solvers.milp.price_and_core import Decision
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ from goodalloc.solvers.milp.exchange_core import decide_configurations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
     from goodalloc.solvers.interface.result import Limit
 
 Floats = NDArray[np.float64]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.formulations.basics.power_cost import AtMost, least_useful
+from goodalloc.formulations.basics.power_mean_cost import AtMost, least_useful
 from goodalloc.formulations.certificates.certificate import Measure
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.solvers.power_mean.oracle import MOST_CALLS, Request, scaled, within
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 The solver sits behind a callback, the *oracle* (`solvers/power_mean/oracle.py`). Every finite power
 becomes a short sequence of calls, each with numbers that a floating-point solver can be trusted
-with; the facts cited are proved in `formulations/basics/power_cost.py`. Infinite powers:
+with; the facts cited are proved in `formulations/basics/power_mean_cost.py`. Infinite powers:
 `solvers/power_mean/bottleneck.py`.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.formulations.basics.power_cost import (
+from goodalloc.formulations.basics.power_mean_cost import (
     cost_gap,
     fitness_from_cost,
     greatest_possible,
@@ -23,7 +23,7 @@ from goodalloc.formulations.basics.power_cost import (
     settled_level,
     settled_rows,
 )
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import utilities
 from goodalloc.solvers.power_mean.bottleneck import raise_greatest, raise_least
 from goodalloc.solvers.power_mean.oracle import (

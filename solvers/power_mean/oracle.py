@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import power_cost
+from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.certificates.certificate import Measure
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import utilities
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.basics.power_cost import AtMost
+    from goodalloc.formulations.basics.power_mean_cost import AtMost
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.basics.power_cost import power_cost
+from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.certificates.certificate import Leaf
-from goodalloc.formulations.mode_rounds.resource_grid import resource_grid
+from goodalloc.formulations.mode_rounds.resource_units import resource_grid
 from goodalloc.formulations.node_indexed.alike_nodes import told_apart
 from goodalloc.formulations.node_indexed.node_program import build_node_program, decode_nodes
 from goodalloc.models.round.feasibility import violations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.certificates.prices import Prices
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.patterns import Limit
-    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.watch import Watch

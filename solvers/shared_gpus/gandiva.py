@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.goodput.throughput import throughput
+from goodalloc.models.goodput.throughput_model import throughput
 from goodalloc.models.shared_gpus.pairing import Pairing
 from goodalloc.models.shared_gpus.shared_speed import FAIR, GpuUse, Sharing
 from goodalloc.models.support.validation import require_choice, require_flag, require_number

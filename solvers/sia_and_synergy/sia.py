@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from goodalloc.formulations.basics.power_cost import (
+from goodalloc.formulations.basics.power_mean_cost import (
     cost_gap,
     fitness_from_cost,
     largest_ratio,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from goodalloc.experiments.checkpoints.policy_memory import Memory
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.objective import fitness

@@ -19,7 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from goodalloc.formulations.basics.power_cost import fitness_from_cost, least_useful, power_cost
+from goodalloc.formulations.basics.power_mean_cost import (
+    fitness_from_cost,
+    least_useful,
+    power_cost,
+)
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices, node_capacity
 from goodalloc.models.round.objective import fitness

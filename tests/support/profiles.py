@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from goodalloc.data.files.measured_profile import FITS, IDENTITY
-from goodalloc.models.goodput.throughput import ThroughputParameters, step_time
+from goodalloc.models.goodput.throughput_model import ThroughputParameters, step_time
 
 TRUTH = ThroughputParameters(2e-3, 5e-5, 4e-3, 1e-3, 8e-3, 2e-3, 1.6)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job

@@ -22,7 +22,7 @@ from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.classical.auction import Auction, auction_violations
 from goodalloc.solvers.classical.auction_terms import LEASE
 from goodalloc.solvers.classical.nash_product import largest_product
-from goodalloc.solvers.classical.partial_allocation import partial_allocation
+from goodalloc.solvers.classical.themis_auction import partial_allocation
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ SLOW = ("pollux-genetic", "sia")
 #: Powers of the mean that stand for the objectives.
 OBJECTIVES = {"fitness": -1.0, "sum": 1.0, "least": -math.inf}
 
-#: What the gap by fitness is made of (`models/round/starvation.py`).
+#: What the gap by fitness is made of (`models/round/starved_jobs.py`).
 PARTS = ("starved", "served_fitness", "best_starved", "best_served_fitness")
 
 #: Every so many decisions are judged; seconds of a proof.

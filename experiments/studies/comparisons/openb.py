@@ -22,7 +22,7 @@ from goodalloc.data.pods.openb import (
     read_machines,
     read_pods,
 )
-from goodalloc.experiments.gap.compare import with_common_bound
+from goodalloc.experiments.gap.comparison import with_common_bound
 from goodalloc.experiments.reporting.plots import figure_of, looks, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.data.workloads.rigid_jobs import RigidJob
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.support.validation import require_number
-from goodalloc.solvers.policies.check_decision import check_decision
+from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import ActiveJob, Round
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from goodalloc.experiments.support.version import library_version
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.job import PsChoices, service_table
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
-from goodalloc.models.parameter_servers.service_table import AXES
+from goodalloc.models.parameter_servers.tabulated_service import AXES
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.parameter_servers.exchange import exchange_units
 from goodalloc.solvers.parameter_servers.marginal_gain import greedy_by_gain
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.parameter_servers.job import Measure
-    from goodalloc.models.parameter_servers.service_table import Cell, ServiceTable
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
 
 #: Jobs of a round, and how many rounds of that size are drawn.
 SIZES = {10: 60, 20: 50, 50: 40, 100: 40, 200: 10, 500: 5}

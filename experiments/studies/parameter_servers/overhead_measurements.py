@@ -14,7 +14,7 @@ from goodalloc.experiments.studies.parameter_servers.training_job import (
     StepSeconds,
     TrainingJob,
 )
-from goodalloc.experiments.support.machine import machine
+from goodalloc.experiments.support.machine_description import machine
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
 from goodalloc.models.parameter_servers.step_time_fitting import design_points, fit_step_time

@@ -45,7 +45,7 @@ from goodalloc.experiments.studies.parameter_servers.overheads_report import (
 )
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import measuring_alone
-from goodalloc.experiments.support.machine import machine
+from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.records import DESCRIPTION, check_description, digest
 from goodalloc.experiments.support.version import library_version
 

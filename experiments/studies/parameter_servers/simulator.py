@@ -15,8 +15,9 @@ a documented reading, 2 being the median, over its eight models, of what DL2's s
 a node over between nodes (github.com/pengyanghua/DL2, commit 2e54920).
 
 What a scheduler believes of the remaining steps is what the loss curve says of all
-(`models/losses/forecast.py`) less those done, but at least 5 % of those done. A job is predictable
-for it when the classifier and the curve say so (`models/parameter_servers/predictability.py`).
+(`models/losses/loss_forecast.py`) less those done, but at least 5 % of those done. A job is
+predictable for it when the classifier and the curve say so
+(`models/parameter_servers/predictability.py`).
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ import numpy as np
 
 from goodalloc.data.parameter_servers.rounds import NODE
 from goodalloc.data.parameter_servers.workload import check_ps_workload
-from goodalloc.models.losses.forecast import Forecast, forecast
+from goodalloc.models.losses.loss_forecast import Forecast, forecast
 from goodalloc.models.parameter_servers.job import CORE_WEIGHT, GPU_WEIGHT, PsJob
 from goodalloc.models.parameter_servers.predictability import is_predictable
-from goodalloc.models.parameter_servers.service_table import Pods, ServiceTable
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
+from goodalloc.models.parameter_servers.tabulated_service import Pods, ServiceTable
 from goodalloc.models.parameter_servers.utilisation import IDLE, busy_parts
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_count, require_number
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.parameter_servers.workload import PsSubmission
-    from goodalloc.models.parameter_servers.service_table import Cell
+    from goodalloc.models.parameter_servers.tabulated_service import Cell
     from goodalloc.models.parameter_servers.utilisation import Busy
     from goodalloc.solvers.parameter_servers.policy import PsDecision, PsPolicy
 

@@ -28,7 +28,7 @@ from goodalloc.experiments.studies.pollux.predictions import (
     require_traces,
     two_rows,
 )
-from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, efficiency
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from goodalloc.data.applications.profiles import load_profile
 from goodalloc.experiments.replay.simulated_job import published_split
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
-from goodalloc.models.goodput.throughput import throughput
+from goodalloc.models.goodput.throughput_model import throughput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.models.goodput.model import BatchLimits
-    from goodalloc.models.goodput.throughput import ThroughputParameters
+    from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
     Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from goodalloc.experiments.studies.pollux.throughput_prediction import (
     fig3_rows,
     read_tables,
 )
-from goodalloc.models.goodput.throughput import throughput
+from goodalloc.models.goodput.throughput_model import throughput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

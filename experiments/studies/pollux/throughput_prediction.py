@@ -24,7 +24,7 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.pollux.predictions import reading, require_traces
 from goodalloc.models.fitting.fit import fit_throughput
 from goodalloc.models.fitting.problem import pad_observations
-from goodalloc.models.goodput.throughput import ThroughputParameters, step_time
+from goodalloc.models.goodput.throughput_model import ThroughputParameters, step_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -34,8 +34,12 @@ from goodalloc.experiments.studies.pollux.predictions import (
     prediction,
 )
 from goodalloc.models.goodput.batch_size import best_batch_size
-from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency, noise_scale
 from goodalloc.models.goodput.model import GoodputModel
+from goodalloc.models.goodput.statistical_efficiency import (
+    GradientStatistics,
+    efficiency,
+    noise_scale,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

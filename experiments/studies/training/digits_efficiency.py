@@ -7,8 +7,9 @@ run at M0 needed over those that the run at M needed,
 .. math:: E(M) = n_0 M_0 / (n M),                                                         (1)
 
 with n steps. A scheduler predicts it before any step at M is made, from the gradient statistics of
-the run at M0: at its t-th evaluation by (7) of `models/goodput/efficiency.py`, E_t(M), so that the
-examples at M for the same progress are those at M0 over E_t(M), and over the whole training
+the run at M0: at its t-th evaluation by (7) of `models/goodput/statistical_efficiency.py`, E_t(M),
+so that the examples at M for the same progress are those at M0 over E_t(M), and over the whole
+training
 
 .. math:: \hat E(M) = \Bigl(\frac{1}{T} \sum_{t=1}^T \frac{1}{E_t(M)}\Bigr)^{-1}.         (2)
 
@@ -32,7 +33,7 @@ from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.training.digits_run import DigitsRun
 from goodalloc.experiments.studies.training.digits_training import DigitsJob, require_training
 from goodalloc.experiments.support.records import digest
-from goodalloc.models.goodput.efficiency import efficiency
+from goodalloc.models.goodput.statistical_efficiency import efficiency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

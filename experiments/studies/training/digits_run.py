@@ -15,10 +15,10 @@ from goodalloc.data.documents.json_file import dump, write_atomically
 from goodalloc.experiments.agent.fit_process import fit_table
 from goodalloc.experiments.studies.training.digits_training import Moment, train
 from goodalloc.experiments.support.folder_lock import measuring_alone
-from goodalloc.experiments.support.machine import machine
+from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.records import DESCRIPTION, check_description
 from goodalloc.experiments.support.version import library_version
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.solvers.interface.result_file import csv_text
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from goodalloc.experiments.agent.options import AgentOptions
 from goodalloc.experiments.agent.training_agent import TrainingAgent
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.models.adaptation.batch_rules import BATCH_RULES, AdaBatch, FixedBatch
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.adaptation.batch_rules import BatchRule
-    from goodalloc.models.goodput.throughput import ThroughputParameters
+    from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 #: One digit in so many is kept to validate.
 VALIDATION = 5

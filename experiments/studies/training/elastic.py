@@ -42,7 +42,7 @@ from goodalloc.experiments.studies.training.digits_training import require_train
 from goodalloc.experiments.studies.training.elastic_job import NETWORKS, OUTCOME
 from goodalloc.experiments.studies.training.elastic_report import plot_elastic, summarise_elastic
 from goodalloc.experiments.support.folder_lock import measuring_alone
-from goodalloc.experiments.support.machine import machine
+from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.records import DESCRIPTION, check_description, digest
 from goodalloc.experiments.support.version import library_version
 

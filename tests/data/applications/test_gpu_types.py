@@ -21,7 +21,7 @@ from goodalloc.data.applications.profiles import application_names, load_profile
 from goodalloc.data.derivation.fit_gpu_types import derive_gpu_types, main
 from goodalloc.data.documents.shipped import read_shipped, write_document
 from goodalloc.models.goodput.batch_size import best_batch_size
-from goodalloc.models.goodput.throughput import gradient_time, step_time
+from goodalloc.models.goodput.throughput_model import gradient_time, step_time
 from tests.data.applications.test_profiles import compare
 
 if TYPE_CHECKING:

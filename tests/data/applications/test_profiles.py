@@ -20,7 +20,7 @@ from goodalloc.data.applications.profiles import (
 from goodalloc.data.derivation.fit_profiles import derive_profiles, main
 from goodalloc.data.documents.shipped import read_shipped, write_document
 from goodalloc.models.goodput.model import goodput
-from goodalloc.models.goodput.throughput import gradient_time, step_time
+from goodalloc.models.goodput.throughput_model import gradient_time, step_time
 from tests.support.documents import changed
 
 if TYPE_CHECKING:

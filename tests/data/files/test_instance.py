@@ -21,9 +21,9 @@ from goodalloc.data.files.instance import (
     read_instance,
     write_instance,
 )
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.feasibility import violations

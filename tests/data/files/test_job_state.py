@@ -17,9 +17,9 @@ from goodalloc.data.files.job_state import (
     read_placements,
     write_job_state,
 )
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance
 from goodalloc.solvers import solve

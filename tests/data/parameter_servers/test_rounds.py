@@ -13,8 +13,8 @@ from goodalloc.data.parameter_servers.rounds import HOURS, LEAST, ps_round
 from goodalloc.data.parameter_servers.step_times import load_step_time, step_time_names
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.job import Measure, PsChoices, PsJob, service_table
-from goodalloc.models.parameter_servers.service_table import AXES
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
+from goodalloc.models.parameter_servers.tabulated_service import AXES
 
 CHOICES = PsChoices((1, 2, 3), (1, 2, 4), (1, 2), (1, 2, 3), (1.0, 2.0))
 

@@ -13,7 +13,7 @@ from goodalloc.data.parameter_servers.workload import (
     check_ps_workload,
     ps_workload,
 )
-from goodalloc.models.losses.forecast import forecast
+from goodalloc.models.losses.loss_forecast import forecast
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.predictability import LARGEST_ERROR
 

@@ -13,19 +13,19 @@ from goodalloc.data.rounds.equipped import CORES, MEMORY_SHARES, equip
 from goodalloc.data.rounds.generator import generate
 from goodalloc.data.rounds.typed import generate_typed
 from goodalloc.experiments.benchmarks.nodes import SETS, main
-from goodalloc.experiments.gap.compare import usual_solvers
+from goodalloc.experiments.gap.comparison import usual_solvers
 from goodalloc.formulations.mode_rounds.aggregate import build_aggregate
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.models.goodput.input_pipeline import InputPipeline, bounded_by_input
 from goodalloc.models.goodput.model import GoodputModel
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness, mode_utilities
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
-from goodalloc.solvers.heuristics.mode_greedy import mode_greedy
+from goodalloc.solvers.heuristics.greedy_modes import mode_greedy
 from goodalloc.solvers.interface.result import Status
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.experiments.checkpoints.policy_memory import Memory
-from goodalloc.models.goodput.efficiency import GradientStatistics
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.rules import OSDI21, Rules
 from goodalloc.solvers.gavel.levels import Levels, of_application

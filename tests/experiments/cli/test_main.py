@@ -19,8 +19,8 @@ import goodalloc.models
 from goodalloc.data.files.instance import instance_text, read_instance
 from goodalloc.data.rounds.benchmark_set import benchmark_names, best_known_values, load_benchmark
 from goodalloc.experiments.cli.main import main
-from goodalloc.formulations.basics.power_cost import fitness_from_cost
-from goodalloc.models.round.starvation import Starvation
+from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
+from goodalloc.models.round.starved_jobs import Starvation
 from goodalloc.solvers.interface.result import Status
 from goodalloc.solvers.interface.result_file import read_result
 

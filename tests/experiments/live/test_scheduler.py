@@ -43,9 +43,9 @@ from goodalloc.experiments.live.jobs import NoOracle, find_jobs, fitting
 from goodalloc.experiments.live.replica_group import replicas_left
 from goodalloc.experiments.live.scheduler import LIVE, LiveScheduler, live_policy
 from goodalloc.experiments.support.folder_lock import is_locked, locked
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import POLICIES, PolicyOptions

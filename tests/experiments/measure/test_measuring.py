@@ -25,7 +25,7 @@ from goodalloc.experiments.measure.rank import covered, lacks_memory
 from goodalloc.experiments.support import extras
 from goodalloc.experiments.support.processes import ProcessEnded
 from goodalloc.experiments.tasks.task import TASKS, TrainingTask, find_task, task_digest
-from goodalloc.models.goodput.throughput import gradient_time, step_time
+from goodalloc.models.goodput.throughput_model import gradient_time, step_time
 from tests.support.profiles import FACTS, TRUTH
 
 

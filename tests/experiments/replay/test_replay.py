@@ -22,7 +22,7 @@ from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.support.records import check_description
 from goodalloc.models.round.rules import OSDI21
-from goodalloc.models.round.starvation import Starvation
+from goodalloc.models.round.starved_jobs import Starvation
 from goodalloc.solvers.interface.result import Evidence
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import make_policy

@@ -30,15 +30,15 @@ from goodalloc.experiments.replay.replay import Replay
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.simulated_job import JobOracle, SimulatedJob
 from goodalloc.experiments.replay.simulator import Simulator
-from goodalloc.models.goodput.throughput import throughput
+from goodalloc.models.goodput.throughput_model import throughput
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable, resources
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.rules import OSDI21
-from goodalloc.solvers.policies.check_decision import check_decision
 from goodalloc.solvers.policies.decided_modes import decided_modes, with_shares
+from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import PolluxGenetic
 from goodalloc.solvers.registry import make_policy, require_types_known

@@ -17,7 +17,7 @@ import pytest
 from goodalloc.data.rounds.benchmark_set import best_known_values, load_benchmark
 from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.verification.verify import verify
-from goodalloc.formulations.basics.power_cost import fitness_from_cost, power_cost
+from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, power_cost
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance

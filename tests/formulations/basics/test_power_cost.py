@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.formulations.basics.power_cost import (
+from goodalloc.formulations.basics.power_mean_cost import (
     LARGEST_TERM,
     fitness_from_cost,
     greatest_possible,
@@ -19,7 +19,7 @@ from goodalloc.formulations.basics.power_cost import (
     settled_level,
     settled_rows,
 )
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 
 POWERS = st.one_of(
     st.sampled_from([-10.0, -2.0, -1.0, -1e-9, 0.0, 1e-9, 0.5, 1.0, 2.0]),

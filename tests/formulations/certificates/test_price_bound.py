@@ -15,8 +15,8 @@ from goodalloc.formulations.certificates.price_bound import PriceBound
 from goodalloc.formulations.certificates.prices import Parts, Prices, WeightedValues
 from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
-from goodalloc.formulations.mode_rounds.node_value import node_value
-from goodalloc.formulations.mode_rounds.resource_grid import resource_grid
+from goodalloc.formulations.mode_rounds.node_values import node_value
+from goodalloc.formulations.mode_rounds.resource_units import resource_grid
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.certificates.certificate_search import (
@@ -37,7 +37,7 @@ from tests.support.random_instances import (
 
 if TYPE_CHECKING:
     from goodalloc.formulations.certificates.certificate import Tree
-    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
 
 Maker = Callable[[int], Instance]
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from goodalloc.formulations.basics.power_cost import fitness_from_cost
+from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
 from goodalloc.formulations.gpu_rounds.concave_relaxation import (
     concave_envelope,
     dual,

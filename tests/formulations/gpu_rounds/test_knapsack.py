@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from goodalloc.formulations.basics.power_cost import power_cost
+from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.gpu_rounds.knapsack import (
     best_price,
     best_utilities,
@@ -22,7 +22,7 @@ from goodalloc.formulations.gpu_rounds.knapsack import (
 )
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable

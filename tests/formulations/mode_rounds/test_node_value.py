@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.formulations.mode_rounds.node_value import beside, node_value
-from goodalloc.formulations.mode_rounds.resource_grid import common_unit
+from goodalloc.formulations.mode_rounds.node_values import beside, node_value
+from goodalloc.formulations.mode_rounds.resource_units import common_unit
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.mode_rounds.node_value import NodeValue
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
 
 SHAPE = (5, 7)
 CELLS = st.tuples(st.integers(0, 4), st.integers(0, 6))

@@ -13,8 +13,8 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
     enumerate_mode_choices,
     held_amounts,
 )
-from goodalloc.formulations.mode_rounds.node_value import node_value
-from goodalloc.formulations.mode_rounds.resource_grid import resource_grid
+from goodalloc.formulations.mode_rounds.node_values import node_value
+from goodalloc.formulations.mode_rounds.resource_units import resource_grid
 from goodalloc.formulations.mode_rounds.value_cut import CutMaker
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
@@ -25,8 +25,8 @@ from tests.support.random_instances import random_mode_instance
 
 if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
-    from goodalloc.formulations.mode_rounds.node_value import NodeValue
-    from goodalloc.formulations.mode_rounds.resource_grid import ResourceGrid
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]

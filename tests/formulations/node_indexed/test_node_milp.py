@@ -12,7 +12,7 @@ import pyomo.environ as pyo
 import pytest
 
 from goodalloc.formulations.basics.extreme_cost import program_fitness
-from goodalloc.formulations.basics.power_cost import AtMost, power_cost
+from goodalloc.formulations.basics.power_mean_cost import AtMost, power_cost
 from goodalloc.formulations.node_indexed.node_milp import (
     IDLE,
     KEEP,

@@ -19,7 +19,7 @@ from goodalloc.models.adaptation.gradient_noise import (
     from_two_batches,
     statistics_of,
 )
-from goodalloc.models.goodput.efficiency import GradientStatistics, noise_scale
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, noise_scale
 
 SQUARES = st.floats(0.0, 1e6)
 SCALES = st.floats(0.1, 100.0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.models.adaptation.learning_rate import LEARNING_RATE_RULES, learning_rate_factor
-from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, efficiency
 
 MOMENTS = st.floats(1e-6, 1e6)
 EXAMPLES = st.integers(1, 10_000)

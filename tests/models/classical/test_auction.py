@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from goodalloc.formulations.classical.nash_product import nash_program
 from goodalloc.models.classical.auction import Auction, Product, auction_violations, product_of
 from goodalloc.solvers.classical.nash_product import largest_product
-from goodalloc.solvers.classical.partial_allocation import (
+from goodalloc.solvers.classical.progressive_filling import least_largest
+from goodalloc.solvers.classical.separable_shares import best_shares
+from goodalloc.solvers.classical.themis_auction import (
     PartialAllocation,
     partial_allocation,
     ratio,
     winners,
 )
-from goodalloc.solvers.classical.progressive_filling import least_largest
-from goodalloc.solvers.classical.separable_shares import best_shares
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:

@@ -127,7 +127,7 @@ def test_the_loss_is_the_published_one(logarithms: list[float], gamma: float, se
 def test_times_without_noise_are_recovered(index: int) -> None:
     """Where the model is exact, predictions are near and the loss is at most that of the truth."""
     from goodalloc.data.applications.profiles import application_names, load_profile
-    from goodalloc.models.goodput.throughput import gradient_time, step_time
+    from goodalloc.models.goodput.throughput_model import gradient_time, step_time
 
     truth = load_profile(application_names()[index]).throughput
     table = drawn_tables(np.random.default_rng(1), 16)[index]

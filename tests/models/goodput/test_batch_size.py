@@ -15,10 +15,10 @@ from goodalloc.models.goodput.allocation_arrays import prepare_lanes
 from goodalloc.models.goodput.batch_integer import find_optimum
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.chunked import CPU_CHUNK
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, goodput
 from goodalloc.models.goodput.speedup import stack_models
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:
@@ -371,10 +371,10 @@ def test_numpy_arrays_are_searched_without_loading_jax(
     """A small instance on the command line pays neither for jax nor for a compilation."""
     script = """
 import sys
-from goodalloc.models.goodput.efficiency import GradientStatistics
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.speedup import goodput_table, stack_models
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 model = GoodputModel(
     ThroughputParameters(0.1, 0.01, 0.05, 0.002, 0.2, 0.005, 2.0),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from goodalloc.data.applications.gpu_types import gpu_types, load_type_profile
 from goodalloc.data.applications.profiles import application_names
-from goodalloc.models.goodput.bootstrap import best_on_one_gpu, bootstrap, faster
-from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
+from goodalloc.models.goodput.bootstrapped_goodput import best_on_one_gpu, bootstrap, faster
+from goodalloc.models.goodput.throughput_model import ThroughputParameters, throughput
 
 NODES = np.array([1, 1, 1, 2, 3])
 REPLICAS = np.array([1, 2, 8, 2, 24])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.models.goodput.efficiency import (
+from goodalloc.models.goodput.statistical_efficiency import (
     GradientStatistics,
     adascale_gain,
     efficiency,

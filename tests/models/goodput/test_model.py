@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from goodalloc.models.goodput.efficiency import GradientStatistics, efficiency
 from goodalloc.models.goodput.model import LARGEST, BatchLimits, GoodputModel, goodput, validate
 from goodalloc.models.goodput.speedup import goodput_table, stack_models
-from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, efficiency
+from goodalloc.models.goodput.throughput_model import ThroughputParameters, throughput
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.chunked import Search

@@ -11,10 +11,10 @@ import pytest
 
 from goodalloc.experiments.benchmarks.goodput import main, sample_models
 from goodalloc.models.goodput.batch_size import best_batch_size
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.speedup import goodput_table, speedups, stack_models
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.models.goodput.throughput import (
+from goodalloc.models.goodput.throughput_model import (
     ThroughputParameters,
     gradient_time,
     overlap,

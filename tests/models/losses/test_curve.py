@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.models.losses.curve import (
+from goodalloc.models.losses.curve_fitting import fit_loss_curve, spikes
+from goodalloc.models.losses.loss_curve import (
     Convergence,
     LossCurve,
     TargetLoss,
     curves_through,
     remaining_steps,
 )
-from goodalloc.models.losses.curve_fitting import fit_loss_curve, spikes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from goodalloc.models.losses.curve import (
+    from goodalloc.models.losses.loss_curve import (
         LossCurveFit,
     )
 

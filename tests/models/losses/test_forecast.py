@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.data.workloads.loss_runs import Course, draw_losses
-from goodalloc.models.losses.forecast import MOST_EPOCHS, LossRun, forecast
+from goodalloc.models.losses.loss_forecast import MOST_EPOCHS, LossRun, forecast
 from goodalloc.models.parameter_servers.predictability import LARGEST_ERROR
 
 COURSES = get_args(Course)

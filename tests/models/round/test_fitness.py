@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.models.round.fitness import power_mean, restart_factor
+from goodalloc.models.round.generalised_mean import power_mean, restart_factor
 
 VALUES = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=8)
 POWERS = st.floats(-200.0, 200.0)

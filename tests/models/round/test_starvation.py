@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from goodalloc.data.rounds.benchmark_set import load_benchmark
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import fitness, utilities
-from goodalloc.models.round.starvation import Starvation, starvation, starvation_of
+from goodalloc.models.round.starved_jobs import Starvation, starvation, starvation_of
 from goodalloc.solvers.certificates.solve import solve
 from tests.support.random_instances import random_instance, random_mode_instance
 

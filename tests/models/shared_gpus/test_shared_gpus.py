@@ -26,7 +26,7 @@ from goodalloc.models.shared_gpus.shared_speed import (
     busy_part,
     guest_memory,
 )
-from goodalloc.solvers.policies.check_decision import check_decision
+from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import Decision, Round
 from goodalloc.solvers.policies.spread_placement import take_of
 from tests.solvers.test_registry import active

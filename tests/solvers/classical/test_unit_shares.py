@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from goodalloc.experiments.benchmarks import unit_shares as bench_unit_shares
 from goodalloc.models.classical.unit_gains import UnitGains, one_each, total_gain, unit_violations
-from goodalloc.models.parameter_servers.service_table import ServiceTable
+from goodalloc.models.parameter_servers.tabulated_service import ServiceTable
 from goodalloc.solvers.classical.unit_shares import (
     gain_bound,
     gain_by_units,

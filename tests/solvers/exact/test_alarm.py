@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from goodalloc.solvers.exact.alarm import TimeIsUp, alarm
+from goodalloc.solvers.exact.time_alarm import TimeIsUp, alarm
 
 
 def nested() -> None:

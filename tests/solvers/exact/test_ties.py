@@ -11,7 +11,7 @@ import pytest
 from goodalloc.data.rounds.generator import generate
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable

@@ -23,7 +23,7 @@ from goodalloc.solvers.gavel.pair_rates import PairRates, shares_of_speed, with_
 from goodalloc.solvers.gavel.policy import GOALS, Gavel, time_sharing
 from goodalloc.solvers.gavel.share_rounds import Line, ShareRounds, place_lines, place_on_types
 from goodalloc.solvers.gavel.time_shares import best_shares
-from goodalloc.solvers.policies.check_decision import check_decision
+from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import ActiveJob, Decision, Round
 from goodalloc.solvers.shared_gpus.paired_shares import PairedShares
 from tests.support.memories import recalled

@@ -21,7 +21,6 @@ from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import Rules
-from goodalloc.solvers.genetic.noise import noise
 from goodalloc.solvers.genetic.operators import Genes, grow_and_repair, growth_thresholds, recombine
 from goodalloc.solvers.genetic.options import GeneticOptions
 from goodalloc.solvers.genetic.problem import (
@@ -30,6 +29,7 @@ from goodalloc.solvers.genetic.problem import (
     repair_order,
     without_broken_rows,
 )
+from goodalloc.solvers.genetic.random_numbers import noise
 from goodalloc.solvers.genetic.selection import (
     crowding_distances,
     dominates,

@@ -10,7 +10,7 @@ import pytest
 
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import generate
-from goodalloc.formulations.basics.power_cost import power_cost
+from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.mode_rounds import mode_choices
 from goodalloc.formulations.mode_rounds.mode_choices import (
     choice_demand,
@@ -20,7 +20,7 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness, mode_utilities
 from goodalloc.solvers.certificates.solve import solve
-from goodalloc.solvers.heuristics.mode_greedy import mode_greedy, priced_greedy
+from goodalloc.solvers.heuristics.greedy_modes import mode_greedy, priced_greedy
 from goodalloc.solvers.heuristics.mode_prices import priced_choices
 from tests.support.random_instances import random_mode_instance
 

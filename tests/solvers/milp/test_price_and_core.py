@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from goodalloc.data.rounds.generator import generate
-from goodalloc.formulations.basics.power_cost import power_cost
+from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns

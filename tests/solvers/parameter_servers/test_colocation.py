@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
-from goodalloc.models.parameter_servers.service_table import Pods, ServiceTable
+from goodalloc.models.parameter_servers.tabulated_service import Pods, ServiceTable
 from goodalloc.solvers.parameter_servers.colocation import place_together, share_between_nodes
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from goodalloc.data.parameter_servers.exchange_example import (
     example_tables,
     stuck_tables,
 )
-from goodalloc.models.parameter_servers.service_table import (
+from goodalloc.models.parameter_servers.tabulated_service import (
     AXES,
     ServiceTable,
     marginal_table,
@@ -35,7 +35,7 @@ from goodalloc.solvers.parameter_servers.exchange import (
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
 
 if TYPE_CHECKING:
-    from goodalloc.models.parameter_servers.service_table import (
+    from goodalloc.models.parameter_servers.tabulated_service import (
         Cell,
     )
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from goodalloc.models.parameter_servers.service_table import ServiceTable
+from goodalloc.models.parameter_servers.tabulated_service import ServiceTable
 from goodalloc.solvers.parameter_servers.marginal_gain import greedy_by_gain
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
 from tests.solvers.parameter_servers.test_exchange import random_round
 
 if TYPE_CHECKING:
-    from goodalloc.models.parameter_servers.service_table import Cell
+    from goodalloc.models.parameter_servers.tabulated_service import Cell
 
 
 def concave_table(name: str, random: np.random.Generator, length: int) -> ServiceTable:

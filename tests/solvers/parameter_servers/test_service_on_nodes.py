@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from goodalloc.data.parameter_servers.rounds import ps_round
 from goodalloc.models.parameter_servers.job import PsChoices, service_table
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
-from goodalloc.models.parameter_servers.service_table import Pods, ServiceTable
+from goodalloc.models.parameter_servers.tabulated_service import Pods, ServiceTable
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.parameter_servers.service_on_nodes import least_service_on_nodes
 from goodalloc.solvers.parameter_servers.service_optimum import least_service

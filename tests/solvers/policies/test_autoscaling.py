@@ -19,9 +19,9 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.pollux import cloud
 from goodalloc.experiments.support.tasks import run_tasks
-from goodalloc.models.goodput.efficiency import GradientStatistics
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
-from goodalloc.models.goodput.throughput import ThroughputParameters
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.policies.autoscaling import Autoscaling, most_nodes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable

@@ -12,7 +12,7 @@ from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.checkpoints.policy_memory import Memory
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.simulator import Simulator
-from goodalloc.models.goodput.throughput import step_time
+from goodalloc.models.goodput.throughput_model import step_time
 from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.policies.policy import Decision

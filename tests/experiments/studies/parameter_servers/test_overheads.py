@@ -34,7 +34,7 @@ from goodalloc.experiments.studies.parameter_servers.training_job import (
     StartSeconds,
     StepSeconds,
 )
-from goodalloc.experiments.support.machine import machine
+from goodalloc.experiments.support.machine_description import machine
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.step_time import (
     PsStepTime,

@@ -33,8 +33,12 @@ from goodalloc.experiments.studies.pollux.trade_off import (
     fig1_rows,
     plot_fig1,
 )
-from goodalloc.models.goodput.efficiency import GradientStatistics, adascale_gain, efficiency
-from goodalloc.models.goodput.throughput import gradient_time, step_time
+from goodalloc.models.goodput.statistical_efficiency import (
+    GradientStatistics,
+    adascale_gain,
+    efficiency,
+)
+from goodalloc.models.goodput.throughput_model import gradient_time, step_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

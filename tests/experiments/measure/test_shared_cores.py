@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.experiments.measure import core_share as tested
-from goodalloc.experiments.measure.core_share import CoreMark, core_share, mark_core
+from goodalloc.experiments.measure.shared_cores import CoreMark, core_share, mark_core
 
 if TYPE_CHECKING:
     from pathlib import Path

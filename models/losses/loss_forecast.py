@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from goodalloc.models.losses.curve import TargetLoss, remaining_steps
 from goodalloc.models.losses.curve_fitting import FEWEST_STEPS, fit_loss_curve
+from goodalloc.models.losses.loss_curve import TargetLoss, remaining_steps
 from goodalloc.models.losses.reduction import LossHistory
 from goodalloc.models.support.validation import require_number
 

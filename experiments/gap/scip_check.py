@@ -3,8 +3,8 @@
 What is common to the two roads is the formulation (`formulations/node_indexed/node_milp.py`) and
 the utilities; solver, program and decoding are others than those of `solve`. The program is written
 at one scale: costs are relative to the fitness of the result, and choices are left out that no
-allocation as good as that has (fact 1 of `formulations/basics/power_cost.py`), so that its numbers
-stay small.
+allocation as good as that has (fact 1 of `formulations/basics/power_mean_cost.py`), so that its
+numbers stay small.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.formulations.basics.extreme_cost import program_cost, program_fitness
-from goodalloc.formulations.basics.power_cost import LARGEST_TERM, least_useful
+from goodalloc.formulations.basics.power_mean_cost import LARGEST_TERM, least_useful
 from goodalloc.formulations.node_indexed.node_extremes import whose_cost
 from goodalloc.formulations.node_indexed.node_milp import build_node_milp, decode, node_choices
 from goodalloc.models.round.feasibility import violations

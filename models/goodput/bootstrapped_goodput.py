@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goodalloc.models.goodput.throughput import ThroughputParameters, throughput
+from goodalloc.models.goodput.throughput_model import ThroughputParameters, throughput
 from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
