@@ -1,1 +1,5 @@
 """Formulations of goodput-optimal allocation as optimisation problems."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """The applications of Pollux and Sia: shipped profiles and the artifacts' measurements."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -202,12 +202,3 @@ class ProfiledApplication:
 def profiled_applications() -> dict[str, Application]:
     """All applications with a shipped profile, by name."""
     return {name: ProfiledApplication(load_profile(name)) for name in application_names()}
-
-
-def applications_of(traces: str | None) -> dict[str, Application]:
-    """The truth: measurements in a folder, or the shipped profiles where there is none."""
-    if traces is None:
-        return profiled_applications()
-    from goodalloc.data.applications.traces import measured_applications
-
-    return measured_applications(traces)

@@ -1,1 +1,5 @@
 """Seeded inputs of the classical problems: auctions, losses, unrelated machines."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

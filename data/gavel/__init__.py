@@ -1,1 +1,5 @@
 """Gavel: published and fitted throughputs, seeded workloads, files of time shares."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

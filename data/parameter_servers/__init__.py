@@ -1,1 +1,5 @@
 """Parameter-server training: measured and fitted step times, rounds, workloads, job records."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

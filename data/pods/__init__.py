@@ -1,1 +1,5 @@
 """Pods and nodes of Alibaba's openb cluster, published and generated."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

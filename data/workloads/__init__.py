@@ -1,1 +1,5 @@
 """Lists of submitted jobs: published traces and seeded generators."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """Solvers side by side on instances: the gap benchmark, comparisons, the demonstration."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """Discrete-time replay of a workload under a policy."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

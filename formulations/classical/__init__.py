@@ -1,1 +1,5 @@
 """Programs of the classical problems: AlloX's matching, the Nash product."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """Rounds whose jobs have modes (GPU types, cores, memory): choices, aggregate, cuts."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """The readable node-indexed programs: in Pyomo and in matrix form."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

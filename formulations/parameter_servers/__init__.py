@@ -1,1 +1,5 @@
 """The least total remaining service of parameter-server jobs, without and with nodes."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """Packing one-node jobs by patterns of nodes."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

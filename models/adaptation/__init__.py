@@ -1,1 +1,5 @@
 """How a running job sets its batch size and learning rate, by gradient statistics."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

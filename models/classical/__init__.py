@@ -1,1 +1,5 @@
 """Classical scheduling problems behind Themis, SLAQ, AlloX and heSRPT, each with its checker."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

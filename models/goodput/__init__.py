@@ -1,1 +1,5 @@
 """Throughput, efficiency, goodput and the best batch size of a job: pure array functions."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

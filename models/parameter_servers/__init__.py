@@ -1,1 +1,5 @@
 """Jobs with parameter servers (Optimus, AITurbo): configurations, step times, service."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """One scheduling round: cluster, jobs, modes, rules, allocation, objective and the checker."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

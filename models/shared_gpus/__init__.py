@@ -1,1 +1,5 @@
 """Jobs that share a GPU (Gandiva, AntMan): speeds, pairs, opportunistic jobs and their hosts."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """Checks of arguments and arrays, shared tolerances, and loops that run on NumPy and JAX."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

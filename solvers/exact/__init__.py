@@ -1,1 +1,5 @@
 """The exact solvers of a round, and the rule that breaks ties."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

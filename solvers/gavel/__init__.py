@@ -1,1 +1,5 @@
 """Gavel and POP: time shares, water filling, cost and deadlines, rounds."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """Greedy, local search, and the relaxations whose rounding certifies them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

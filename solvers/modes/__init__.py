@@ -1,1 +1,5 @@
 """Exact for jobs with modes: choose, pack, cut until it packs."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """AITurbo, Optimus and queues for jobs with parameter servers."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

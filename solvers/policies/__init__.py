@@ -1,1 +1,5 @@
 """Policies of a replay: their contract, Pollux, Sia, Synergy, Optimus, Tiresias, queues."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,5 @@
 """What a study is: its plan, its recorded tasks, its report."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

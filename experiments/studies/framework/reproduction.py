@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.applications.application import applications_of
+from goodalloc.data.applications.truth import applications_of
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.support.records import digest

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.experiments.measure import core_share as tested
+from goodalloc.experiments.measure import shared_cores as tested
 from goodalloc.experiments.measure.shared_cores import CoreMark, core_share, mark_core
 
 if TYPE_CHECKING:

@@ -47,9 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from goodalloc.data.applications.application import (
-        Application,
-    )
+    from goodalloc.data.applications.application import Application
     from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 CIFAR10 = profiled_applications()["cifar10"]

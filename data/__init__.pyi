@@ -1,0 +1,10 @@
+from .applications.profiles import load_profile as load_profile
+from .files.allocation import read_allocation as read_allocation
+from .files.allocation import write_allocation as write_allocation
+from .files.instance import read_instance as read_instance
+from .files.instance import write_instance as write_instance
+from .rounds.benchmark_set import benchmark_names as benchmark_names
+from .rounds.benchmark_set import load_benchmark as load_benchmark
+from .rounds.generator import generate as generate
+from .workloads.generator import draw_workload as draw_workload
+from .workloads.workload import read_workload as read_workload

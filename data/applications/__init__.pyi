@@ -1,0 +1,15 @@
+from .application import Spread as Spread
+from .application import examples_per_second as examples_per_second
+from .application import packed as packed
+from .application import pass_time as pass_time
+from .application import profiled_applications as profiled_applications
+from .gpu_types import load_type_profile as load_type_profile
+from .measurements import read_gradient as read_gradient
+from .measurements import read_observations as read_observations
+from .measurements import relative_errors as relative_errors
+from .profiles import ErrorSummary as ErrorSummary
+from .profiles import Profile as Profile
+from .profiles import application_names as application_names
+from .profiles import load_profile as load_profile
+from .traces import MeasuredApplication as MeasuredApplication
+from .truth import applications_of as applications_of

@@ -1,0 +1,19 @@
+"""The truth that replays follow: measurements of an artifact, or the shipped profiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goodalloc.data.applications.application import profiled_applications
+
+if TYPE_CHECKING:
+    from goodalloc.data.applications.application import Application
+
+
+def applications_of(traces: str | None) -> dict[str, Application]:
+    """The truth: measurements in a folder, or the shipped profiles where there is none."""
+    if traces is None:
+        return profiled_applications()
+    from goodalloc.data.applications.traces import measured_applications
+
+    return measured_applications(traces)

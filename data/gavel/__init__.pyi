@@ -1,0 +1,15 @@
+from .model import gavel_rates as gavel_rates
+from .model import model_rates as model_rates
+from .model import relative_sizes as relative_sizes
+from .rates import read_gavel_rates as read_gavel_rates
+from .rates import require_gavel_table as require_gavel_table
+from .time_sharing_file import ShareProblem as ShareProblem
+from .time_sharing_file import digest_of as digest_of
+from .time_sharing_file import numbers as numbers
+from .time_sharing_file import read_time_shares as read_time_shares
+from .time_sharing_file import read_time_sharing as read_time_sharing
+from .time_sharing_file import time_sharing_to_dict as time_sharing_to_dict
+from .workload import GavelJob as GavelJob
+from .workload import GavelWorkload as GavelWorkload
+from .workload import draw_deadlines as draw_deadlines
+from .workload import draw_gavel_jobs as draw_gavel_jobs

@@ -1,0 +1,12 @@
+from .aiturbo_jobs import JobRecords as JobRecords
+from .aiturbo_jobs import Known as Known
+from .aiturbo_jobs import features_known as features_known
+from .aiturbo_jobs import read_aiturbo_jobs as read_aiturbo_jobs
+from .rounds import ps_round as ps_round
+from .worker_speed import MeasuredSteps as MeasuredSteps
+from .worker_speed import read_ps_worker_speed as read_ps_worker_speed
+from .worker_speed import some_of as some_of
+from .workload import PsSubmission as PsSubmission
+from .workload import PsWorkloadOptions as PsWorkloadOptions
+from .workload import check_ps_workload as check_ps_workload
+from .workload import ps_workload as ps_workload

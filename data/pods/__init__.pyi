@@ -1,0 +1,9 @@
+from .generator import arrivals as arrivals
+from .generator import draw_machines as draw_machines
+from .generator import draw_pods as draw_pods
+from .openb import Machine as Machine
+from .openb import Pod as Pod
+from .openb import gpus_allocated as gpus_allocated
+from .openb import pods_instance as pods_instance
+from .openb import read_machines as read_machines
+from .openb import read_pods as read_pods

@@ -1,0 +1,16 @@
+from .awkward import awkward_round as awkward_round
+from .benchmark_set import BestKnown as BestKnown
+from .benchmark_set import benchmark_names as benchmark_names
+from .benchmark_set import best_known as best_known
+from .benchmark_set import find_instance as find_instance
+from .benchmark_set import load_benchmark as load_benchmark
+from .benchmark_set import parse_best_known as parse_best_known
+from .equipped import equip as equip
+from .equipped import mode_name as mode_name
+from .generator import State as State
+from .generator import generate as generate
+from .synergy import synergy_round as synergy_round
+from .synergy import synergy_rules as synergy_rules
+from .typed import TypedState as TypedState
+from .typed import generate_typed as generate_typed
+from .typed import sia_cluster as sia_cluster

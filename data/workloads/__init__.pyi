@@ -1,0 +1,17 @@
+from .generator import Requests as Requests
+from .generator import draw_workload as draw_workload
+from .generator import jobs_at as jobs_at
+from .loss_runs import Course as Course
+from .loss_runs import draw_losses as draw_losses
+from .loss_runs import losses_of as losses_of
+from .philly import draw_from_philly as draw_from_philly
+from .philly import read_philly as read_philly
+from .rigid_jobs import RigidJob as RigidJob
+from .rigid_jobs import read_elasticflow_jobs as read_elasticflow_jobs
+from .rigid_jobs import read_itp_jobs as read_itp_jobs
+from .rigid_jobs import read_services as read_services
+from .rigid_jobs import read_tiresias_cluster as read_tiresias_cluster
+from .rigid_jobs import read_tiresias_jobs as read_tiresias_jobs
+from .workload import Submission as Submission
+from .workload import check_workload as check_workload
+from .workload import read_workload as read_workload

@@ -1,0 +1,9 @@
+from .cluster_folder import allocation_file as allocation_file
+from .cluster_folder import job_folder as job_folder
+from .example_order import batches_of as batches_of
+from .example_order import order_of as order_of
+from .fit_process import FitProcess as FitProcess
+from .fit_process import fit_table as fit_table
+from .gradient_meter import adam_weight as adam_weight
+from .options import AgentOptions as AgentOptions
+from .training_agent import TrainingAgent as TrainingAgent

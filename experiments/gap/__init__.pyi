@@ -1,0 +1,15 @@
+from .comparison import check_solvers as check_solvers
+from .comparison import compare as compare
+from .comparison import usual_solvers as usual_solvers
+from .comparison import with_common_bound as with_common_bound
+from .demo import run_demo as run_demo
+from .demo import write_demo as write_demo
+from .gap import GapPlan as GapPlan
+from .gap import check_seeds as check_seeds
+from .gap import comparable_rows as comparable_rows
+from .gap import run_gap as run_gap
+from .gap import typed_rows as typed_rows
+from .gap import unpack_history as unpack_history
+from .gap_bounds import bounds_text as bounds_text
+from .scip_check import Verdict as Verdict
+from .scip_check import cross_check as cross_check

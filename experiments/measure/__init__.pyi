@@ -1,0 +1,15 @@
+from .crew import Crew as Crew
+from .crew import LaunchedCrew as LaunchedCrew
+from .crew import LocalCrew as LocalCrew
+from .crew import launched_size as launched_size
+from .machine_state import hardware as hardware
+from .measuring import MeasurePlan as MeasurePlan
+from .measuring import Measuring as Measuring
+from .measuring import doubled as doubled
+from .profile_fit import ProfileFit as ProfileFit
+from .profile_fit import error_rows as error_rows
+from .profile_fit import fit_profile as fit_profile
+from .profile_fit import goodput_model as goodput_model
+from .profile_fit import with_jobs as with_jobs
+from .profile_plot import plot_profile as plot_profile
+from .rank import settle_allocator as settle_allocator

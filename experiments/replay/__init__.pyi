@@ -1,0 +1,17 @@
+from .judge import Judge as Judge
+from .replay_conditions import Knowledge as Knowledge
+from .replay_conditions import Outage as Outage
+from .replay_conditions import Setting as Setting
+from .replay_parquet import write_parquet as write_parquet
+from .replay_report import curves as curves
+from .replay_report import draw_distribution as draw_distribution
+from .replay_report import draw_over_time as draw_over_time
+from .replay_report import mean_efficiency as mean_efficiency
+from .replay_report import parts_of_gaps as parts_of_gaps
+from .replay_report import plot_replays as plot_replays
+from .replay_report import summarise as summarise
+from .replay_task import ReplayTask as ReplayTask
+from .simulated_job import SimulatedJob as SimulatedJob
+from .simulated_job import published_split as published_split
+from .simulator import RoundRecord as RoundRecord
+from .simulator import Simulator as Simulator

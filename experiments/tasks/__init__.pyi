@@ -1,0 +1,3 @@
+from .task import TrainingTask as TrainingTask
+from .task import find_task as find_task
+from .task import task_digest as task_digest

@@ -1,0 +1,16 @@
+from .certificate import Certificate as Certificate
+from .certificate import Leaf as Leaf
+from .certificate import Measure as Measure
+from .certificate import Split as Split
+from .certificate import Tree as Tree
+from .certificate import certify as certify
+from .certificate import leaf_bound as leaf_bound
+from .domination import Standing as Standing
+from .dual_prices import aggregate_prices as aggregate_prices
+from .dual_prices import pattern_prices as pattern_prices
+from .dual_prices import with_cuts as with_cuts
+from .price_bound import PriceBound as PriceBound
+from .prices import Prices as Prices
+from .prices import WeightedValues as WeightedValues
+from .shared_gpu_relaxation import build_shared as build_shared
+from .shared_gpu_relaxation import shared_prices as shared_prices

@@ -1,0 +1,9 @@
+from .share_certificate import SharePrices as SharePrices
+from .share_certificate import as_promises as as_promises
+from .share_certificate import certify as certify
+from .share_certificate import no_prices as no_prices
+from .share_program import ShareSolution as ShareSolution
+from .share_program import incidence as incidence
+from .share_program import rate_matrix as rate_matrix
+from .share_program import require_solver as require_solver
+from .share_program import solve_shares as solve_shares

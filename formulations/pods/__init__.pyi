@@ -1,0 +1,13 @@
+from .demand import Demand as Demand
+from .demand import mode_of as mode_of
+from .demand import pod_demands as pod_demands
+from .gpu_fillings import fillings as fillings
+from .packing import Pattern as Pattern
+from .packing import PodPacking as PodPacking
+from .packing import build_packing as build_packing
+from .packing import by_node as by_node
+from .packing import class_program as class_program
+from .packing import dual_bound as dual_bound
+from .packing import node_program as node_program
+from .packing import pattern_program as pattern_program
+from .packing import price_bound as price_bound

@@ -1,0 +1,17 @@
+from .sia import Configurations as Configurations
+from .sia import build_sia_program as build_sia_program
+from .sia import encode_rows as encode_rows
+from .sia import enumerate_configurations as enumerate_configurations
+from .sia import is_relaxation as is_relaxation
+from .sia import published_cost as published_cost
+from .sia import type_capacity as type_capacity
+from .synergy import ModeChoices as ModeChoices
+from .synergy import build_choice_program as build_choice_program
+from .synergy import every_choice as every_choice
+from .synergy import required_choices as required_choices
+from .synergy import with_idling as with_idling
+from .synergy_modes import SynergyModes as SynergyModes
+from .synergy_placement import Room as Room
+from .synergy_placement import build_placement_program as build_placement_program
+from .synergy_placement import decode_placement as decode_placement
+from .synergy_placement import group_items as group_items

@@ -1,0 +1,15 @@
+from .goodput.model import GoodputModel as GoodputModel
+from .round.allocation import Allocation as Allocation
+from .round.cluster import Cluster as Cluster
+from .round.cluster import NodeGroup as NodeGroup
+from .round.feasibility import violations as violations
+from .round.instance import Instance as Instance
+from .round.job import Job as Job
+from .round.mode import Mode as Mode
+from .round.mode import SpeedupTable as SpeedupTable
+from .round.mode import resources as resources
+from .round.objective import fitness as fitness
+from .round.objective import utilities as utilities
+from .round.rules import OSDI21 as OSDI21
+from .round.rules import Rules as Rules
+from .round.rules import SIA as SIA

@@ -1,0 +1,14 @@
+from .batch_rules import AdaBatch as AdaBatch
+from .batch_rules import BatchRule as BatchRule
+from .batch_rules import FixedBatch as FixedBatch
+from .batch_rules import GoodputBatch as GoodputBatch
+from .batch_rules import Situation as Situation
+from .batch_split import BatchChoice as BatchChoice
+from .batch_split import split_batch as split_batch
+from .gradient_noise import GradientAverage as GradientAverage
+from .gradient_noise import adam_preconditioner as adam_preconditioner
+from .gradient_noise import averaged as averaged
+from .gradient_noise import from_consecutive_gradients as from_consecutive_gradients
+from .gradient_noise import from_local_gradients as from_local_gradients
+from .gradient_noise import statistics_of as statistics_of
+from .learning_rate import learning_rate_factor as learning_rate_factor

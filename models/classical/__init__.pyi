@@ -1,0 +1,17 @@
+from .auction import Auction as Auction
+from .auction import Product as Product
+from .auction import auction_violations as auction_violations
+from .auction import product_of as product_of
+from .finish_time import Progress as Progress
+from .finish_time import finish_time_fairness as finish_time_fairness
+from .finish_time import valuations as valuations
+from .fluid import fluid_completion_times as fluid_completion_times
+from .hesrpt import hesrpt_shares as hesrpt_shares
+from .hesrpt import least_flow_time as least_flow_time
+from .unit_gains import UnitGains as UnitGains
+from .unit_gains import one_each as one_each
+from .unit_gains import total_gain as total_gain
+from .unit_gains import unit_violations as unit_violations
+from .unrelated_machines import MachineSchedule as MachineSchedule
+from .unrelated_machines import UnrelatedMachines as UnrelatedMachines
+from .unrelated_machines import total_completion as total_completion

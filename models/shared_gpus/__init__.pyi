@@ -1,0 +1,11 @@
+from .hosted_jobs import Guests as Guests
+from .hosted_jobs import Hosts as Hosts
+from .hosted_jobs import total_rate as total_rate
+from .pairing import Pair as Pair
+from .pairing import Pairing as Pairing
+from .pairing import total_gain as total_gain
+from .shared_speed import GpuUse as GpuUse
+from .shared_speed import Sharing as Sharing
+from .shared_speed import busy_part as busy_part
+from .shared_speed import guest_memory as guest_memory
+from .shared_speed import memory_part as memory_part

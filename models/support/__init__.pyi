@@ -1,0 +1,14 @@
+from .namespace import advance as advance
+from .namespace import leaves as leaves
+from .namespace import repeat as repeat
+from .validation import as_numbers as as_numbers
+from .validation import did_you_mean as did_you_mean
+from .validation import literal as literal
+from .validation import real_array as real_array
+from .validation import require_all as require_all
+from .validation import require_choice as require_choice
+from .validation import require_count as require_count
+from .validation import require_flag as require_flag
+from .validation import require_name as require_name
+from .validation import require_number as require_number
+from .validation import require_share as require_share

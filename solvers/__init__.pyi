@@ -1,0 +1,11 @@
+from .certificates.solve import solve as solve
+from .interface.base import solver_names as solver_names
+from .interface.result import Answer as Answer
+from .interface.result import Evidence as Evidence
+from .interface.result import Limit as Limit
+from .interface.result import Result as Result
+from .interface.result import Status as Status
+from .interface.stop import Stop as Stop
+from .registry import POLICIES as POLICIES
+from .registry import PolicyOptions as PolicyOptions
+from .registry import make_policy as make_policy

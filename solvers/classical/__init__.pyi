@@ -1,0 +1,16 @@
+from .allox import AlloX as AlloX
+from .auction_terms import AuctionTerms as AuctionTerms
+from .hesrpt import HeSrpt as HeSrpt
+from .hesrpt import whole_shares as whole_shares
+from .matching import least_total_completion as least_total_completion
+from .matching import match_jobs as match_jobs
+from .matching import start_now as start_now
+from .nash_product import largest_product as largest_product
+from .slaq import Slaq as Slaq
+from .themis import Themis as Themis
+from .themis import ThemisExact as ThemisExact
+from .themis_auction import partial_allocation as partial_allocation
+from .unit_shares import Shares as Shares
+from .unit_shares import gain_bound as gain_bound
+from .unit_shares import share_exactly as share_exactly
+from .unit_shares import share_greedily as share_greedily

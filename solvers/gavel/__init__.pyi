@@ -1,0 +1,17 @@
+from .cost import PerDollar as PerDollar
+from .cost import gavel_cost as gavel_cost
+from .levels import Levels as Levels
+from .levels import gavel_levels as gavel_levels
+from .pair_rates import PairRates as PairRates
+from .pair_rates import shares_of_speed as shares_of_speed
+from .policy import Gavel as Gavel
+from .policy import time_sharing as time_sharing
+from .pop import solve_in_parts as solve_in_parts
+from .share_certificate_file import read_share_certificate as read_share_certificate
+from .share_policy import SharePolicy as SharePolicy
+from .share_rounds import Line as Line
+from .share_rounds import place_on_types as place_on_types
+from .share_rounds import take_tightest as take_tightest
+from .time_shares import best_shares as best_shares
+from .time_shares import best_shares_with_pairs as best_shares_with_pairs
+from .time_shares import makespan_by_bisection as makespan_by_bisection

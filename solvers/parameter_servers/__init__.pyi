@@ -1,0 +1,15 @@
+from .aiturbo import PsAiturbo as PsAiturbo
+from .colocation import place_together as place_together
+from .colocation import share_between_nodes as share_between_nodes
+from .exchange import exchange_units as exchange_units
+from .marginal_gain import greedy_by_gain as greedy_by_gain
+from .optimus import PsOptimus as PsOptimus
+from .policy import ActivePsJob as ActivePsJob
+from .policy import PsDecision as PsDecision
+from .policy import PsPolicy as PsPolicy
+from .policy import PsView as PsView
+from .queueing import PsFirstCome as PsFirstCome
+from .queueing import PsShortestFirst as PsShortestFirst
+from .queueing import PsTiresias as PsTiresias
+from .service_on_nodes import least_service_on_nodes as least_service_on_nodes
+from .service_optimum import least_service as least_service

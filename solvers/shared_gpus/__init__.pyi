@@ -1,0 +1,11 @@
+from .antman import AntMan as AntMan
+from .antman import guest_problem as guest_problem
+from .antman import loads as loads
+from .gandiva import Gandiva as Gandiva
+from .gandiva import known_use as known_use
+from .guests import best_hosts as best_hosts
+from .guests import least_loaded as least_loaded
+from .paired_shares import PairedShares as PairedShares
+from .pairing import best_pairs as best_pairs
+from .pairing import first_pairs as first_pairs
+from .pairing import gainful as gainful

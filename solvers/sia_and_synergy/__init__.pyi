@@ -1,0 +1,11 @@
+from .decoupled_placement import place_by_type as place_by_type
+from .sia import decide_published as decide_published
+from .sia import decide_unrounded as decide_unrounded
+from .sia import solve_sia as solve_sia
+from .synergy import solve_synergy_greedy as solve_synergy_greedy
+from .synergy import solve_synergy_proportional as solve_synergy_proportional
+from .synergy import solve_synergy_tune as solve_synergy_tune
+from .synergy_opt import integer_optimum as integer_optimum
+from .synergy_opt import linear_optimum as linear_optimum
+from .synergy_opt import place_modes as place_modes
+from .synergy_opt import solve_synergy_opt as solve_synergy_opt
