@@ -11,5 +11,5 @@ from .round.mode import resources as resources
 from .round.objective import fitness as fitness
 from .round.objective import utilities as utilities
 from .round.rules import OSDI21 as OSDI21
-from .round.rules import Rules as Rules
 from .round.rules import SIA as SIA
+from .round.rules import Rules as Rules

@@ -43,8 +43,8 @@ import goodalloc.solvers, goodalloc.experiments
 
 for package in (goodalloc.models, goodalloc.data, goodalloc.formulations,
                 goodalloc.solvers, goodalloc.experiments):
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if not module.name.endswith(".__main__"):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not module.name.endswith((".__main__", ".original_driver")):
             __import__(module.name)
 
 after = dict(jax.config.values)
@@ -182,7 +182,10 @@ def test_reading_of_pickles_is_noticed(
 
 def test_no_page_was_left_between_two_versions() -> None:
     """Git's marks of a conflict stand in no page, where no other check would meet them."""
-    pages = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).glob("*.md"))]
+    pages = [
+        *ROOT.glob("*.md"),
+        *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md")),
+    ]
     marks = ("<" * 7, ">" * 7)
     culprits = [
         f"{page.relative_to(ROOT)}: {line}"
@@ -202,7 +205,8 @@ def test_every_package_is_listed(setuptools_table: dict[str, Any]) -> None:
         for source in (ROOT / folder).rglob("__init__.py")
     }
     assert found == set(setuptools_table["packages"])
-    assert found == set(setuptools_table["package-dir"])
+    top = {f"goodalloc.{folder}" for folder in FOLDERS}
+    assert top == set(setuptools_table["package-dir"])
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -220,7 +224,7 @@ def test_every_data_file_matches_a_package_data_pattern(
     matched = {
         path.relative_to(ROOT).as_posix()
         for pattern in (*patterns["*"], *patterns.get(f"goodalloc.{folder}", ()))
-        for path in (ROOT / folder).glob(pattern)
+        for path in (ROOT / folder).rglob(pattern)
     }
     data_files = {name for name in shipped_files(folder) if not name.endswith(".py")}
     assert data_files <= matched

@@ -18,11 +18,12 @@ from goodalloc.data.documents.json_file import check_keys, pack_number
 from goodalloc.data.workloads.workload import check_workload
 from goodalloc.experiments.replay.agents import choose_batch_sizes, fit_models
 from goodalloc.experiments.replay.job_modes import Equipment, draw_pipeline
+from goodalloc.experiments.replay.job_oracle import JobOracle
 from goodalloc.experiments.replay.job_progress import pack_job, unpack_job
 from goodalloc.experiments.replay.prior_knowledge import ExperiencePool
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.shared_gpus import share_gpus
-from goodalloc.experiments.replay.simulated_job import NOTHING, JobOracle, SimulatedJob
+from goodalloc.experiments.replay.simulated_job import NOTHING, SimulatedJob
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.models.support.validation import require_choice, require_count, require_number
 from goodalloc.solvers.policies.decided_modes import decided_modes

@@ -23,7 +23,7 @@ from .objective import utilities as utilities
 from .objective import utility_table as utility_table
 from .rules import OSDI21 as OSDI21
 from .rules import PRESETS as PRESETS
-from .rules import Rules as Rules
 from .rules import SIA as SIA
+from .rules import Rules as Rules
 from .starved_jobs import Starvation as Starvation
 from .starved_jobs import starvation_of as starvation_of

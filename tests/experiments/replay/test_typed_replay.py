@@ -25,10 +25,11 @@ from goodalloc.experiments.replay.job_modes import (
     equip,
     predict,
 )
+from goodalloc.experiments.replay.job_oracle import JobOracle
 from goodalloc.experiments.replay.judge import Judge
 from goodalloc.experiments.replay.replay import Replay
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
-from goodalloc.experiments.replay.simulated_job import JobOracle, SimulatedJob
+from goodalloc.experiments.replay.simulated_job import SimulatedJob
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.goodput.throughput_model import throughput
 from goodalloc.models.round.cluster import Cluster, NodeGroup
