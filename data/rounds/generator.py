@@ -19,7 +19,7 @@ from goodalloc.data.rounds.packing import pack
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance
-from goodalloc.models.round.job import Job
+from goodalloc.models.round.job import MOST_REPLICAS, Job
 from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.validation import require_choice, require_count, require_number
 
@@ -43,8 +43,6 @@ REQUESTS: Mapping[str, Mapping[int, float]] = {
 #: What users of any other application ask for.
 OTHER_REQUESTS: Mapping[int, float] = {1: 0.6, 2: 0.2, 4: 0.15, 8: 0.05}
 
-#: Most GPUs that Pollux ever gives to one job.
-MOST_REPLICAS = 64
 
 #: Steps into which progress is divided: jobs at the same step share one goodput model.
 PROGRESS_STEPS = 100

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.rounds.generator import MOST_REPLICAS
 from goodalloc.experiments.reporting.statistics import rmsle
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.models.fitting.fit import fit_throughput
@@ -22,7 +21,7 @@ from goodalloc.models.fitting.problem import Observations
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, validate
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
-from goodalloc.models.round.job import Job
+from goodalloc.models.round.job import MOST_REPLICAS, Job
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:

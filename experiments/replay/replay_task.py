@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.applications.traces_digest import traces_digest
 from goodalloc.data.applications.truth import applications_of
+from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.experiments.replay.judge import Judge
 from goodalloc.experiments.replay.replay import Replay
 from goodalloc.experiments.replay.replay_conditions import Setting

@@ -1,3 +1,4 @@
+from .alike_nodes import told_apart as told_apart
 from .node_extremes import whose_cost as whose_cost
 from .node_milp import build_node_milp as build_node_milp
 from .node_milp import decode as decode

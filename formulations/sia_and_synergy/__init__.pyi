@@ -15,3 +15,4 @@ from .synergy_placement import Room as Room
 from .synergy_placement import build_placement_program as build_placement_program
 from .synergy_placement import decode_placement as decode_placement
 from .synergy_placement import group_items as group_items
+from .synergy_placement import placement_columns as placement_columns

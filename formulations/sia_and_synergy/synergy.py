@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
-from goodalloc.formulations.sia_and_synergy.synergy_modes import NO_MODE
+from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 

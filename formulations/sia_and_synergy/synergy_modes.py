@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, within_share
+from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import mode_utilities
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ Indices = NDArray[np.int64]
 
 #: Utilities and amounts within this of each other are equal.
 ROUNDING = 1e-12
-
-#: Stands for a mode where a job has none.
-NO_MODE = -1
 
 
 @dataclass(frozen=True)

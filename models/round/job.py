@@ -18,6 +18,10 @@ from goodalloc.models.support.validation import (
 if TYPE_CHECKING:
     from goodalloc.models.round.mode import JobModel as JobModel
 
+#: Most GPUs that Pollux ever gives to one job.
+MOST_REPLICAS = 64
+
+
 #: Far beyond any weight that tells jobs apart, and far from overflowing.
 LARGEST_WEIGHT = 1e9
 

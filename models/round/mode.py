@@ -29,6 +29,9 @@ MOST_RESOURCES = 1e12
 #: Smallest part of a GPU that a replica may take, other than none.
 SMALLEST_SHARE = 1e-3
 
+#: Stands for a mode where a job has none.
+NO_MODE = -1
+
 
 def resources(amounts: Mapping[str, float]) -> Resources:
     """Amounts by name, in the order of the names, those of 0 left out."""

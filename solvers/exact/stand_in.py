@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.heuristics.greedy import solve_greedy
-from goodalloc.solvers.heuristics.local_search import solve_local_search
-from goodalloc.solvers.heuristics.mode_greedy import mode_greedy, priced_greedy
+from goodalloc.solvers.heuristics.greedy_modes import mode_greedy, priced_greedy
 from goodalloc.solvers.heuristics.rounding import round_and_place
 from goodalloc.solvers.heuristics.sharing import knapsack_replicas
 from goodalloc.solvers.interface.result import Limit
@@ -164,6 +163,8 @@ class StandIn:
         """What the local search makes of an allocation; where jobs have modes, what prices tell."""
         if not self.instance.plain:
             return self._priced(seconds)
+        from goodalloc.solvers.heuristics.local_search import solve_local_search
+
         stop = Stop(seconds=seconds)
         return solve_local_search(self.instance, stop=stop, start=begun).allocation
 

@@ -1,5 +1,7 @@
 from .convex import solve_convex as solve_convex
 from .greedy import solve_greedy as solve_greedy
+from .greedy_modes import mode_greedy as mode_greedy
+from .greedy_modes import priced_greedy as priced_greedy
 from .knapsack import solve_knapsack as solve_knapsack
 from .local_search import solve_local_search as solve_local_search
 from .mode_occupancy import ModeOccupancy as ModeOccupancy

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import may_keep
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, node_capacity
-from goodalloc.formulations.sia_and_synergy.synergy_modes import NO_MODE
 from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:

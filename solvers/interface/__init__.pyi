@@ -26,3 +26,4 @@ from .result_file import result_to_dict as result_to_dict
 from .result_file import write_result as write_result
 from .stop import Stop as Stop
 from .stop import proves as proves
+from .watch import Watch as Watch

@@ -1,7 +1,6 @@
 from .cheapest_core import Maximum as Maximum
 from .cheapest_core import maximise as maximise
 from .exchange_core import decide_configurations as decide_configurations
-from .highs_program import Watch as Watch
 from .highs_program import new_solver as new_solver
 from .highs_program import run_in_time as run_in_time
 from .highs_program import run_mixed_integer as run_mixed_integer

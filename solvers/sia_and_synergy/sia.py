@@ -23,7 +23,7 @@ from goodalloc.formulations.sia_and_synergy.sia import (
     published_cost,
     type_capacity,
 )
-from goodalloc.models.round.fitness import power_mean
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.support.validation import require_choice, require_count
 from goodalloc.solvers.interface.result import Answer, Incumbent

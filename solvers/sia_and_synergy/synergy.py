@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.formulations.sia_and_synergy.synergy_modes import (
-    NO_MODE,
-    synergy_modes,
-)
+from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
+from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.support.validation import require_choice, require_flag
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.interface.result import Answer
@@ -29,9 +27,7 @@ from goodalloc.solvers.interface.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from goodalloc.formulations.sia_and_synergy.synergy_modes import (
-        SynergyModes,
-    )
+    from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.instance import Instance
 

@@ -24,10 +24,7 @@ from goodalloc.formulations.sia_and_synergy.synergy import (
     required_choices,
     with_idling,
 )
-from goodalloc.formulations.sia_and_synergy.synergy_modes import (
-    NO_MODE,
-    synergy_modes,
-)
+from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
 from goodalloc.formulations.sia_and_synergy.synergy_placement import (
     Room,
     build_placement_program,
@@ -35,6 +32,7 @@ from goodalloc.formulations.sia_and_synergy.synergy_placement import (
     group_items,
     placement_columns,
 )
+from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.interface.result import Answer
@@ -48,9 +46,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.sia_and_synergy.synergy import (
         ModeChoices,
     )
-    from goodalloc.formulations.sia_and_synergy.synergy_modes import (
-        SynergyModes,
-    )
+    from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
 

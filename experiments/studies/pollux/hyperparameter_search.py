@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.applications.traces_digest import traces_digest
 from goodalloc.data.applications.truth import applications_of
 from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.simulator import Simulator

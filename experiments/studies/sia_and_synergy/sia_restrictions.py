@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.applications.traces_digest import traces_digest
 from goodalloc.data.applications.truth import applications_of
 from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.rounds.typed import generate_typed, sia_cluster
 from goodalloc.experiments.replay.replayed_rounds import replayed_rounds
 from goodalloc.experiments.reporting.plots import COLOURS

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from goodalloc.data.applications.traces_digest import traces_digest
 from goodalloc.data.documents import regular_file
 from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.documents.json_file import read_text, write_atomically
+from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.files.allocation import read_allocation
 from goodalloc.data.files.instance import read_instance
 from goodalloc.data.files.job_state import read_job_state, read_placement

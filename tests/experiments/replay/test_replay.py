@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from goodalloc.data.applications.application import profiled_applications
-from goodalloc.data.applications.traces_digest import traces_digest
+from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.workloads.workload import Submission, write_workload
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay import replay as replay_module

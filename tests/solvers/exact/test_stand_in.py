@@ -20,8 +20,8 @@ from goodalloc.solvers.exact import highs
 from goodalloc.solvers.exact.highs import solve_highs
 from goodalloc.solvers.exact.stand_in import StandIn
 from goodalloc.solvers.heuristics.greedy import solve_greedy
+from goodalloc.solvers.heuristics.greedy_modes import mode_greedy
 from goodalloc.solvers.heuristics.local_search import solve_local_search
-from goodalloc.solvers.heuristics.mode_greedy import mode_greedy
 from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
