@@ -35,6 +35,9 @@ setup: $(VENV)/.stamp-dev  ## create .venv with everything needed for developmen
 demo: $(VENV)/.stamp-run  ## install what is needed and run a short demonstration
 	@$(BIN)/goodalloc demo
 
+# Several threads on as few cores as continuous integration has mostly wait for each other.
+test test-slow wheel-test: export OMP_NUM_THREADS = 1
+
 test: lint types  ## lint, type-check and run the tests (not those marked slow)
 	$(BIN)/python -P -m pytest -m 'not slow'
 

@@ -61,9 +61,12 @@ def torch() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """Environment of a new process that imports the same goodalloc as the tests do."""
+    """Environment of a new process that imports the same goodalloc as the tests do.
+
+    On one thread, since many threads of several processes wait for each other on few cores.
+    """
     importable = str(Path(goodalloc.models.__path__[0]).parent.parent)
-    return os.environ | {"PYTHONPATH": importable, "MPLBACKEND": "Agg"}
+    return os.environ | {"PYTHONPATH": importable, "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture(scope="session")

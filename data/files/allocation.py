@@ -20,9 +20,7 @@ from goodalloc.models.round.allocation import Allocation
 if TYPE_CHECKING:
     import os
 
-    from goodalloc.data.documents.json_file import (
-        Document,
-    )
+    from goodalloc.data.documents.json_file import Document
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.job import Job
 

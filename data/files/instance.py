@@ -35,9 +35,7 @@ from goodalloc.models.support.validation import literal, require_count, require_
 if TYPE_CHECKING:
     import os
 
-    from goodalloc.data.documents.json_file import (
-        Document,
-    )
+    from goodalloc.data.documents.json_file import Document
     from goodalloc.models.round.mode import Resources
 
 INSTANCE_FORMAT = "goodalloc-instance"

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from goodalloc.data.documents.json_file import (
-        Document,
-    )
+    from goodalloc.data.documents.json_file import Document
 
 FORMAT, VERSION = "goodalloc-model", 1
 

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.data.documents.json_file import (
-        Document,
-    )
+    from goodalloc.data.documents.json_file import Document
     from goodalloc.models.gavel.share_goal import Goal
 
     Floats = NDArray[np.float64]

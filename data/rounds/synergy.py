@@ -22,11 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.data.rounds.sensitivity import (
-    CLASSES,
-    load_sensitivity,
-    sensitivity_names,
-)
+from goodalloc.data.rounds.sensitivity import CLASSES, load_sensitivity, sensitivity_names
 from goodalloc.models.round.cluster import MOST_GPUS, Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
@@ -37,9 +33,7 @@ from goodalloc.models.support.validation import require_count, require_number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from goodalloc.data.rounds.sensitivity import (
-        Sensitivity,
-    )
+    from goodalloc.data.rounds.sensitivity import Sensitivity
 
 Floats = NDArray[np.float64]
 

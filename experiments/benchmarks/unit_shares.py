@@ -21,19 +21,13 @@ from goodalloc.data.classical.loss_jobs import draw_loss_jobs
 from goodalloc.experiments.benchmarks.measurements import Table
 from goodalloc.experiments.studies.classical.loss_cluster import INTERVAL
 from goodalloc.models.classical.unit_gains import one_each, unit_violations
-from goodalloc.solvers.classical.unit_shares import (
-    gain_bound,
-    share_exactly,
-    share_greedily,
-)
+from goodalloc.solvers.classical.unit_shares import gain_bound, share_exactly, share_greedily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.classical.unit_gains import UnitGains
-    from goodalloc.solvers.classical.unit_shares import (
-        Shares,
-    )
+    from goodalloc.solvers.classical.unit_shares import Shares
 
 SIZES = "100x1000,1000x1000,100x10000,1000x10000,1000x16000"
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from goodalloc.data.applications.application import packed
-from goodalloc.experiments.replay.simulated_job import (
-    gpu_use,
-    published_split,
-    requested_split,
-)
+from goodalloc.experiments.replay.simulated_job import gpu_use, published_split, requested_split
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 
 if TYPE_CHECKING:
-    from goodalloc.experiments.replay.simulated_job import (
-        SimulatedJob,
-    )
+    from goodalloc.experiments.replay.simulated_job import SimulatedJob
     from goodalloc.models.shared_gpus.shared_speed import GpuUse, Sharing
     from goodalloc.solvers.policies.policy import Oracle
 

@@ -17,19 +17,13 @@ from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, node_
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
 from goodalloc.formulations.mode_rounds.node_values import node_value
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
-from goodalloc.formulations.mode_rounds.resource_units import (
-    WHOLE,
-    common_unit,
-    price_units,
-)
+from goodalloc.formulations.mode_rounds.resource_units import WHOLE, common_unit, price_units
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
     from goodalloc.formulations.certificates.prices import Prices
     from goodalloc.formulations.gpu_rounds.choices import Choices
-    from goodalloc.formulations.mode_rounds.resource_units import (
-        ResourceGrid,
-    )
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]

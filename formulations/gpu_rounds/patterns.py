@@ -52,21 +52,14 @@ from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind
-from goodalloc.formulations.gpu_rounds.kept_placements import (
-    add_residents,
-    free_nodes,
-)
+from goodalloc.formulations.gpu_rounds.kept_placements import add_residents, free_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
-    from goodalloc.formulations.gpu_rounds.kept_placements import (
-        FreeNodes,
-        Offers,
-        StayRows,
-    )
+    from goodalloc.formulations.gpu_rounds.kept_placements import FreeNodes, Offers, StayRows
     from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]

@@ -29,9 +29,7 @@ from goodalloc.models.goodput.throughput_model import (
 
 if TYPE_CHECKING:
     from goodalloc.models.fitting.problem import Problem, Settings
-    from goodalloc.models.goodput.throughput_model import (
-        Overlap,
-    )
+    from goodalloc.models.goodput.throughput_model import Overlap
     from goodalloc.models.support.namespace import Array
 
 SIZE = len(ThroughputParameters._fields)

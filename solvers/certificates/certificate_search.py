@@ -35,9 +35,7 @@ from goodalloc.solvers.certificates.choice_relaxation import relaxation_of
 from goodalloc.solvers.interface.stop import proves
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.certificates.certificate import (
-        Tree,
-    )
+    from goodalloc.formulations.certificates.certificate import Tree
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.certificates.choice_relaxation import ChoiceRelaxation

@@ -20,16 +20,11 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from goodalloc.formulations.classical.allox import place_costs, places_of, schedule_of
-from goodalloc.models.classical.unrelated_machines import (
-    total_completion,
-)
+from goodalloc.models.classical.unrelated_machines import total_completion
 from goodalloc.models.support.validation import require_share
 
 if TYPE_CHECKING:
-    from goodalloc.models.classical.unrelated_machines import (
-        MachineSchedule,
-        UnrelatedMachines,
-    )
+    from goodalloc.models.classical.unrelated_machines import MachineSchedule, UnrelatedMachines
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

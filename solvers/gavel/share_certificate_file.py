@@ -21,11 +21,7 @@ from goodalloc.data.documents.json_file import (
     unpack_number,
     write_atomically,
 )
-from goodalloc.data.gavel.time_sharing_file import (
-    digest_of,
-    numbers,
-    time_sharing_to_dict,
-)
+from goodalloc.data.gavel.time_sharing_file import digest_of, numbers, time_sharing_to_dict
 from goodalloc.formulations.gavel.share_certificate import SharePrices
 from goodalloc.models.support.validation import real_array, require_choice
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT, VERSION
@@ -35,12 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.data.documents.json_file import (
-        Document,
-    )
-    from goodalloc.data.gavel.time_sharing_file import (
-        ShareProblem,
-    )
+    from goodalloc.data.documents.json_file import Document
+    from goodalloc.data.gavel.time_sharing_file import ShareProblem
     from goodalloc.solvers.gavel.time_shares import ShareResult
 
     Floats = NDArray[np.float64]

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.formulations.gavel.share_certificate import (
-    as_promises,
-    certify,
-    no_prices,
-)
+from goodalloc.formulations.gavel.share_certificate import as_promises, certify, no_prices
 from goodalloc.formulations.gavel.share_program import require_solver, solve_shares
 from goodalloc.models.gavel.share_goal import Gain, Level, Worst, require_goal
 from goodalloc.models.gavel.time_sharing import (
@@ -33,9 +29,7 @@ from goodalloc.models.support.validation import require_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from goodalloc.formulations.gavel.share_certificate import (
-        SharePrices,
-    )
+    from goodalloc.formulations.gavel.share_certificate import SharePrices
     from goodalloc.models.gavel.share_goal import Goal
 
     Floats = NDArray[np.float64]

@@ -9,21 +9,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from goodalloc.solvers.genetic.operators import (
-    grow_and_repair,
-    growth_thresholds,
-    recombine,
-)
+from goodalloc.solvers.genetic.operators import grow_and_repair, growth_thresholds, recombine
 from goodalloc.solvers.genetic.random_numbers import noise, uniform
 from goodalloc.solvers.genetic.selection import evaluate, fill_places, survivors, tournament
 
 if TYPE_CHECKING:
     from jax import Array
 
-    from goodalloc.solvers.genetic.operators import (
-        Genes,
-        Problem,
-    )
+    from goodalloc.solvers.genetic.operators import Genes, Problem
     from goodalloc.solvers.genetic.options import GeneticOptions
 
 #: Most generations between two looks at the clock.

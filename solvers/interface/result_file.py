@@ -35,9 +35,7 @@ from goodalloc.solvers.interface.result import Evidence, Incumbent, Limit, Resul
 if TYPE_CHECKING:
     import os
 
-    from goodalloc.data.documents.json_file import (
-        Document,
-    )
+    from goodalloc.data.documents.json_file import Document
     from goodalloc.models.round.instance import Instance
 
 _NUMBERS = (

@@ -23,11 +23,7 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
     most_replicas,
     node_capacity,
 )
-from goodalloc.formulations.mode_rounds.node_items import (
-    ANY_TYPE,
-    node_classes,
-    without_stays,
-)
+from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE, node_classes, without_stays
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.modes.pattern_dive import PatternDive
@@ -37,9 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from goodalloc.formulations.gpu_rounds.choices import Choices
-    from goodalloc.formulations.mode_rounds.node_items import (
-        NodeClasses,
-    )
+    from goodalloc.formulations.mode_rounds.node_items import NodeClasses
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.watch import Watch

@@ -30,20 +30,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from goodalloc.models.parameter_servers.tabulated_service import (
-    check_tables,
-    marginal_table,
-)
+from goodalloc.models.parameter_servers.tabulated_service import check_tables, marginal_table
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_choice, require_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.models.parameter_servers.tabulated_service import (
-        Cell,
-        ServiceTable,
-    )
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
 
 Floats = NDArray[np.float64]
 

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.formulations.mode_rounds.node_items import NodeClasses
-    from goodalloc.formulations.parameter_servers.service_on_nodes import (
-        PodChoices,
-    )
+    from goodalloc.formulations.parameter_servers.service_on_nodes import PodChoices
     from goodalloc.models.parameter_servers.tabulated_service import ServiceTable
     from goodalloc.solvers.milp.price_and_core import Decision
 

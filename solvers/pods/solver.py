@@ -30,10 +30,7 @@ from goodalloc.solvers.pods.node_room import NodeRoom
 from goodalloc.solvers.pods.patterns import pattern_that_fits, patterns_of, place_patterns
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.pods.packing import (
-        Pattern,
-        PodPacking,
-    )
+    from goodalloc.formulations.pods.packing import Pattern, PodPacking
     from goodalloc.models.round.instance import Instance
 
 Floats = NDArray[np.float64]

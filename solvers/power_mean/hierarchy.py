@@ -26,24 +26,14 @@ from goodalloc.formulations.basics.power_mean_cost import (
 from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import utilities
 from goodalloc.solvers.power_mean.bottleneck import raise_greatest, raise_least
-from goodalloc.solvers.power_mean.oracle import (
-    MOST_CALLS,
-    Outcome,
-    Search,
-    scaled,
-    within,
-)
+from goodalloc.solvers.power_mean.oracle import MOST_CALLS, Outcome, Search, scaled, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-    from goodalloc.solvers.power_mean.oracle import (
-        Flags,
-        Floats,
-        Oracle,
-    )
+    from goodalloc.solvers.power_mean.oracle import Flags, Floats, Oracle
 
 #: Relative gap at which the jobs that others outweigh count as solved.
 POLISHED = 1e-6

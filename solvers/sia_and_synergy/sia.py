@@ -34,10 +34,7 @@ from goodalloc.solvers.milp.price_and_core import Decision
 from goodalloc.solvers.sia_and_synergy.decoupled_placement import place_by_type
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.sia_and_synergy.sia import (
-        Configurations,
-        Floats,
-    )
+    from goodalloc.formulations.sia_and_synergy.sia import Configurations, Floats
     from goodalloc.models.round.instance import Instance
 
 Shapes = Literal["sia", "any"]

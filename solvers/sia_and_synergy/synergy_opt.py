@@ -43,9 +43,7 @@ from goodalloc.solvers.milp.price_and_core import decide
 from goodalloc.solvers.sia_and_synergy.synergy import Order, in_order, tune
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.sia_and_synergy.synergy import (
-        ModeChoices,
-    )
+    from goodalloc.formulations.sia_and_synergy.synergy import ModeChoices
     from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance

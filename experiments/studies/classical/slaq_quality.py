@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.classical.loss_cluster import (
-        Course,
-    )
+    from goodalloc.experiments.studies.classical.loss_cluster import Course
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
 

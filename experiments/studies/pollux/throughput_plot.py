@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.studies.pollux.throughput_prediction import (
-        CrossValidation,
-    )
+    from goodalloc.experiments.studies.pollux.throughput_prediction import CrossValidation
 
     Floats = NDArray[np.float64]
 

@@ -22,6 +22,7 @@ from goodalloc.experiments.support.process_identity import ProcessIdentity
 from goodalloc.experiments.support.process_messages import LEFT_ALONE
 from goodalloc.experiments.support.processes import ProcessEnded
 from goodalloc.experiments.tasks.task import TASKS, find_task
+from tests.support.few import few
 
 torch = pytest.importorskip("torch", reason="needs goodalloc[measure]")
 
@@ -102,7 +103,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGTERM], 1))
 def test_processes_end_at_once_with_the_one_that_started_them(
     mine: str, tmp_path: Path, environment: dict[str, str], number: signal.Signals
 ) -> None:

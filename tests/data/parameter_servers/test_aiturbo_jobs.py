@@ -19,9 +19,7 @@ from tests.support.job_records import made_up_records, write_records
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from goodalloc.data.parameter_servers.aiturbo_jobs import (
-        Known,
-    )
+    from goodalloc.data.parameter_servers.aiturbo_jobs import Known
 
 HEADING = ",".join([*(feature.name for feature in FEATURES), LABEL]) + "\n"
 

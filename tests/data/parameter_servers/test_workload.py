@@ -18,9 +18,7 @@ from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.predictability import LARGEST_ERROR
 
 if TYPE_CHECKING:
-    from goodalloc.data.parameter_servers.workload import (
-        PsSubmission,
-    )
+    from goodalloc.data.parameter_servers.workload import PsSubmission
 
 MANY = PsWorkloadOptions(jobs=600)
 

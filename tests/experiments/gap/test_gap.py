@@ -47,6 +47,7 @@ from goodalloc.solvers.interface.result import Incumbent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+from tests.support.few import few
 
 PLUGIN = """
 import os, time
@@ -246,7 +247,7 @@ def test_a_killed_benchmark_goes_on_where_it_was(plugin: str, tmp_path: Path) ->
     assert [row["seed"] for row in rows] == [str(seed) for seed in range(8)]
 
 
-@pytest.mark.parametrize("option", [[], ["--json"]])
+@pytest.mark.parametrize("option", few([["--json"], []], 1))
 def test_control_c_says_how_to_go_on(plugin: str, tmp_path: Path, option: list[str]) -> None:
     """Exit code 130 and one sentence, with nothing for a program to take for the whole."""
     table = tmp_path / "out" / "gap.csv"

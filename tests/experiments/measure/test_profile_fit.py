@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from goodalloc.experiments.measure.profile_fit import (
-        ProfileFit,
-    )
+    from goodalloc.experiments.measure.profile_fit import ProfileFit
 
 
 @pytest.fixture(scope="module")

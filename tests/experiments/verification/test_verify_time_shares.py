@@ -50,9 +50,7 @@ from tests.models.gavel.test_time_sharing import by_linprog, drawn, goals, rando
 from tests.support.documents import Place, changed
 
 if TYPE_CHECKING:
-    from goodalloc.models.gavel.share_goal import (
-        Goal,
-    )
+    from goodalloc.models.gavel.share_goal import Goal
 
 CHECKER = Path(verify_time_shares.__file__)
 
@@ -110,7 +108,7 @@ def some_promises(sharing: TimeSharing, seed: int) -> Any:
     return None if part == 0.0 else part * rates(sharing, random_shares(sharing, random))
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.booleans())
 def test_all_that_is_proved_is_accepted_and_hardly_more(seed: int, jobs: int, pairs: bool) -> None:
     """Of every goal, by every way to solve it; a bound that is 1e-12 better is not proved."""
@@ -128,7 +126,7 @@ def test_all_that_is_proved_is_accepted_on_hundreds_of_problems(seed: int) -> No
         accept(problem, result)
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.booleans())
 def test_nothing_better_than_the_optimum_of_another_solver_is_proved(
     seed: int, jobs: int, pairs: bool

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from goodalloc.formulations.certificates.certificate import Leaf, Split, certify
+from goodalloc.formulations.certificates.certificate import Leaf, Split, Tree, certify
 from goodalloc.formulations.certificates.domination import Standing
 from goodalloc.formulations.certificates.price_bound import PriceBound
 from goodalloc.formulations.certificates.prices import Parts, Prices, WeightedValues
 from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
-from goodalloc.formulations.mode_rounds.node_values import node_value
+from goodalloc.formulations.mode_rounds.node_values import NodeValue, node_value
 from goodalloc.formulations.mode_rounds.resource_units import resource_grid
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
@@ -28,6 +28,7 @@ from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from tests.support.enumerated import some_allocations, taken_by
+from tests.support.few import few
 from tests.support.random_instances import (
     random_instance,
     random_mode_instance,
@@ -88,7 +89,7 @@ def any_prices(bounds: PriceBound, generator: np.random.Generator) -> Prices:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", few(range(25), 10))
 def test_an_allocation_is_charged_no_more_than_its_nodes_are_worth(make: Maker, seed: int) -> None:
     """Weak duality itself: in any allocation, at any prices, all jobs together pay at most W."""
     instance = make(seed)
@@ -105,7 +106,7 @@ def test_an_allocation_is_charged_no_more_than_its_nodes_are_worth(make: Maker, 
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 12))
 def test_no_prices_prove_less_than_the_optimum(make: Maker, seed: int) -> None:
     """A certificate of random prices, with random cases, is a bound all the same."""
     instance = make(seed)
@@ -125,16 +126,16 @@ def test_no_prices_prove_less_than_the_optimum(make: Maker, seed: int) -> None:
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_cases_close_nearly_every_gap(make: Maker) -> None:
-    """Of forty tiny rounds of every kind, no bound is below the optimum and 36 are proved."""
+    """Of twenty tiny rounds of every kind, no bound is below the optimum and 18 are proved."""
     closed = 0
-    for seed in range(40):
+    for seed in range(20):
         instance = make(seed)
         best = solve(instance, "brute_force").fitness
         watch = Watch(Stop(seconds=10.0))
         bound = search_certificate(bounds_of(instance), best, watch).bound
         assert bound >= best
         closed += bound <= best * (1 + 1e-9)
-    assert closed >= 36
+    assert closed >= 18
 
 
 @pytest.mark.parametrize("power", [-math.inf, -1e4, -30.0, -1.0, 0.0, 1.0, 40.0, 1e4, math.inf])

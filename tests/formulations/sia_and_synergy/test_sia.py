@@ -33,6 +33,7 @@ from goodalloc.solvers.exact.brute_force import solve_brute_force
 from goodalloc.solvers.interface.result import Status
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.sia_and_synergy.sia import solve_sia
+from tests.support.few import few
 from tests.support.random_instances import random_instance, random_mode_instance
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def enumerated_optimum(instance: Instance, found: Configurations, cost: np.ndarr
     return float(total.min())
 
 
-@pytest.mark.parametrize("first", range(0, 500, 50))
+@pytest.mark.parametrize("first", few(range(0, 500, 50), 3))
 @pytest.mark.parametrize("shapes", ["sia", "any"])
 def test_the_program_is_decided_as_by_enumeration(first: int, shapes: str) -> None:
     """1,000 tiny rounds: rounded costs, to the last multiple of the rounding."""
@@ -155,7 +156,7 @@ def test_the_program_is_decided_as_by_enumeration(first: int, shapes: str) -> No
         assert decision.objective == pytest.approx(optimum, abs=1e-6), instance.name
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", few(range(0, 60, 20), 1))
 @pytest.mark.parametrize("decimals", [2, None])
 def test_the_solver_is_feasible_and_between_nothing_and_the_bounds(
     first: int, decimals: int | None

@@ -25,9 +25,7 @@ from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
 if TYPE_CHECKING:
-    from goodalloc.models.adaptation.batch_rules import (
-        BatchRule,
-    )
+    from goodalloc.models.adaptation.batch_rules import BatchRule
 
 THROUGHPUT = ThroughputParameters(0.02, 0.001, 0.05, 0.001, 0.1, 0.002, 1.5)
 LIMITS = BatchLimits(32, 1024, 4, 64, True)

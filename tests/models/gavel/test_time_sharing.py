@@ -43,9 +43,7 @@ from goodalloc.solvers.gavel.water_filling import Entity, fill_levels
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from goodalloc.models.gavel.share_goal import (
-        Goal,
-    )
+    from goodalloc.models.gavel.share_goal import Goal
 
 Floats = NDArray[np.float64]
 
@@ -131,7 +129,7 @@ def random_shares(sharing: TimeSharing, random: np.random.Generator) -> Floats:
     return repaired(sharing, shares * float(np.exp(random.normal(0.0, 2.0))))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 7), st.booleans())
 def test_linear_goals_agree_with_another_solver(seed: int, jobs: int, pairs: bool) -> None:
     """Makespan is the inverse of a level."""
@@ -148,7 +146,7 @@ def test_linear_goals_agree_with_another_solver(seed: int, jobs: int, pairs: boo
         assert found.value == pytest.approx(other, rel=1e-5), name
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.booleans())
 def test_no_shares_beat_a_bound_and_the_best_reach_it(seed: int, jobs: int, pairs: bool) -> None:
     """For every goal; what is returned passes the checker."""
@@ -167,7 +165,7 @@ def test_no_shares_beat_a_bound_and_the_best_reach_it(seed: int, jobs: int, pair
             assert sign * value <= sign * found.bound * (1 + sign * 1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(2, 6))
 def test_promised_rates_are_kept_or_proved_impossible(seed: int, jobs: int) -> None:
     """By the other solver, too."""
@@ -186,7 +184,7 @@ def test_promised_rates_are_kept_or_proved_impossible(seed: int, jobs: int) -> N
     assert priced.status == found.status
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(st.integers(0, 10**6), st.integers(2, 12))
 def test_bisection_is_within_its_ratio_of_the_makespan_and_never_below(
     seed: int, jobs: int
@@ -221,7 +219,7 @@ def lexicographic(sharing: TimeSharing) -> Floats:
     return levels
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(0, 10**6), st.integers(2, 5))
 def test_filling_gives_the_lexicographic_optimum_by_prices_and_by_a_program(
     seed: int, jobs: int
@@ -264,7 +262,7 @@ def test_filling_goes_on_where_rounding_promised_more_than_there_is(
     assert found.levels == pytest.approx(exact.levels, rel=5e-3, abs=1e-4)
 
 
-@settings(max_examples=20)
+@settings(max_examples=5)
 @given(st.integers(0, 10**6))
 def test_one_part_is_exact_and_more_are_feasible_and_no_better(seed: int) -> None:
     """POP's law; the same seed gives the same split."""
@@ -285,7 +283,7 @@ def test_one_part_is_exact_and_more_are_feasible_and_no_better(seed: int) -> Non
         assert solve_in_parts(sharing, make, parts, seed).result.value == found.result.value
 
 
-@settings(max_examples=20)
+@settings(max_examples=7)
 @given(st.integers(0, 10**6), st.randoms(use_true_random=False))
 def test_the_order_of_jobs_does_not_matter(seed: int, random: Any) -> None:
     """Values are the same."""
@@ -438,7 +436,7 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], object], sentence: st
         make()
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(st.integers(0, 10**6), st.integers(2, 10))
 def test_pairs_that_come_in_by_price_give_the_same_optimum(seed: int, jobs: int) -> None:
     """Of every goal, whatever pairs it began with; the bound is over all pairs."""

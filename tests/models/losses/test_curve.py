@@ -22,9 +22,7 @@ from goodalloc.models.losses.loss_curve import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from goodalloc.models.losses.loss_curve import (
-        LossCurveFit,
-    )
+    from goodalloc.models.losses.loss_curve import LossCurveFit
 
 curves = st.builds(
     LossCurve, st.floats(1e-4, 0.1), st.floats(0.05, 3.0),
@@ -79,7 +77,7 @@ def test_spikes_hardly_matter(curve: LossCurve, noise: float) -> None:
 
 
 @given(curves, counts, reaches, seeds, st.floats(0.01, 100.0), st.floats(0.01, 100.0))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_units_make_no_difference(
     curve: LossCurve, count: int, reach: float, seed: int, longer: float, higher: float
 ) -> None:
@@ -216,7 +214,7 @@ def test_recent_points_count_more() -> None:
 
 
 @given(curves, counts, reaches, seeds)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_order_of_the_measurements_makes_no_difference(
     curve: LossCurve, count: int, reach: float, seed: int
 ) -> None:
@@ -232,7 +230,7 @@ def test_the_order_of_the_measurements_makes_no_difference(
              unique_by=lambda pair: pair[0]),
     st.floats(1e-3, 1e3),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_whatever_is_measured_there_is_an_answer(
     points: list[tuple[float, float]], target: float
 ) -> None:

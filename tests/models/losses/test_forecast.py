@@ -87,16 +87,16 @@ def test_without_noise_a_lawful_course_is_known_after_a_few_epochs() -> None:
 
 
 def test_few_of_the_forecasts_that_are_trusted_are_wrong() -> None:
-    """Of sixty lawful jobs, whatever number of losses is known."""
+    """Of two dozen lawful jobs, whatever number of losses is known."""
     trusted, wrong = 0, 0
-    for seed in range(60):
+    for seed in range(25):
         run = drawn(seed, "lawful")
         for epochs in (4, 5, 6, 8, 10, 12, 14, 16, 20):
             found = forecast(run, epochs * run.steps_per_epoch)
             if found.error <= LARGEST_ERROR:
                 trusted += 1
                 wrong += abs(found.steps / 1000.0 - 1.0) > LARGEST_ERROR
-    assert trusted > 30
+    assert trusted > 12
     assert wrong < 0.15 * trusted
 
 

@@ -293,7 +293,7 @@ def test_start_is_what_is_returned_at_worst() -> None:
 @pytest.mark.parametrize("gap", [0.2, 1e-3, 1e-9])
 def test_gap_is_honoured(gap: float) -> None:
     """The answer is within the gap of its bound, and its bound holds, for every power."""
-    for seed in range(62_000, 62_020):
+    for seed in range(62_000, 62_010):
         power = (None, -10.0, -0.5, 0.0, 2.0)[seed % 5]
         instance = random_instance(seed)
         if power is not None:

@@ -86,7 +86,7 @@ def check(instance: Instance, seed: int) -> None:
 @pytest.mark.parametrize("power", POWERS)
 def test_the_rule_decides_between_all_optimal_allocations(power: float) -> None:
     """Random rounds as they are, and rounds full of ties."""
-    for seed in range(80_000, 80_008):
+    for seed in range(80_000, 80_004):
         check(random_instance(seed, power), seed)
         check(tying(seed, power), seed)
 

@@ -314,7 +314,7 @@ def test_jobs_that_never_ran_are_valued_each_by_its_own_share_whatever_others_de
 def test_tiny_rounds_are_mostly_decided_as_well_as_possible(avoid: bool) -> None:
     """Never above the enumeration's optimum, and mostly equal to it."""
     reached = 0
-    for seed in range(20):
+    for seed in range(8):
         instance = make_instance(seed, 4, FEW_NODES, interference_avoidance=avoid)
         optimum = solve_brute_force(instance).bound
         answer = solve_genetic(instance, seed=seed)
@@ -323,7 +323,7 @@ def test_tiny_rounds_are_mostly_decided_as_well_as_possible(avoid: bool) -> None
         value = fitness(instance, answer.allocation)
         assert value <= optimum * (1 + 1e-12)
         reached += value >= optimum * (1 - 1e-9)
-    assert reached >= 18  # all of 60 when measured
+    assert reached >= 7  # all of 60 when measured
 
 
 @settings(max_examples=60)

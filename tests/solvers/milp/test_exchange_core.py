@@ -26,6 +26,7 @@ from goodalloc.solvers.sia_and_synergy.sia import decide_published
 
 if TYPE_CHECKING:
     from pathlib import Path
+from tests.support.few import few
 
 
 def draw(
@@ -55,7 +56,7 @@ def by_enumeration(
 
 
 @pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize("first", range(0, 800, 100))
+@pytest.mark.parametrize("first", few(range(0, 800, 100), 4))
 def test_it_is_the_best_of_all_combinations(
     first: int, counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +77,7 @@ def test_it_is_the_best_of_all_combinations(
 
 
 @pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", few(range(8), 4))
 def test_it_is_as_good_as_the_whole_program(
     seed: int, counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,11 +18,7 @@ from goodalloc.data.parameter_servers.exchange_example import (
     example_tables,
     stuck_tables,
 )
-from goodalloc.models.parameter_servers.tabulated_service import (
-    AXES,
-    ServiceTable,
-    marginal_table,
-)
+from goodalloc.models.parameter_servers.tabulated_service import AXES, ServiceTable, marginal_table
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.parameter_servers.exchange import (
     FREE,
@@ -35,9 +31,7 @@ from goodalloc.solvers.parameter_servers.exchange import (
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
 
 if TYPE_CHECKING:
-    from goodalloc.models.parameter_servers.tabulated_service import (
-        Cell,
-    )
+    from goodalloc.models.parameter_servers.tabulated_service import Cell
 
 Floats = NDArray[np.float64]
 

@@ -27,9 +27,7 @@ from goodalloc.solvers.parameter_servers.queueing import PsFirstCome, PsShortest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from goodalloc.solvers.parameter_servers.policy import (
-        PsPolicy,
-    )
+    from goodalloc.solvers.parameter_servers.policy import PsPolicy
 
 DRAWN = ps_workload(0, PsWorkloadOptions(jobs=6))
 ONE_NODE = np.array([[16.0, 2.0]])

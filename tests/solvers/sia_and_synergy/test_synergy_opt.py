@@ -39,9 +39,7 @@ from tests.solvers.sia_and_synergy.test_synergy import ROUNDS, RULES, equipped, 
 from tests.support.random_instances import random_instance, random_mode_instance
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.sia_and_synergy.synergy import (
-        ModeChoices,
-    )
+    from goodalloc.formulations.sia_and_synergy.synergy import ModeChoices
 
 #: Servers to the total throughput of 8 one-GPU jobs a server, drawn evenly from the published
 #: profiles with seed 0: integer and linear first program, solved by HiGHS in SciPy.

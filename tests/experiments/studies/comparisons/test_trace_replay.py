@@ -42,7 +42,7 @@ def replay(
     return {one.name: one for one in done}
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(
     st.lists(
         st.tuples(st.integers(0, 6), st.floats(1.0, 3000.0), st.floats(0.1, 9.0)),

@@ -30,10 +30,7 @@ from goodalloc.experiments.studies.parameter_servers.overheads_report import (
     plot_overheads,
     summarise_overheads,
 )
-from goodalloc.experiments.studies.parameter_servers.training_job import (
-    StartSeconds,
-    StepSeconds,
-)
+from goodalloc.experiments.studies.parameter_servers.training_job import StartSeconds, StepSeconds
 from goodalloc.experiments.support.machine_description import machine
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.step_time import (
@@ -46,9 +43,7 @@ from goodalloc.models.parameter_servers.step_time import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from goodalloc.experiments.studies.parameter_servers.training_job import (
-        TrainingJob,
-    )
+    from goodalloc.experiments.studies.parameter_servers.training_job import TrainingJob
 
 #: How long the steps of a training take that only pretends.
 TRUTH = PsStepTime(StepTimeCoefficients(1e-4, 2e-3, 3e-3, 1e-3, 4e-4, 2e-4), FORM)

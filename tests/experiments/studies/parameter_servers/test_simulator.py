@@ -10,11 +10,7 @@ import pytest
 
 from goodalloc.data.parameter_servers.workload import PsWorkloadOptions, ps_workload
 from goodalloc.data.workloads.loss_runs import draw_losses
-from goodalloc.experiments.studies.parameter_servers.simulator import (
-    PsSetting,
-    PsSimulator,
-    taken,
-)
+from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting, PsSimulator, taken
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
@@ -22,14 +18,13 @@ from goodalloc.models.parameter_servers.utilisation import busy_parts
 from goodalloc.solvers.parameter_servers.aiturbo import PsAiturbo
 from goodalloc.solvers.parameter_servers.optimus import PsOptimus
 from goodalloc.solvers.parameter_servers.queueing import PsFirstCome, PsShortestFirst, PsTiresias
+from tests.support.few import few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from goodalloc.data.parameter_servers.workload import PsSubmission
-    from goodalloc.experiments.studies.parameter_servers.simulator import (
-        PsRoundRecord,
-    )
+    from goodalloc.experiments.studies.parameter_servers.simulator import PsRoundRecord
     from goodalloc.solvers.parameter_servers.policy import PsDecision, PsPolicy, PsView
 
 SMALL = PsWorkloadOptions(jobs=12, mean_gap=300.0, hours=0.5)
@@ -75,7 +70,7 @@ ASKED = (0, 0, 1, 1, 1)
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", few([0, 1], 1))
 def test_all_jobs_end_within_capacity_with_all_their_steps_done(name: str, seed: int) -> None:
     """Every round passes the independent checker; nobody ends before it could."""
     simulator, records = replayed(POLICIES[name](), seed)
@@ -90,7 +85,7 @@ def test_all_jobs_end_within_capacity_with_all_their_steps_done(name: str, seed:
         assert job.pods is None
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", few(POLICIES, 4))
 def test_the_same_seed_gives_the_same_replay(name: str) -> None:
     """To the last bit."""
     ends = [[job.completion for job in replayed(POLICIES[name]())[0].jobs] for _ in range(2)]

@@ -31,6 +31,7 @@ from goodalloc.experiments.support import extras
 
 if TYPE_CHECKING:
     from pathlib import Path
+from tests.support.few import few
 
 JOB = TrainingJob("convolutional", batch_size=10, learning_rate=0.02)
 
@@ -68,7 +69,9 @@ def test_parts_make_up_the_whole_and_are_of_one_size(total: int, parts: int) -> 
     assert max(lengths) - min(lengths) <= 1
 
 
-@pytest.mark.parametrize(("servers", "workers"), [(2, 1), (2, 3)])
+@pytest.mark.parametrize(
+    ("servers", "workers"), [(2, 1), pytest.param(2, 3, marks=pytest.mark.slow)]
+)
 def test_servers_and_workers_train_as_one_process_does(
     torch: Any, tmp_path: Path, servers: int, workers: int
 ) -> None:
@@ -140,7 +143,7 @@ def test_the_parts_of_a_step_are_not_negative_and_make_up_the_step() -> None:
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("victim", ["server 1", "worker 0"])
+@pytest.mark.parametrize("victim", few(["server 1", "worker 0"], 1))
 def test_a_killed_process_ends_all_others_with_one_sentence(victim: str) -> None:
     """Within a second or two; the sentence names the one that was killed."""
     with PsTraining(JOB, 2, 1) as training:

@@ -30,6 +30,7 @@ from goodalloc.experiments.studies.pollux.hyperparameter_table import (
 from goodalloc.experiments.studies.pollux.hyperparameter_trial import Hyperparameters, train
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.registry import make_policy
+from tests.support.few import few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +91,7 @@ def test_the_sampler_leaves_the_log_of_others_as_it_was(
     assert not "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("policy", ["fifo", "pollux"])
+@pytest.mark.parametrize("policy", few(["fifo", "pollux"], 1))
 def test_equal_seeds_give_equal_bytes(tmp_path: Path, policy: str) -> None:
     """Whatever shares the cluster."""
     one, two = (small(tmp_path / name, policy, trials=3, seed=3) for name in "ab")
