@@ -538,7 +538,7 @@ def programs(environment: dict[str, str], tmp_path: Path) -> Iterator[Programs]:
 def test_jobs_go_on_whoever_is_killed(programs: Programs) -> None:
     """A replica, a launcher, the scheduler, then all; lost are the steps since a checkpoint."""
     pytest.importorskip("torch", reason="needs goodalloc[measure]")
-    epochs = {"a": 36, "b": 60}
+    epochs = {"a": 90, "b": 120}
     launchers = {name: programs.launcher(name, epochs[name]) for name in epochs}
     scheduler = programs.scheduler()
     folders = {name: job_folder(programs.cluster, name) for name in epochs}
