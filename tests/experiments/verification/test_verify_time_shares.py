@@ -138,13 +138,14 @@ def test_nothing_better_than_the_optimum_of_another_solver_is_proved(
         goal = problem.goal
         if not goal.larger_is_better and (not isinstance(goal, Worst) or goal.delay.any()):
             continue
-        linear = Level(np.zeros(jobs), goal.work) if isinstance(goal, Worst) else goal
+        unit = goal.work.max() if isinstance(goal, Worst) else 1.0
+        linear = Level(np.zeros(jobs), goal.work / unit) if isinstance(goal, Worst) else goal
         assert not isinstance(linear, Worst)
         other = by_linprog(sharing, linear, promised)  # type: ignore[arg-type]
         if other == -math.inf:
             assert result.status == "infeasible"
             continue
-        best, sign = (1.0 / other, -1.0) if isinstance(goal, Worst) else (other, 1.0)
+        best, sign = (unit / other, -1.0) if isinstance(goal, Worst) else (other, 1.0)
         assert sign * result.bound >= sign * best * (1.0 - sign * 1e-7)
         asked, answer, certificate = documents_of(problem, result)
         claim = changed(certificate, ("bound",), best * (1.0 - sign * 1e-6))
