@@ -38,8 +38,8 @@ from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import Pollux
 from goodalloc.solvers.registry import make_policy
 from tests.experiments.replay.test_simulator import SHORT, SMALL
-from tests.support import liars
-from tests.support.liars import INSTANCE, LIARS, honest, one_gpu_each, worth
+from tests.support.certification import liars
+from tests.support.certification.liars import INSTANCE, LIARS, honest, one_gpu_each, worth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -313,7 +313,7 @@ def test_only_solvers_that_ship_ship(monkeypatch: pytest.MonkeyPatch) -> None:
         assert find_solver(point.name) is ours
         assert solve(INSTANCE, point.name).fitness == pytest.approx(OPTIMUM)
     with pytest.raises(TypeError):
-        SOLVERS["mine"] = "tests.support.liars:highs"  # type: ignore[index]
+        SOLVERS["mine"] = "tests.support.certification.liars:highs"  # type: ignore[index]
     monkeypatch.setattr(liars, "renamed", ours, raising=False)
     assert solve(INSTANCE, f"{liars.__name__}:renamed").status is Status.OPTIMAL
 
@@ -401,7 +401,7 @@ def test_a_result_file_whose_bound_cannot_be_is_refused(
 
 def test_a_result_without_a_bound_survives_its_file(tmp_path: Path) -> None:
     """As a solver leaves that failed."""
-    (failed,) = compare(INSTANCE, ["tests.support.liars:raises"])
+    (failed,) = compare(INSTANCE, ["tests.support.certification.liars:raises"])
     assert failed.evidence is Evidence.NONE
     write_result(failed, INSTANCE, tmp_path / "failed.json")
     assert read_result(tmp_path / "failed.json", INSTANCE).message == failed.message

@@ -14,7 +14,7 @@ from goodalloc.data.rounds.benchmark_set import load_benchmark
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.verification.verify import verify
 from goodalloc.models.round.objective import fitness
-from tests.support.certificates import certificate
+from tests.support.certification.certificates import certificate
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance

@@ -26,8 +26,8 @@ from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.exact.brute_force import enumerate_allocations, solve_brute_force
-from tests.support.certificate_programs import certify
-from tests.support.certificates import (
+from tests.support.certification.certificate_programs import certify
+from tests.support.certification.certificates import (
     allocation_document,
     certificate,
     instance_document,

@@ -21,8 +21,13 @@ from goodalloc.experiments.verification.verify_prices import (
     whole_numbers,
 )
 from goodalloc.solvers.exact.brute_force import enumerate_allocations
-from tests.support.certificate_programs import partitions
-from tests.support.certificates import instance_document, random_prices, random_units, with_values
+from tests.support.certification.certificate_programs import partitions
+from tests.support.certification.certificates import (
+    instance_document,
+    random_prices,
+    random_units,
+    with_values,
+)
 from tests.support.few import few
 from tests.support.random_instances import (
     random_instance,

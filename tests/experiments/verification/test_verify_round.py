@@ -23,7 +23,7 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.rules import PRESETS
-from tests.support.certificates import allocation_document, instance_document
+from tests.support.certification.certificates import allocation_document, instance_document
 from tests.support.few import few
 from tests.support.random_instances import (
     random_instance,

@@ -15,8 +15,13 @@ from goodalloc.experiments.verification.verify import verify
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.exact.brute_force import solve_brute_force
-from tests.support.certificate_programs import programs
-from tests.support.certificates import allocation_document, certificate, digest, instance_document
+from tests.support.certification.certificate_programs import programs
+from tests.support.certification.certificates import (
+    allocation_document,
+    certificate,
+    digest,
+    instance_document,
+)
 from tests.support.documents import changed
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.certificates.certificate_file import certificate_to_dict
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.policies.pollux import Pollux
-from tests.support.certified_rounds import KINDS, certified, gap_left
+from tests.support.certification.certified_rounds import KINDS, certified, gap_left
 
 if TYPE_CHECKING:
     from goodalloc.experiments.verification.verify import Verdict

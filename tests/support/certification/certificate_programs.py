@@ -27,7 +27,7 @@ from goodalloc.formulations.basics.power_mean_cost import (
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices, node_capacity
 from goodalloc.models.round.objective import fitness
-from tests.support.certificates import certificate, choice_name, units
+from tests.support.certification.certificates import certificate, choice_name, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-    from tests.support.certificates import Document
+    from tests.support.certification.certificates import Document
 
 Floats = NDArray[np.float64]
 
