@@ -1,4 +1,4 @@
-"""The README is run: its Python blocks as programs, its command lines through the parser."""
+"""README and guide are run: their Python blocks as programs, their commands through the parser."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parent.parent
+
+PAGES = [
+    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "experiments/GUIDE.md")
+]
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 
 def blocks(*languages: str) -> list[str]:
-    """Code blocks of the README in any of the languages."""
-    return [body for language, body in FENCE.findall(README) if language in languages]
+    """Code blocks of the pages in any of the languages."""
+    found = [block for page in PAGES for block in FENCE.findall(page)]
+    return [body for language, body in found if language in languages]
 
 
 def command_lines() -> list[list[str]]:
@@ -31,6 +36,11 @@ def command_lines() -> list[list[str]]:
     text = "\n".join(blocks("sh", "bash", "shell", "console")).replace("\\\n", " ")
     words = (shlex.split(line.removeprefix("$ "), comments=True) for line in text.splitlines())
     return [line[1:] for line in words if line[:1] == ["goodalloc"]]
+
+
+def test_the_readme_is_one_screen() -> None:
+    """At most 6 KB; what is more belongs into the guide or the documentation."""
+    assert (ROOT / "README.md").stat().st_size <= 6_000
 
 
 @pytest.mark.parametrize("block", blocks("python"))
@@ -44,7 +54,9 @@ def test_a_python_block_runs_by_itself(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", command_lines(), ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", {" ".join(line): line for line in command_lines()}.values(), ids=" ".join
+)
 def test_a_command_line_is_understood(arguments: list[str]) -> None:
     """The command line's own parser accepts each call as it is written."""
     for extra, modules in MODULES.items():
