@@ -133,20 +133,25 @@ POLICIES: Mapping[str, Named] = {
     ),
     "pollux-remaining": Named(
         "exactly, the mean of speedup over remaining time, told by an oracle",
-        "policies.pollux:pollux_remaining", takes=("rules", "stop", "seed"),
+        "policies.pollux:pollux_remaining",
+        takes=("rules", "stop", "seed"),
     ),
     "pollux-genetic": Named(
         "Pollux with its genetic algorithm, as published",
-        "policies.pollux:PolluxGenetic", takes=("rules", "seed"),
+        "policies.pollux:PolluxGenetic",
+        takes=("rules", "seed"),
     ),
     "pollux-greedy": _pollux("Pollux's objective by greedy marginal gain", solver="greedy"),
     "sia": Named(
         "Sia: types and numbers of GPUs by its program, nodes afterwards",
-        "policies.sia:sia", takes=("stop",),
+        "policies.sia:sia",
+        takes=("stop",),
     ),
     "sia-exact": Named(
         "Sia's objective with nodes in the program and every number of GPUs",
-        "policies.sia:sia", {"solver": "highs"}, ("stop",),
+        "policies.sia:sia",
+        {"solver": "highs"},
+        ("stop",),
     ),
     "pollux-proportional": _pollux(
         "every round of Pollux decided exactly, every GPU with its share of the cores",
@@ -169,16 +174,17 @@ POLICIES: Mapping[str, Named] = {
         "SLAQ: GPUs one by one to the jobs whose losses fall most with them", "classical.slaq:Slaq"
     ),
     "slaq-exact": _rigid("the same, shared out exactly", "classical.slaq:Slaq", exact=True),
-    "tiresias": _rigid(
-        "Tiresias: two queues by attained service", "policies.tiresias:Tiresias"
-    ),
+    "tiresias": _rigid("Tiresias: two queues by attained service", "policies.tiresias:Tiresias"),
     "tiresias-gittins": _rigid(
         "Tiresias, each queue by the Gittins index of the jobs that ended so far",
-        "policies.tiresias:Tiresias", gittins_delta=GITTINS_DELTA,
+        "policies.tiresias:Tiresias",
+        gittins_delta=GITTINS_DELTA,
     ),
     "themis": _rigid(
         "Themis: auctions of free GPUs among the jobs that sharing costs most",
-        "classical.themis:Themis", "terms", "seed",
+        "classical.themis:Themis",
+        "terms",
+        "seed",
     ),
     "themis-exact": _rigid(
         "the largest product of Themis's valuations over all jobs, exactly",
@@ -186,7 +192,8 @@ POLICIES: Mapping[str, Named] = {
     ),
     "themis-maxmin": _rigid(
         "the least largest finish-time fairness, exactly",
-        "classical.themis:ThemisExact", objective="largest",
+        "classical.themis:ThemisExact",
+        objective="largest",
     ),
     "fifo": _rigid("first come, first served", "policies.queueing:FirstComeFirstServed"),
     "srtf": _rigid(
@@ -212,35 +219,33 @@ POLICIES: Mapping[str, Named] = {
     "gavel-blind": _gavel(
         "Gavel's max-min fairness that takes all types of GPU for equal", blind=True
     ),
-    "gavel-levels": Named(
-        "Gavel's max-min fairness, level by level", "gavel.levels:gavel_levels"
-    ),
+    "gavel-levels": Named("Gavel's max-min fairness, level by level", "gavel.levels:gavel_levels"),
     "gavel-cost": Named(
         "Gavel for throughput per dollar, by public prices of types", "gavel.cost:gavel_cost"
     ),
     "gavel-packed": _gavel(
-        "Gavel's max-min fairness of jobs that may share GPUs in pairs, with an oracle",
-        packed=True,
+        "Gavel's max-min fairness of jobs that may share GPUs in pairs, with an oracle", packed=True
     ),
     "gandiva": _rigid(
         "Gandiva: time slices, and pairs of jobs packed on trial", "shared_gpus.gandiva:Gandiva"
     ),
     "gandiva-exact": _rigid(
         "Gandiva, its pairs by a matching of greatest gain",
-        "shared_gpus.gandiva:Gandiva", pairs="matching",
+        "shared_gpus.gandiva:Gandiva",
+        pairs="matching",
     ),
     "antman": _rigid(
-        "AntMan: jobs with a guarantee, and others on what these leave",
-        "shared_gpus.antman:AntMan",
+        "AntMan: jobs with a guarantee, and others on what these leave", "shared_gpus.antman:AntMan"
     ),
     "antman-exact": _rigid(
         "AntMan, its guests placed so that they have most of their speed",
-        "shared_gpus.antman:AntMan", exact=True,
+        "shared_gpus.antman:AntMan",
+        exact=True,
     ),
     "hesrpt": _rigid(
         "heSRPT with an oracle: optimal shares of a power-law speedup", "classical.hesrpt:HeSrpt"
     ),
-}  # fmt: skip
+}
 
 
 def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:

@@ -44,9 +44,12 @@ ROUNDING = 1e-12
 
 
 def check_exact(
-    seed: int, names: tuple[str, ...], power: float | None = None,
-    draw: Callable[[int, float | None], Instance] = random_instance, concave: bool = True,
-) -> None:  # fmt: skip
+    seed: int,
+    names: tuple[str, ...],
+    power: float | None = None,
+    draw: Callable[[int, float | None], Instance] = random_instance,
+    concave: bool = True,
+) -> None:
     """Exact solvers find the enumeration's optimum and prove it; bounds are on the right side."""
     instance = draw(seed, power)
     optimum = solve_brute_force(instance).bound

@@ -46,12 +46,20 @@ GOOD: dict[str, Any] = {
         "net": {"application": "cifar10", "progress": 0.3},
         "goodput": {
             "throughput": {
-                "alpha_grad": 0.1, "beta_grad": 0.01, "alpha_local": 0.1, "beta_local": 0.01,
-                "alpha_node": 0.2, "beta_node": 0.02, "gamma": 1.5,
+                "alpha_grad": 0.1,
+                "beta_grad": 0.01,
+                "alpha_local": 0.1,
+                "beta_local": 0.01,
+                "alpha_node": 0.2,
+                "beta_node": 0.02,
+                "gamma": 1.5,
             },
             "gradient": {"square": 1.0, "variance": 2.0},
             "batch": {
-                "initial": 8, "maximum": 64, "atomic_minimum": 2, "atomic_maximum": 16,
+                "initial": 8,
+                "maximum": 64,
+                "atomic_minimum": 2,
+                "atomic_maximum": 16,
                 "accumulation": True,
             },
         },
@@ -61,7 +69,7 @@ GOOD: dict[str, Any] = {
         {"name": "b", "model": None},
         {"name": "c", "model": "goodput", "max_replicas": 4},
     ],
-}  # fmt: skip
+}
 
 #: The same with another group of nodes, and a job that has modes.
 EQUIPPED: dict[str, Any] = {
@@ -286,9 +294,10 @@ def places(value: Any, place: Place = ()) -> list[Place]:
 
 
 @pytest.mark.parametrize(
-    "value", ["x" * 5000, "é\n" * 2500, int("9" * 4000), ["x" * 5000]],
+    "value",
+    ["x" * 5000, "é\n" * 2500, int("9" * 4000), ["x" * 5000]],
     ids=["word", "lines", "number", "list"],
-)  # fmt: skip
+)
 def test_a_long_value_is_cut_short(value: Any) -> None:
     """Wherever it stands, a name of something included; the sentence stays one for people."""
     for place in places(EQUIPPED):
@@ -308,9 +317,15 @@ def test_a_long_value_is_cut_short(value: Any) -> None:
 def test_a_long_argument_is_cut_short(good: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a command, and what it is called with."""
     long = "x" * 5000
-    for arguments in ([long], ["solve", long], ["solve", good, "--seconds", long],
-                      ["solve", good, "--solver", long], ["solve", f"{good}/{long}.json"],
-                      ["solve", good, f"--{long}"], ["check", good, f"{long}.json"]):  # fmt: skip
+    for arguments in (
+        [long],
+        ["solve", long],
+        ["solve", good, "--seconds", long],
+        ["solve", good, "--solver", long],
+        ["solve", f"{good}/{long}.json"],
+        ["solve", good, f"--{long}"],
+        ["check", good, f"{long}.json"],
+    ):
         assert main(arguments) == 2
         assert len(capsys.readouterr().err) < 2100
 
@@ -376,7 +391,7 @@ RAW: list[tuple[bytes, str]] = [
     (TEXT.replace('"age": 100.0', '"age": 1, "age": 2').encode(), "'age' of 'a' is given twice"),
     (TEXT.replace('"node-0": 2', '"node-0": 2, "node-0": 1').encode(), "'node-0' is given twice"),
     (TEXT.replace('"version": 1', '"version": 1, "version": 1').encode(), "'version'.*twice"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("content", "words"), RAW)
@@ -391,9 +406,11 @@ def test_a_bad_file_is_refused(
 
 def _allocation(**changes: Any) -> dict[str, Any]:
     document = {
-        "format": "goodalloc-allocation", "version": 1, "instance": "good",
+        "format": "goodalloc-allocation",
+        "version": 1,
+        "instance": "good",
         "placements": {"a": {"node-0": 2}},
-    }  # fmt: skip
+    }
     return {k: v for k, v in (document | changes).items() if v is not ...}
 
 
@@ -416,15 +433,19 @@ ALLOCATIONS: list[tuple[dict[str, Any], str]] = [
     (_allocation(placements={"a": 2}), "Job 'a': placement is 2"),
     (_allocation(note="x"), "'note' is unknown"),
     (_allocation(format="goodalloc-result", placements=None), "holds no allocation"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("document", "words"), ALLOCATIONS)
 @pytest.mark.parametrize("command", ["check", "solve"])
 def test_a_bad_allocation_file_is_refused(
-    command: str, document: dict[str, Any], words: str, good: str, tmp_path: Path,
+    command: str,
+    document: dict[str, Any],
+    words: str,
+    good: str,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """Both where an allocation is checked and where it is the start of a search."""
     path = tmp_path / "allocation.json"
     path.write_text(json.dumps(document))
@@ -540,9 +561,8 @@ ARGUMENTS: list[tuple[list[str], str]] = [
 
 @pytest.mark.parametrize(("arguments", "words"), ARGUMENTS)
 def test_a_bad_argument_is_refused(
-    arguments: list[str], words: str, good: str, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    arguments: list[str], words: str, good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """GOOD stands for a good file, FOLDER for a folder, TABLE for one with a foreign gap.csv."""
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "gap.csv").write_text("precious,data\n1,2")
@@ -618,7 +638,7 @@ CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: write_instance(ONE, "/no/such/folder/x.json"), "cannot be written"),
     (lambda: write_instance(ONE, "/"), "is a directory"),
     (lambda: instance_from_dict(instance_to_dict(ONE) | {"jobs": 3}), "jobs is 3"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "words"), CALLS)

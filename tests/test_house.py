@@ -22,15 +22,27 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: What runs the code that a file names when it reads the file; pickles between processes need none.
 UNPICKLING = (
-    "pickle", "_pickle", "pickletools", "cloudpickle", "dill", "joblib", "jsonpickle", "marshal",
-    "shelve", "ray.cloudpickle", "pandas.read_pickle", "torch.load", "numpy.load",
-)  # fmt: skip
+    "pickle",
+    "_pickle",
+    "pickletools",
+    "cloudpickle",
+    "dill",
+    "joblib",
+    "jsonpickle",
+    "marshal",
+    "shelve",
+    "ray.cloudpickle",
+    "pandas.read_pickle",
+    "torch.load",
+    "numpy.load",
+)
 
 #: What runs none if it is told so.
 HARMLESS = {
-    "np.load": ("allow_pickle", "False"), "numpy.load": ("allow_pickle", "False"),
+    "np.load": ("allow_pickle", "False"),
+    "numpy.load": ("allow_pickle", "False"),
     "torch.load": ("weights_only", "True"),
-}  # fmt: skip
+}
 
 IMPORT_EVERYTHING = """
 import logging, pkgutil

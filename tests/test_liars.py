@@ -97,24 +97,30 @@ def test_no_liar_is_believed_by_itself(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("below_its_own_fitness", "claimed bound 0.167116681662 refuted: the allocation is worth "
-                                  "0.334233363324"),
+        (
+            "below_its_own_fitness",
+            "claimed bound 0.167116681662 refuted: the allocation is worth 0.334233363324",
+        ),
         ("not_a_number", "claimed bound is nan; expected a number"),
-        ("minus_infinity", "claimed bound -inf refuted"), ("zero", "claimed bound 0 refuted"),
-        ("negative", "claimed bound -1 refuted"), ("text", "claimed bound is of type str"),
-        ("nothing", "claimed bound is of type NoneType"), ("a_flag", "is of type bool"),
+        ("minus_infinity", "claimed bound -inf refuted"),
+        ("zero", "claimed bound 0 refuted"),
+        ("negative", "claimed bound -1 refuted"),
+        ("text", "claimed bound is of type str"),
+        ("nothing", "claimed bound is of type NoneType"),
+        ("a_flag", "is of type bool"),
         ("an_array", "claimed bound is of type ndarray"),
         ("of_another_instance", "claimed bound 0.00112485949093 refuted"),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_sense_is_said(name: str, words: str) -> None:
     """With both numbers where there are two; also where there is no allocation."""
     answer = LIARS[name](INSTANCE)
     assert words in certify(INSTANCE, answer, name).message
     without = certify(INSTANCE, replace(answer, allocation=None), name)
     assert without.bound == KNAPSACK
-    assert ("claimed" in without.message) == (name not in ("below_its_own_fitness", "zero",
-                                                           "of_another_instance"))  # fmt: skip
+    assert ("claimed" in without.message) == (
+        name not in ("below_its_own_fitness", "zero", "of_another_instance")
+    )
 
 
 @pytest.mark.parametrize("others", [["highs"], ["greedy"], ["greedy", "highs"], []])
@@ -158,9 +164,13 @@ def test_a_claim_that_another_answer_refutes_is_named(
 def test_a_bound_of_ours_that_an_answer_refutes_gives_way_to_the_next() -> None:
     """The least that stands, and the knapsack's where none does; the row is named."""
     wrong = replace(
-        solve(INSTANCE, "greedy"), solver="highs", bound=0.4, bound_source="program",
-        fitness=0.39, status=Status.OPTIMAL,
-    )  # fmt: skip
+        solve(INSTANCE, "greedy"),
+        solver="highs",
+        bound=0.4,
+        bound_source="program",
+        fitness=0.39,
+        status=Status.OPTIMAL,
+    )
     better_one = solve(INSTANCE, honest)
     right = replace(solve(INSTANCE, "highs"), solver="pyomo", bound=0.7, fitness=0.41)
     for results, bound, source in (
@@ -216,11 +226,14 @@ def test_no_liar_is_believed_in_the_gap_benchmark(gap_rows: list[dict[str, str]]
     "changes",
     [
         {"bound": "0.34", "evidence": "solver", "bound_source": "pattern program"},
-        {"bound": "0.34", "evidence": "prices"}, {"bound": "0.34", "evidence": "given"},
-        {"bound": "0.34", "gap": "0.0", "status": "optimal"}, {"bound": "nan"}, {"bound": "-inf"},
+        {"bound": "0.34", "evidence": "prices"},
+        {"bound": "0.34", "evidence": "given"},
+        {"bound": "0.34", "gap": "0.0", "status": "optimal"},
+        {"bound": "nan"},
+        {"bound": "-inf"},
         {"evidence": "my word", "bound": "0.34"},
     ],
-)  # fmt: skip
+)
 def test_a_row_that_somebody_changed_is_believed_no_more_than_its_solver(
     gap_rows: list[dict[str, str]], changes: dict[str, str]
 ) -> None:
@@ -419,9 +432,12 @@ class Lying:
         """First come, first served."""
         placements = {job.name: ((0, 1),) for job in round_.jobs[:4]}
         return Decision(
-            placements, instance=round_.instance(OSDI21), bound=self.bound,
-            bound_source="pattern program", evidence=Evidence.PRICES,
-        )  # fmt: skip
+            placements,
+            instance=round_.instance(OSDI21),
+            bound=self.bound,
+            bound_source="pattern program",
+            evidence=Evidence.PRICES,
+        )
 
 
 def lying_pollux() -> Pollux:

@@ -52,9 +52,9 @@ def pods_round() -> Instance:
     return pods_instance(draw_machines(), arrivals(draw_pods(0), 0, 6_000), "pods")
 
 
-ROUNDS: Mapping[str, Callable[[], Instance]] = MappingProxyType({
-    "plain": plain_round, "cores": cores_round, "memory": memory_round, "pods": pods_round,
-})  # fmt: skip
+ROUNDS: Mapping[str, Callable[[], Instance]] = MappingProxyType(
+    {"plain": plain_round, "cores": cores_round, "memory": memory_round, "pods": pods_round}
+)
 
 
 def check_in_time(instance: Instance, solver: str) -> None:

@@ -45,9 +45,7 @@ def test_the_readme_is_one_screen() -> None:
 
 @pytest.mark.parametrize("block", blocks("python"))
 def test_a_python_block_runs_by_itself(
-    block: str,
-    run_python: Callable[..., subprocess.CompletedProcess[str]],
-    tmp_path: Path,
+    block: str, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     """Each block is a whole program that runs in an empty folder."""
     done = run_python("-c", block, cwd=tmp_path)

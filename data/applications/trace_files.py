@@ -79,12 +79,16 @@ def read_placements(path: Path) -> pd.DataFrame:
     for row in range(1, len(table)):
         if placements[row] == placements[row - 1] and batches[row] <= batches[row - 1]:
             raise table.refusal(row, "local_bsz", "more than in the row before")
-    return pd.DataFrame({
-        "placement": placements, "num_nodes": [len(nodes) for nodes in placements],
-        "num_replicas": [sum(map(int, nodes)) for nodes in placements], "local_bsz": batches,
-        "step_time": table.numbers("step_time", 0.0, strict=True),
-        "sync_time": table.numbers("sync_time", 0.0),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "placement": placements,
+            "num_nodes": [len(nodes) for nodes in placements],
+            "num_replicas": [sum(map(int, nodes)) for nodes in placements],
+            "local_bsz": batches,
+            "step_time": table.numbers("step_time", 0.0, strict=True),
+            "sync_time": table.numbers("sync_time", 0.0),
+        }
+    )
 
 
 def read_scalability(path: Path) -> pd.DataFrame:
@@ -96,8 +100,10 @@ def read_scalability(path: Path) -> pd.DataFrame:
         If they cannot be read or make no sense.
     """
     table = read_table(path, (*POINT, *TIMES))
-    return pd.DataFrame({
-        **{column: table.counts(column) for column in POINT},
-        "step_time": table.numbers("step_time", 0.0, strict=True),
-        "sync_time": table.numbers("sync_time", 0.0),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            **{column: table.counts(column) for column in POINT},
+            "step_time": table.numbers("step_time", 0.0, strict=True),
+            "sync_time": table.numbers("sync_time", 0.0),
+        }
+    )

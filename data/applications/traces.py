@@ -58,9 +58,13 @@ FIRST_SUFFIX = "-aws"
 SIA_SLOWDOWN = {"cifar10": 1.8, "ncf": 1.5}
 SIA_USUAL_SLOWDOWN = 1.2
 SIA_RESTART_DELAY = {
-    "bert": 120.0, "cifar10": 50.0, "deepspeech2": 25.0, "imagenet": 250.0, "ncf": 15.0,
+    "bert": 120.0,
+    "cifar10": 50.0,
+    "deepspeech2": 25.0,
+    "imagenet": 250.0,
+    "ncf": 15.0,
     "yolov3": 80.0,
-}  # fmt: skip
+}
 
 
 class MeasuredApplication:
@@ -111,9 +115,12 @@ class MeasuredApplication:
         placements = read_placements(folder / f"placements{suffix}.csv")
         largest = int(placements.local_bsz.max())
         self.batch = BatchLimits(
-            known.initial, known.maximum, known.atomic_minimum,
-            known.atomic_maximum if first else CAPPED.get((self.name, gpu_type), largest), True,
-        )  # fmt: skip
+            known.initial,
+            known.maximum,
+            known.atomic_minimum,
+            known.atomic_maximum if first else CAPPED.get((self.name, gpu_type), largest),
+            True,
+        )
         self._lines = {
             tuple(map(int, str(placement))): group[["local_bsz", *TIMES]].to_numpy(float)
             for placement, group in placements.groupby("placement")

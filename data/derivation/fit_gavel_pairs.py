@@ -79,9 +79,16 @@ class Slowdowns:
             return np.concatenate([columns * slope[:, None], prior])
 
         found: Floats = least_squares(
-            residuals, np.zeros(columns.shape[1]), jac=jacobian, loss="soft_l1", f_scale=SCALE,
-            xtol=1e-12, ftol=1e-12, gtol=1e-12, max_nfev=1000,
-        ).x  # fmt: skip
+            residuals,
+            np.zeros(columns.shape[1]),
+            jac=jacobian,
+            loss="soft_l1",
+            f_scale=SCALE,
+            xtol=1e-12,
+            ftol=1e-12,
+            gtol=1e-12,
+            max_nfev=1000,
+        ).x
         return found
 
     def held_out(self) -> Floats:

@@ -90,12 +90,17 @@ def derive_gavel_rates(reference: Path) -> dict[str, Any]:
             types[type_name][family] |= _time_entries(_fit_times(times), entry["replicas"])
         alone_held.append(np.concatenate(held))
     return {
-        "format": FORMAT, "version": VERSION, "source": SOURCE, "families": families,
-        "types": types, "errors": {
+        "format": FORMAT,
+        "version": VERSION,
+        "source": SOURCE,
+        "families": families,
+        "types": types,
+        "errors": {
             **_errors(measured, model_rates(families, types)),
-            "alone_held_out": _by_type(alone_held), "slowdown_held_out": _by_type(slowdown_held),
+            "alone_held_out": _by_type(alone_held),
+            "slowdown_held_out": _by_type(slowdown_held),
         },
-    }  # fmt: skip
+    }
 
 
 def _families(measured: RateTable) -> dict[str, dict[str, list[int]]]:
@@ -134,11 +139,18 @@ def _fit_times(times: _Times) -> Floats:
     largest = matrix.max(axis=0)
     start = np.maximum(nnls(matrix, np.ones_like(seconds))[0], 1e-3 / largest)
     found = least_squares(
-        lambda values: np.log(matrix @ values), start,
-        jac=lambda values: matrix / (matrix @ values)[:, None], bounds=(0, np.inf),
-        loss="soft_l1", f_scale=SCALE, x_scale=1 / largest, xtol=1e-12, ftol=1e-12,
-        gtol=1e-12, max_nfev=1000,
-    ).x  # fmt: skip
+        lambda values: np.log(matrix @ values),
+        start,
+        jac=lambda values: matrix / (matrix @ values)[:, None],
+        bounds=(0, np.inf),
+        loss="soft_l1",
+        f_scale=SCALE,
+        x_scale=1 / largest,
+        xtol=1e-12,
+        ftol=1e-12,
+        gtol=1e-12,
+        max_nfev=1000,
+    ).x
     parameters = np.zeros(design.shape[1])
     parameters[used] = np.where(largest * found < 1e-4, 0.0, found)
     return parameters
@@ -160,9 +172,11 @@ def _time_entries(parameters: Floats, replicas: Sequence[int]) -> dict[str, Any]
     fixed, per_example = parameters[:2].tolist()
     together, apart = parameters[2:].reshape(2, -1)[:, : len(replicas) - 1].tolist()
     return {
-        "compute_fixed": fixed, "compute_per_example": per_example,
-        "averaging_consolidated": together, "averaging_apart": apart,
-    }  # fmt: skip
+        "compute_fixed": fixed,
+        "compute_per_example": per_example,
+        "averaging_consolidated": together,
+        "averaging_apart": apart,
+    }
 
 
 def compared_rates(rates: RateTable, kind: int) -> dict[str, Floats]:

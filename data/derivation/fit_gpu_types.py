@@ -68,10 +68,7 @@ def derive_gpu_types(reference: Path) -> dict[str, Any]:
         types[kind][name] = {
             "throughput": parameters._asdict(),
             "atomic_maximum": CAPPED.get((name, kind), measured),
-            "fit_errors": {
-                "loss": float(fit.loss[index]),
-                **fit_errors(parameters, tables[index]),
-            },
+            "fit_errors": {"loss": float(fit.loss[index]), **fit_errors(parameters, tables[index])},
         }
     return {"format": FORMAT, "version": VERSION, "source": SOURCE, "gpu_types": types}
 

@@ -83,10 +83,7 @@ def derive_profiles(reference: Path) -> dict[str, Any]:
             "total_progress": total_progress,
             "epochs": len(gradient["progress"]),
             "share": jobs[name] / jobs.total(),
-            "fit_errors": {
-                "loss": float(fit.loss[index]),
-                **fit_errors(parameters, tables[index]),
-            },
+            "fit_errors": {"loss": float(fit.loss[index]), **fit_errors(parameters, tables[index])},
         }
     return {"format": FORMAT, "version": VERSION, "source": SOURCE, "applications": applications}
 

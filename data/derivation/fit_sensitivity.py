@@ -78,9 +78,13 @@ def derive_sensitivity(reference: Path) -> dict[str, Any]:
         for name, table in tables.items()
     }
     return {
-        "format": FORMAT, "version": VERSION, "source": SOURCE,
-        "cpus": cpus, "memory": memory, "models": models,
-    }  # fmt: skip
+        "format": FORMAT,
+        "version": VERSION,
+        "source": SOURCE,
+        "cpus": cpus,
+        "memory": memory,
+        "models": models,
+    }
 
 
 def _stages(

@@ -65,13 +65,15 @@ def derive_step_times(reference: Path) -> dict[str, Any]:
             raise ValueError(f"reference is '{reference}'; expected a folder that holds {name}.")
     speeds, curves = (reference / name for name in FOLDERS)
     return {
-        "format": FORMAT, "version": VERSION, "source": SOURCE,
+        "format": FORMAT,
+        "version": VERSION,
+        "source": SOURCE,
         "form": {name: getattr(SHIPPED_FORM, name) for name in FORM},
         "cores": {role: _typical(curves / file) for role, file in CURVES.items()},
         "models": {
             name: _entry(measured) for name, measured in read_ps_worker_speed(speeds).items()
         },
-    }  # fmt: skip
+    }
 
 
 def _entry(measured: MeasuredSteps) -> dict[str, Any]:

@@ -53,9 +53,14 @@ class Table:
         return Table(self.path, tuple(self.lines[row] for row in kept), columns)
 
     def numbers(
-        self, column: str, least: float = -math.inf, most: float = math.inf, *,
-        whole: bool = False, strict: bool = False,
-    ) -> Floats:  # fmt: skip
+        self,
+        column: str,
+        least: float = -math.inf,
+        most: float = math.inf,
+        *,
+        whole: bool = False,
+        strict: bool = False,
+    ) -> Floats:
         """A column of finite numbers.
 
         Parameters
@@ -115,9 +120,12 @@ class Table:
 
 
 def read_table(
-    path: str | os.PathLike[str], columns: Sequence[str], optional: Sequence[str] = (), *,
+    path: str | os.PathLike[str],
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
     least: int = 1,
-) -> Table:  # fmt: skip
+) -> Table:
     """These columns of a file; blanks around cells do not count, nor do others and blank lines.
 
     Parameters
@@ -166,6 +174,7 @@ def _table(
             raise ValueError(f"line {line} has {len(cells)} cells; expected {len(heading)}.")
     wanted = [name for name in (*columns, *optional) if name in heading]
     return Table(
-        path, tuple(line for line, _ in rows),
+        path,
+        tuple(line for line, _ in rows),
         {name: tuple(cells[heading.index(name)] for _, cells in rows) for name in wanted},
-    )  # fmt: skip
+    )

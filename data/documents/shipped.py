@@ -65,9 +65,13 @@ def _block(opening: str, items: Sequence[str], closing: str, indent: str) -> str
 
 
 def run_fit(
-    derive: Callable[[Path], Document], path: str, holds: str, arguments: Sequence[str] | None, *,
+    derive: Callable[[Path], Document],
+    path: str,
+    holds: str,
+    arguments: Sequence[str] | None,
+    *,
     text: Callable[[Any], str] = write_document,
-) -> None:  # fmt: skip
+) -> None:
     """Derive a document from published data and write it, as a command line asks.
 
     Parameters

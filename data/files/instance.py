@@ -148,9 +148,7 @@ def _plain(value: Any) -> Any:
 
 def _group_to_dict(group: NodeGroup) -> Document:
     """A group as JSON has it; what has its default value is left out."""
-    document: Document = {
-        "name": group.name, "nodes": int(group.nodes), "gpus": int(group.gpus),
-    }  # fmt: skip
+    document: Document = {"name": group.name, "nodes": int(group.nodes), "gpus": int(group.gpus)}
     if group.gpu_type:
         document["gpu_type"] = group.gpu_type
     if group.resources:

@@ -46,13 +46,21 @@ GROWTH = 2
 
 #: Stands in for what is not known yet, so that the rest can be checked.
 _UNKNOWN = GoodputModel(
-    ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0),
+    ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+    GradientStatistics(0.0, 0.0),
     BatchLimits(1, 1, 1, 1),
-)  # fmt: skip
+)
 _COUNTS = {
-    "replicas": 1, "nodes": 1, "restarts": 0, "most_replicas": 1, "atomic": 1,
-    "accumulation_steps": 0, "steps": 0, "examples": 0, "epoch": 0,
-}  # fmt: skip
+    "replicas": 1,
+    "nodes": 1,
+    "restarts": 0,
+    "most_replicas": 1,
+    "atomic": 1,
+    "accumulation_steps": 0,
+    "steps": 0,
+    "examples": 0,
+    "epoch": 0,
+}
 _SECONDS = ("submitted", "published", "attained_service", "scale_invariant_steps")
 
 
@@ -160,10 +168,14 @@ class JobState:
         moment = self.published if now is None else now
         placement = placement_from_dict(f"Job '{self.name}'", self.placement, cluster)
         return Job(
-            self.name, self.model, age=max(moment - self.submitted, 0.0), restarts=self.restarts,
-            placement=placement, max_replicas=self.max_replicas,
+            self.name,
+            self.model,
+            age=max(moment - self.submitted, 0.0),
+            restarts=self.restarts,
+            placement=placement,
+            max_replicas=self.max_replicas,
             attained_service=self.attained_service,
-        )  # fmt: skip
+        )
 
 
 def write_job_state(path: str | os.PathLike[str], state: JobState) -> None:

@@ -46,20 +46,39 @@ CONFIGURATION = ("nodes", "replicas", "atomic_batch_size", "accumulation_steps")
 
 #: What must be equal in all rows of a file.
 IDENTITY = (
-    "model", "source", "backend", "device", "cores", "memory_limit_gib", "torch", "python",
+    "model",
+    "source",
+    "backend",
+    "device",
+    "cores",
+    "memory_limit_gib",
+    "torch",
+    "python",
     "goodalloc",
-)  # fmt: skip
+)
 
 #: Seconds, relative standard errors, and how they came about; empty where memory was lacking.
 MEASURED = (
-    "pass_s", "update_s", "step_s", "pass_error", "step_error", "repetitions", "measuring_s",
+    "pass_s",
+    "update_s",
+    "step_s",
+    "pass_error",
+    "step_error",
+    "repetitions",
+    "measuring_s",
     "quiet",
-)  # fmt: skip
+)
 
 #: Seconds of the parts of a step by the profiler, and the state of the machine; may be empty.
 OPTIONAL = (
-    "forward_s", "backward_s", "synchronisation_s", "optimiser_s", "governor", "clock_mhz", "load",
-)  # fmt: skip
+    "forward_s",
+    "backward_s",
+    "synchronisation_s",
+    "optimiser_s",
+    "governor",
+    "clock_mhz",
+    "load",
+)
 
 COLUMNS = (*CONFIGURATION, "outcome", *MEASURED, *OPTIONAL, "weights", *IDENTITY)
 
@@ -112,9 +131,13 @@ class MeasuredProfile:
         """What `fit_throughput` takes: a job, whose steps have no accumulated passes any more."""
         last = self.step_time - self.accumulation_steps * self.gradient_time
         columns = (
-            self.nodes, self.replicas, self.atomic_batch_size, self.gradient_time, last,
+            self.nodes,
+            self.replicas,
+            self.atomic_batch_size,
+            self.gradient_time,
+            last,
             np.ones(len(last), dtype=bool),
-        )  # fmt: skip
+        )
         return Observations(*(column[None] for column in columns))
 
 
@@ -228,7 +251,14 @@ def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
     lacking = [int(row["atomic_batch_size"]) for row in rows if row["outcome"] == NO_MEMORY]
     facts = {name: fits[0][name] for name in IDENTITY}
     return MeasuredProfile(
-        column("nodes"), column("replicas"), column("atomic_batch_size"),
-        column("accumulation_steps"), column("pass_s"), column("update_s"), column("step_s"),
-        facts, min(lacking, default=None), len(fits) - len(kept),
-    )  # fmt: skip
+        column("nodes"),
+        column("replicas"),
+        column("atomic_batch_size"),
+        column("accumulation_steps"),
+        column("pass_s"),
+        column("update_s"),
+        column("step_s"),
+        facts,
+        min(lacking, default=None),
+        len(fits) - len(kept),
+    )

@@ -26,9 +26,12 @@ FORMAT, VERSION = "goodalloc-model", 1
 
 
 def write_model(
-    path: str | os.PathLike[str], name: str, model: GoodputModel,
-    errors: Sequence[Mapping[str, Any]], measured: Mapping[str, str],
-) -> None:  # fmt: skip
+    path: str | os.PathLike[str],
+    name: str,
+    model: GoodputModel,
+    errors: Sequence[Mapping[str, Any]],
+    measured: Mapping[str, str],
+) -> None:
     """Write a model to a file, atomically.
 
     Parameters

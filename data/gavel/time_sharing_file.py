@@ -39,9 +39,11 @@ VERSION = 1
 
 #: Goals by their names, and the names of their numbers.
 GOALS: dict[str, tuple[type[Goal], tuple[str, ...]]] = {
-    "worst": (Worst, ("delay", "work")), "total": (Total, ("delay", "work")),
-    "gain": (Gain, ("worth",)), "level": (Level, ("floor", "step")),
-}  # fmt: skip
+    "worst": (Worst, ("delay", "work")),
+    "total": (Total, ("delay", "work")),
+    "gain": (Gain, ("worth",)),
+    "level": (Level, ("floor", "step")),
+}
 
 _ARRAYS = ("rate", "gpus", "replicas", "pairs", "pair_rate", "cluster_gpus")
 _KEYS = ("format", "version", "names", *_ARRAYS, "goal", "promised")
@@ -199,8 +201,11 @@ def time_shares_to_dict(shares: Floats | None, sharing: TimeSharing) -> Document
     """
     found = None if shares is None else _shares(shares, sharing).tolist()
     return {
-        "format": SHARES_FORMAT, "version": VERSION, "names": list(sharing.names), "shares": found,
-    }  # fmt: skip
+        "format": SHARES_FORMAT,
+        "version": VERSION,
+        "names": list(sharing.names),
+        "shares": found,
+    }
 
 
 def time_shares_from_dict(document: object, sharing: TimeSharing) -> Floats | None:

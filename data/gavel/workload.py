@@ -171,9 +171,11 @@ def draw_gavel_jobs(
 
 
 def draw_deadlines(
-    seed: int, jobs: Sequence[GavelJob], rates: RateTable,
+    seed: int,
+    jobs: Sequence[GavelJob],
+    rates: RateTable,
     factors: tuple[float, ...] = DEADLINE_FACTORS,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Deadlines of jobs, in seconds from the start of the workload, by name.
 
     A job is to end within 1.2, 2 or 10 times what it takes on its fastest type, each as likely, as

@@ -105,9 +105,10 @@ def features_known(known: Known, *, job_type: bool = True) -> tuple[str, ...]:
     require_choice("Features: known", known, times)
     until = times.index(known)
     return tuple(
-        feature.name for feature in FEATURES
+        feature.name
+        for feature in FEATURES
         if times.index(feature.known) <= until and (job_type or feature.name != "job_type")
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,9 +120,11 @@ def draw_training(random: np.random.Generator, hours: float = HOURS) -> Training
     hours = hours * float(np.exp(SPREAD * random.standard_normal()))
     slower = CPU_SLOWDOWN * float(np.exp(CPU_SPREAD * random.standard_normal()))
     form = replace(
-        profile.parameters.form, cpu_slowdown=slower, worker_cores=load_core_efficiency("worker"),
+        profile.parameters.form,
+        cpu_slowdown=slower,
+        worker_cores=load_core_efficiency("worker"),
         server_cores=load_core_efficiency("server"),
-    )  # fmt: skip
+    )
     step_time = replace(profile.parameters, form=form)
     steps = hours * 3600.0 / float(seconds_per_step(step_time, LEAST, profile.batch_size))
     return Training(profile.name, step_time, profile.batch_size, max(float(np.ceil(steps)), 1.0))

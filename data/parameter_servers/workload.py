@@ -183,11 +183,21 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
         known = job not in unpredictable
         confidence = float(known) if options.told else confidence_at(quantile, predictable=known)
         losses = None if options.told else _losses(seed, job, training.steps, known, options.noise)
-        jobs.append(PsSubmission(
-            f"job{job}", time, training.model, training.step_time, training.batch_size,
-            training.steps, PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1),
-            CHOICES, known, confidence, losses,
-        ))  # fmt: skip
+        jobs.append(
+            PsSubmission(
+                f"job{job}",
+                time,
+                training.model,
+                training.step_time,
+                training.batch_size,
+                training.steps,
+                PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1),
+                CHOICES,
+                known,
+                confidence,
+                losses,
+            )
+        )
     return tuple(jobs)
 
 

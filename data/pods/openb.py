@@ -39,9 +39,13 @@ CORES_ONLY_WORTH = 1e-3
 
 #: Utility is what a pod has of GPUs, and the fitness the mean of it, plus the floor.
 RULES = Rules(
-    power=1.0, floor=1e-3, restart_delay=0.0, max_nodes_per_job=1, fair_share="one_gpu",
+    power=1.0,
+    floor=1e-3,
+    restart_delay=0.0,
+    max_nodes_per_job=1,
+    fair_share="one_gpu",
     speedup_scale="job",
-)  # fmt: skip
+)
 
 
 class Machine(NamedTuple):

@@ -29,35 +29,48 @@ _MIXED = Cluster((NodeGroup("small", 8, 2), NodeGroup("node", 12, 4), NodeGroup(
 _WIDE = Cluster((NodeGroup("node", 6, 16), NodeGroup("spare", 4, 3)))
 
 #: Arguments of `goodalloc.data.rounds.generator.generate` for every instance, smallest first.
-BENCHMARKS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
-    "tiny-cold": {"seed": 1, "jobs": 4, "nodes": 2},
-    "tiny-disturbed": {"seed": 2, "jobs": 6, "nodes": 3, "state": "disturbed"},
-    "small-running": {"seed": 3, "jobs": 12, "nodes": 4, "state": "running"},
-    "under-cold": {"seed": 4, "load": 0.5, "nodes": 16},
-    "under-running": {"seed": 5, "jobs": 20, "nodes": 16, "state": "running"},
-    "even-disturbed": {"seed": 6, "jobs": 40, "nodes": 16, "state": "disturbed"},
-    "even-settled": {"seed": 7, "jobs": 40, "nodes": 16, "state": "settled"},
-    "even-osdi21": {"seed": 8, "jobs": 40, "nodes": 16, "state": "disturbed", "rules": OSDI21},
-    "even-geometric": {"seed": 9, "jobs": 40, "nodes": 16, "rules": Rules(power=0.0)},
-    "even-maxmin": {
-        "seed": 10, "jobs": 40, "nodes": 16, "state": "running", "rules": Rules(power=-math.inf),
-    },
-    "over-cold": {"seed": 11, "load": 4.0, "nodes": 16},
-    "over-disturbed": {"seed": 12, "jobs": 160, "nodes": 16, "state": "disturbed"},
-    "eight-gpus": {
-        "seed": 13, "jobs": 60, "nodes": 16, "gpus_per_node": 8, "state": "disturbed",
-    },
-    "wide-nodes": {"seed": 14, "jobs": 50, "cluster": _WIDE, "state": "running"},
-    "mixed-nodes": {"seed": 15, "jobs": 80, "cluster": _MIXED, "state": "disturbed"},
-    "interfering": {
-        "seed": 16, "jobs": 30, "nodes": 16, "state": "disturbed",
-        "rules": Rules(interference_avoidance=False),
-    },
-    "medium-cold": {"seed": 17, "jobs": 160, "nodes": 64},
-    "medium-disturbed": {"seed": 18, "jobs": 160, "nodes": 64, "state": "disturbed"},
-    "large-disturbed": {"seed": 19, "jobs": 500, "nodes": 128, "state": "disturbed"},
-    "large-settled": {"seed": 20, "jobs": 500, "nodes": 128, "state": "settled"},
-})  # fmt: skip
+BENCHMARKS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "tiny-cold": {"seed": 1, "jobs": 4, "nodes": 2},
+        "tiny-disturbed": {"seed": 2, "jobs": 6, "nodes": 3, "state": "disturbed"},
+        "small-running": {"seed": 3, "jobs": 12, "nodes": 4, "state": "running"},
+        "under-cold": {"seed": 4, "load": 0.5, "nodes": 16},
+        "under-running": {"seed": 5, "jobs": 20, "nodes": 16, "state": "running"},
+        "even-disturbed": {"seed": 6, "jobs": 40, "nodes": 16, "state": "disturbed"},
+        "even-settled": {"seed": 7, "jobs": 40, "nodes": 16, "state": "settled"},
+        "even-osdi21": {"seed": 8, "jobs": 40, "nodes": 16, "state": "disturbed", "rules": OSDI21},
+        "even-geometric": {"seed": 9, "jobs": 40, "nodes": 16, "rules": Rules(power=0.0)},
+        "even-maxmin": {
+            "seed": 10,
+            "jobs": 40,
+            "nodes": 16,
+            "state": "running",
+            "rules": Rules(power=-math.inf),
+        },
+        "over-cold": {"seed": 11, "load": 4.0, "nodes": 16},
+        "over-disturbed": {"seed": 12, "jobs": 160, "nodes": 16, "state": "disturbed"},
+        "eight-gpus": {
+            "seed": 13,
+            "jobs": 60,
+            "nodes": 16,
+            "gpus_per_node": 8,
+            "state": "disturbed",
+        },
+        "wide-nodes": {"seed": 14, "jobs": 50, "cluster": _WIDE, "state": "running"},
+        "mixed-nodes": {"seed": 15, "jobs": 80, "cluster": _MIXED, "state": "disturbed"},
+        "interfering": {
+            "seed": 16,
+            "jobs": 30,
+            "nodes": 16,
+            "state": "disturbed",
+            "rules": Rules(interference_avoidance=False),
+        },
+        "medium-cold": {"seed": 17, "jobs": 160, "nodes": 64},
+        "medium-disturbed": {"seed": 18, "jobs": 160, "nodes": 64, "state": "disturbed"},
+        "large-disturbed": {"seed": 19, "jobs": 500, "nodes": 128, "state": "disturbed"},
+        "large-settled": {"seed": 20, "jobs": 500, "nodes": 128, "state": "settled"},
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +151,12 @@ def parse_best_known(text: str) -> dict[str, BestKnown]:
     """The values in the text of a table of best known values."""
     return {
         row["instance"]: BestKnown(
-            row["instance"], float(row["fitness"]), float(row["bound"]), float(row["gap"]),
-            row["solver"], row["version"],
+            row["instance"],
+            float(row["fitness"]),
+            float(row["bound"]),
+            float(row["gap"]),
+            row["solver"],
+            row["version"],
         )
         for row in csv.DictReader(text.splitlines())
-    }  # fmt: skip
+    }

@@ -85,9 +85,10 @@ def equip(
         equipped.append(replace(group, resources=resources(amounts)))
     share = min(int(c // g.gpus) for c, g in zip(of_cores, groups, strict=True))
     memory_share = (
-        None if of_memory is None
+        None
+        if of_memory is None
         else min(m / g.gpus for m, g in zip(of_memory, groups, strict=True))
-    )  # fmt: skip
+    )
     random = np.random.default_rng([seed, 2])
     pipelines: dict[tuple[JobModel, InputPipeline, int, float], JobModel] = {}
     jobs = [_equipped(job, random, share, memory_share, pipelines) for job in instance.jobs]
@@ -110,9 +111,12 @@ def _each(
 
 
 def _equipped(
-    job: Job, random: np.random.Generator, share: int, memory_share: float | None,
+    job: Job,
+    random: np.random.Generator,
+    share: int,
+    memory_share: float | None,
     known: dict[tuple[JobModel, InputPipeline, int, float], JobModel],
-) -> Job:  # fmt: skip
+) -> Job:
     """The job with a mode for everything it may have; equal models are one."""
     busy, storage = int(random.integers(1, 13)), float(random.uniform(1.0, SLOWEST_STORAGE))
     data = float(random.choice(DATA_SHARES)) * (memory_share or 1.0)

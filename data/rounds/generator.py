@@ -273,10 +273,16 @@ def _jobs(
     """The jobs themselves, oldest first; one goodput model for every application and step."""
     service = np.round(draws.service_share * draws.age * np.minimum(draws.requested, most))
     columns = zip(
-        draws.application.tolist(), draws.age.tolist(), draws.restarts.tolist(),
-        draws.progress_step.tolist(), draws.largest_run.tolist(), most.tolist(),
-        service.tolist(), placed.placements(), strict=True,
-    )  # fmt: skip
+        draws.application.tolist(),
+        draws.age.tolist(),
+        draws.restarts.tolist(),
+        draws.progress_step.tolist(),
+        draws.largest_run.tolist(),
+        most.tolist(),
+        service.tolist(),
+        placed.placements(),
+        strict=True,
+    )
     models, jobs = {}, []
     for index, (kind, age, restarts, step, ran, limit, attained, placement) in enumerate(columns):
         key = (kind, step)

@@ -120,17 +120,21 @@ def synergy_round(
     chosen = np.arange(count) if jobs is not None else _fitting(held, budget)
     modes: dict[tuple[int, int], tuple[Mode, ...]] = {}
     found = []
-    for index, (model, size) in enumerate(zip(drawn[chosen].tolist(), held[chosen].tolist(),
-                                              strict=True)):  # fmt: skip
+    for index, (model, size) in enumerate(
+        zip(drawn[chosen].tolist(), held[chosen].tolist(), strict=True)
+    ):
         key = (model, size)
         if key not in modes:
             modes[key] = job_modes(load_sensitivity(names[model]), size, server)
         found.append(
             Job(
-                f"{names[model]}-{index}", min_replicas=size, max_replicas=size,
-                application=names[model], modes=modes[key],
+                f"{names[model]}-{index}",
+                min_replicas=size,
+                max_replicas=size,
+                application=names[model],
+                modes=modes[key],
             )
-        )  # fmt: skip
+        )
     amounts = resources({"cpu": server.cpus, "memory": server.memory})
     cluster = Cluster((NodeGroup("server", servers, server.gpus, resources=amounts),))
     name = name or f"synergy-{len(found)}-jobs-{servers}x{server.gpus}-seed-{seed}"
@@ -140,9 +144,14 @@ def synergy_round(
 def synergy_rules(servers: int) -> Rules:
     """Rules under which the objective is the mean of the normalised throughput, plus `FLOOR`."""
     return Rules(
-        power=1.0, floor=FLOOR, restart_delay=0.0, max_nodes_per_job=servers,
-        interference_avoidance=False, fair_share="one_gpu", speedup_scale="job",
-    )  # fmt: skip
+        power=1.0,
+        floor=FLOOR,
+        restart_delay=0.0,
+        max_nodes_per_job=servers,
+        interference_avoidance=False,
+        fair_share="one_gpu",
+        speedup_scale="job",
+    )
 
 
 def job_modes(model: Sensitivity, gpus: int, server: Server = SERVER) -> tuple[Mode, ...]:

@@ -40,11 +40,13 @@ def sia_cluster(scale: int = 1) -> Cluster:
         If the scale is no positive integer.
     """
     require_count("Cluster of Sia: scale", scale, minimum=1, maximum=100_000)
-    return Cluster((
-        NodeGroup("aws", 6 * scale, 4, "t4"),
-        NodeGroup("dgx", 2 * scale, 8, "a100"),
-        NodeGroup("rtx", 3 * scale, 8, "rtx2080ti"),
-    ))  # fmt: skip
+    return Cluster(
+        (
+            NodeGroup("aws", 6 * scale, 4, "t4"),
+            NodeGroup("dgx", 2 * scale, 8, "a100"),
+            NodeGroup("rtx", 3 * scale, 8, "rtx2080ti"),
+        )
+    )
 
 
 def generate_typed(

@@ -29,9 +29,11 @@ COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time")
 
 #: Hours of GPU time up to which a job trains one of these, each as likely as the other.
 CATEGORIES = (
-    (1.0, ("cifar10", "ncf")), (10.0, ("deepspeech2", "bert")), (100.0, ("yolov3",)),
+    (1.0, ("cifar10", "ncf")),
+    (10.0, ("deepspeech2", "bert")),
+    (100.0, ("yolov3",)),
     (1000.0, ("imagenet",)),
-)  # fmt: skip
+)
 
 #: Seconds: shorter jobs are left out, and the GPUs of long ones are taken from jobs of a day.
 SHORTEST, DAY = 60, 24 * HOUR
@@ -54,10 +56,14 @@ def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
     times = pd.to_datetime(pd.Series(found.columns["timestamp"]), format="ISO8601", errors="coerce")
     for row in np.flatnonzero(times.isna())[:1].tolist():
         raise found.refusal(row, "timestamp", "a time, as 2017-10-03 07:33:10")
-    table = pd.DataFrame({
-        "timestamp": times, "duration": found.numbers("duration", 0.0),
-        "num_gpus": found.counts("num_gpus", 0), "gpu_time": found.numbers("gpu_time", 0.0),
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "timestamp": times,
+            "duration": found.numbers("duration", 0.0),
+            "num_gpus": found.counts("num_gpus", 0),
+            "gpu_time": found.numbers("gpu_time", 0.0),
+        }
+    )
     usable = (table.duration >= SHORTEST) & (table.num_gpus >= 1)
     table = table[usable & (table.gpu_time < CATEGORIES[-1][0] * HOUR)]
     day = table.timestamp.dt
@@ -66,9 +72,14 @@ def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def draw_from_philly(
-    table: pd.DataFrame, seed: int, jobs: int = PUBLISHED_JOBS, requests: Requests = "tuned", *,
-    start: int = 2, hours: int = 8,
-) -> tuple[Submission, ...]:  # fmt: skip
+    table: pd.DataFrame,
+    seed: int,
+    jobs: int = PUBLISHED_JOBS,
+    requests: Requests = "tuned",
+    *,
+    start: int = 2,
+    hours: int = 8,
+) -> tuple[Submission, ...]:
     """Draw a workload from a list of jobs; equal arguments give equal workloads.
 
     Parameters

@@ -223,12 +223,16 @@ def _read(
     try:
         jobs = tuple(
             RigidJob(
-                identity[index], submitted[index] - start, gpus[index], numbers["duration"][index],
-                numbers[columns.steps or "duration"][index], trained[index],
+                identity[index],
+                submitted[index] - start,
+                gpus[index],
+                numbers["duration"][index],
+                numbers[columns.steps or "duration"][index],
+                trained[index],
                 numbers[columns.deadline][index] - start if columns.deadline else math.inf,
             )
             for index in chosen
-        )  # fmt: skip
+        )
     except ValueError as error:
         raise ValueError(in_file(path, error)) from error
     seen = set[str]()

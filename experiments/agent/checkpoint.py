@@ -22,9 +22,20 @@ if TYPE_CHECKING:
 VERSION = 1
 
 KEYS = (
-    "version", "name", "parameters", "replicas", "module", "optimiser", "companions",
-    "random", "meter", "average", "report", "choice", "counts",
-)  # fmt: skip
+    "version",
+    "name",
+    "parameters",
+    "replicas",
+    "module",
+    "optimiser",
+    "companions",
+    "random",
+    "meter",
+    "average",
+    "report",
+    "choice",
+    "counts",
+)
 
 
 def random_states() -> dict[str, Any]:
@@ -86,9 +97,11 @@ def save_checkpoint(path: str | os.PathLike[str], content: dict[str, Any]) -> No
 
 
 def load_checkpoint(
-    path: str | os.PathLike[str], name: str, parameters: list[tuple[int, ...]],
+    path: str | os.PathLike[str],
+    name: str,
+    parameters: list[tuple[int, ...]],
     companions: Iterable[str],
-) -> dict[str, Any] | None:  # fmt: skip
+) -> dict[str, Any] | None:
     """The checkpoint in a file, on the processor; None if there is no file.
 
     Parameters

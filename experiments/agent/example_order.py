@@ -52,9 +52,7 @@ class ExampleOrder(NamedTuple):
             found += _permutation(self.seed, epoch, self.examples)[first:last].tolist()
         return found
 
-    def passes(
-        self, begin: int, atomic: int, replicas: int, rank: int
-    ) -> Iterator[list[int]]:  # fmt: skip
+    def passes(self, begin: int, atomic: int, replicas: int, rank: int) -> Iterator[list[int]]:
         """The examples of one replica, pass by pass, without end.
 
         Parameters
@@ -132,12 +130,15 @@ def batches_of(loader: Any, passes: Iterator[list[int]], seed: int) -> Iterator[
 
     return iter(
         DataLoader(
-            loader.dataset, batch_sampler=_Batches(passes), num_workers=loader.num_workers,
-            collate_fn=loader.collate_fn, pin_memory=loader.pin_memory,
+            loader.dataset,
+            batch_sampler=_Batches(passes),
+            num_workers=loader.num_workers,
+            collate_fn=loader.collate_fn,
+            pin_memory=loader.pin_memory,
             worker_init_fn=loader.worker_init_fn,
             generator=torch.Generator().manual_seed(seed),
         )
-    )  # fmt: skip
+    )
 
 
 class _Batches:

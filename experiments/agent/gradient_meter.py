@@ -60,7 +60,7 @@ class StepNorms(NamedTuple):
 
 def estimate_of(
     local: float, mean: Sequence[float], count: int, scale: float
-) -> GradientStatistics | None:  # fmt: skip
+) -> GradientStatistics | None:
     """The gradient statistics of one step; None where it says nothing about them.
 
     Parameters
@@ -237,19 +237,26 @@ class GradientMeter:
             return
         weights = [
             adam_weight(
-                self._optimiser.state.get(one, {}), group, one,
+                self._optimiser.state.get(one, {}),
+                group,
+                one,
                 partial(self._sample.pick, self._index[id(one)]),
             )
             for group in self._optimiser.param_groups
             for one in group["params"]
             if one.requires_grad
-        ]  # fmt: skip
+        ]
         self._weights = torch.cat([one.reshape(-1) for one in weights]).to(self._now.raw)
         if self._sample.factors is not None:
             self._weights *= self._sample.factors
         if self._known:
             self._before.weigh(self._weights)
         self._square = None  # it was by the other one
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of every parameter."""
+        return [tuple(one.shape) for one in self.parameters]
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint needs so that nothing is lost."""
@@ -275,9 +282,11 @@ class GradientMeter:
 
 
 def adam_weight(
-    state: dict[str, Any], group: dict[str, Any], parameter: Any,
+    state: dict[str, Any],
+    group: dict[str, Any],
+    parameter: Any,
     pick: Callable[[Any], Any] = lambda tensor: tensor,
-) -> Any:  # fmt: skip
+) -> Any:
     """The preconditioner of a parameter; 1 before a step of Adam.
 
     Parameters

@@ -147,7 +147,7 @@ class GradientSample:
 
     def read(
         self, tensors: Sequence[Any], target: Reading, indices: Sequence[int] | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Read tensors with the shapes of the parameters.
 
         Parameters

@@ -41,6 +41,12 @@ It is EX_TEMPFAIL of sysexits.h, "try again later"; everything is in the checkpo
 """
 
 
+#: How many times its batch size a job may take next while its statistics have not settled.
+DOUBLE = 2
+
+#: Relative error that weights of averages may have.
+ROUNDING = 1e-9
+
 #: Complete what is given to a model that can be checked.
 _PLAIN = (ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0))
 _ANY = BatchLimits(1, 1, 1, 1)
@@ -185,9 +191,13 @@ class AgentOptions:
                 )
         job, cluster, launcher = found.values()
         return cls(
-            job, job_folder(cluster, job), batch, allocation=allocation_file(cluster),
-            launcher=ProcessIdentity.parse(launcher), **options,
-        )  # fmt: skip
+            job,
+            job_folder(cluster, job),
+            batch,
+            allocation=allocation_file(cluster),
+            launcher=ProcessIdentity.parse(launcher),
+            **options,
+        )
 
     def file(self, name: str) -> Path:
         """A file of the job's folder."""

@@ -60,9 +60,7 @@ class Replicas:
         if self._wrapped is not None:  # what its `no_sync` does, which cannot span a yield
             self._wrapped.require_backward_grad_sync = now
 
-    def added(
-        self, shared: Sequence[Any], own: Sequence[Any]
-    ) -> tuple[list[float], list[float]]:  # fmt: skip
+    def added(self, shared: Sequence[Any], own: Sequence[Any]) -> tuple[list[float], list[float]]:
         """Numbers added up over the replicas, and others that are the same on each.
 
         One message, and one wait for the device.

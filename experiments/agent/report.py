@@ -128,10 +128,19 @@ class AgentReport:
             self._fitted_at = self.times.steps
         now = max(time.time(), self._submitted)
         state = JobState(
-            self._options.name, batch, self._submitted, now, self._replicas, self.nodes,
-            {} if self.stale else self._placement or {}, self.restarts, self._attained(now),
-            self._most, throughput=self.throughput, **known,
-        )  # fmt: skip
+            self._options.name,
+            batch,
+            self._submitted,
+            now,
+            self._replicas,
+            self.nodes,
+            {} if self.stale else self._placement or {},
+            self.restarts,
+            self._attained(now),
+            self._most,
+            throughput=self.throughput,
+            **known,
+        )
         write_job_state(self._options.file(STATE), state)
         self._published = time.monotonic()
 
@@ -146,10 +155,13 @@ class AgentReport:
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         return {
-            "times": self.times.state(), "restarts": self.restarts, "most": self._most,
-            "submitted": self._submitted, "service": self._attained(time.time()),
+            "times": self.times.state(),
+            "restarts": self.restarts,
+            "most": self._most,
+            "submitted": self._submitted,
+            "service": self._attained(time.time()),
             "throughput": self.throughput and [*self.throughput],
-        }  # fmt: skip
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state, as a restarted job."""

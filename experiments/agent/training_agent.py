@@ -45,7 +45,7 @@ from goodalloc.experiments.agent.checkpoint import (
 from goodalloc.experiments.agent.cluster_folder import CHECKPOINT
 from goodalloc.experiments.agent.example_order import batches_of, order_of
 from goodalloc.experiments.agent.gradient_meter import GradientMeter, estimate_of
-from goodalloc.experiments.agent.options import EXIT_REALLOCATED
+from goodalloc.experiments.agent.options import DOUBLE, EXIT_REALLOCATED, ROUNDING
 from goodalloc.experiments.agent.pass_times import Configuration
 from goodalloc.experiments.agent.replicas import Replicas
 from goodalloc.experiments.agent.report import AgentReport
@@ -55,7 +55,7 @@ from goodalloc.models.adaptation.batch_rules import Situation
 from goodalloc.models.adaptation.batch_split import BatchChoice, split_batch
 from goodalloc.models.adaptation.gradient_noise import GradientAverage, averaged, statistics_of
 from goodalloc.models.adaptation.learning_rate import learning_rate_factor
-from goodalloc.models.goodput.model import BatchLimits
+from goodalloc.models.goodput.model import only_batch_size
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
@@ -63,13 +63,6 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.agent.options import AgentOptions
     from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
-
-
-DOUBLE = 2
-"""How many times its batch size a job may take next while its statistics have not settled."""
-
-ROUNDING = 1e-9
-"""Relative error that weights of averages may have."""
 
 
 class TrainingAgent:
@@ -96,9 +89,13 @@ class TrainingAgent:
     """
 
     def __init__(
-        self, module: Any, optimiser: Any, loader: Any, options: AgentOptions,
+        self,
+        module: Any,
+        optimiser: Any,
+        loader: Any,
+        options: AgentOptions,
         companions: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         require_extra("measure", "A training agent")
         for group in optimiser.param_groups:
             require_number("Optimiser: learning rate", group["lr"], 0.0)
@@ -110,7 +107,7 @@ class TrainingAgent:
             optimiser, self._replicas.count, options.most_coordinates, options.seed
         )
         self._loader, self._order = loader, order_of(loader, options.seed)
-        self.batch = options.batch or _only(loader.batch_size)
+        self.batch = options.batch or only_batch_size(loader.batch_size)
         self.choice = split_batch(float(self.batch.initial), self._replicas.count, self.batch)
         self.report = AgentReport(options, self._replicas.count)
         self._average = GradientAverage()
@@ -248,9 +245,10 @@ class TrainingAgent:
         rule = self.options.learning_rate
         gain = learning_rate_factor("adascale", gradient, self.batch.initial, total)
         factor = self.choice.rate_factor * (
-            gain if rule == "adascale"
+            gain
+            if rule == "adascale"
             else learning_rate_factor(rule, gradient, self.batch.initial, total)
-        )  # fmt: skip
+        )
         tuned = [group["lr"] for group in groups]
         for group in groups:
             group["lr"] *= factor
@@ -295,10 +293,17 @@ class TrainingAgent:
         if self._replicas.first:
             found = self.options.batch_rule.choose(
                 Situation(
-                    self.report.nodes, self._replicas.count, self.choice, self.batch, self.epoch,
-                    self._rate, self.loss, self.gradient, self.report.throughput,
+                    self.report.nodes,
+                    self._replicas.count,
+                    self.choice,
+                    self.batch,
+                    self.epoch,
+                    self._rate,
+                    self.loss,
+                    self.gradient,
+                    self.report.throughput,
                 )
-            )  # fmt: skip
+            )
             most = DOUBLE * self.total
             if self._unsettled and found.total(self._replicas.count) > most:
                 bounded = split_batch(most, self._replicas.count, self.batch)
@@ -319,10 +324,16 @@ class TrainingAgent:
     def _publish(self, *, finished: bool = False) -> None:
         """Write the job's state."""
         self.report.publish(
-            self.batch, atomic=self.choice.atomic, gradient=self.gradient, steps=self.steps,
-            accumulation_steps=self.choice.accumulation_steps, examples=self.examples,
-            epoch=self.epoch, scale_invariant_steps=self.progress, finished=finished,
-        )  # fmt: skip
+            self.batch,
+            atomic=self.choice.atomic,
+            gradient=self.gradient,
+            steps=self.steps,
+            accumulation_steps=self.choice.accumulation_steps,
+            examples=self.examples,
+            epoch=self.epoch,
+            scale_invariant_steps=self.progress,
+            finished=finished,
+        )
 
     def _end(self, *, finished: bool = False) -> None:
         """Make a checkpoint, and say so."""
@@ -341,21 +352,29 @@ class TrainingAgent:
         """Make a checkpoint, the first replica for all."""
         everybody = self._replicas.gathered(random_states())
         if self._replicas.first:
-            save_checkpoint(self.options.file(CHECKPOINT), {
-                "name": self.options.name, "parameters": self._shapes(),
-                "replicas": self._replicas.count, "module": self._plain.state_dict(),
-                "optimiser": self._optimiser.state_dict(),
-                "companions": {name: one.state_dict() for name, one in self._companions.items()},
-                "random": everybody, "meter": self._meter.state(), "average": [*self._average],
-                "report": self.report.state(), "choice": [*self.choice],
-                "counts": [self.steps, self.examples, self.progress, self.loss],
-            })  # fmt: skip
+            save_checkpoint(
+                self.options.file(CHECKPOINT),
+                {
+                    "name": self.options.name,
+                    "parameters": self._meter.shapes,
+                    "replicas": self._replicas.count,
+                    "module": self._plain.state_dict(),
+                    "optimiser": self._optimiser.state_dict(),
+                    "companions": {n: one.state_dict() for n, one in self._companions.items()},
+                    "random": everybody,
+                    "meter": self._meter.state(),
+                    "average": [*self._average],
+                    "report": self.report.state(),
+                    "choice": [*self.choice],
+                    "counts": [self.steps, self.examples, self.progress, self.loss],
+                },
+            )
         self._replicas.wait()
 
     def _resume(self) -> bool:
         """Go on from the checkpoint, if there is one; whether its batch suits as it is."""
         path = self.options.file(CHECKPOINT)
-        found = load_checkpoint(path, self.options.name, self._shapes(), self._companions)
+        found = load_checkpoint(path, self.options.name, self._meter.shapes, self._companions)
         if found is None:
             return False
         self._plain.load_state_dict(found["module"])
@@ -378,11 +397,3 @@ class TrainingAgent:
         split = split_batch(total, self._replicas.count, self.batch)
         self.choice = split._replace(rate_factor=self.choice.rate_factor)
         return False
-
-    def _shapes(self) -> list[tuple[int, ...]]:
-        return [tuple(one.shape) for one in self._meter.parameters]
-
-
-def _only(batch_size: int) -> BatchLimits:
-    """Limits that allow one total batch size."""
-    return BatchLimits(batch_size, batch_size, 1, batch_size, True)

@@ -47,12 +47,17 @@ if TYPE_CHECKING:
 
 #: Network, optimiser, batch of a pass, passes a step, steps between measurements of the noise.
 CASES = (
-    ("convolutional", "sgd", 96, 1, 1), ("convolutional", "sgd", 96, 2, 1),
-    ("convolutional", "adam", 96, 1, 1), ("convolutional", "adam", 96, 2, 1),
-    ("perceptron", "sgd", 512, 1, 1), ("perceptron", "sgd", 512, 2, 1),
-    ("perceptron", "sgd", 512, 1, 10), ("perceptron", "adam", 512, 1, 1),
-    ("perceptron", "adam", 512, 2, 1), ("perceptron", "adam", 512, 1, 10),
-)  # fmt: skip
+    ("convolutional", "sgd", 96, 1, 1),
+    ("convolutional", "sgd", 96, 2, 1),
+    ("convolutional", "adam", 96, 1, 1),
+    ("convolutional", "adam", 96, 2, 1),
+    ("perceptron", "sgd", 512, 1, 1),
+    ("perceptron", "sgd", 512, 2, 1),
+    ("perceptron", "sgd", 512, 1, 10),
+    ("perceptron", "adam", 512, 1, 1),
+    ("perceptron", "adam", 512, 2, 1),
+    ("perceptron", "adam", 512, 1, 10),
+)
 
 #: Steps of a round before any is timed: in these, Adam's preconditioner is taken anew more often.
 WARM_UP = 50
@@ -123,7 +128,7 @@ def plain_training(network: str, optimiser: str, batch: int, passes: int) -> Tra
 
 def agent_training(
     network: str, optimiser: str, batch: int, passes: int, measure_steps: int, folder: Path
-) -> Training:  # fmt: skip
+) -> Training:
     """The same under an agent."""
     from torch.nn.functional import cross_entropy
 
@@ -148,9 +153,15 @@ def agent_training(
 
 
 def measure(
-    network: str, optimiser: str, batch: int, passes: int, measure_steps: int, pairs: int,
-    rounds: int, folder: Path,
-) -> Measurement:  # fmt: skip
+    network: str,
+    optimiser: str,
+    batch: int,
+    passes: int,
+    measure_steps: int,
+    pairs: int,
+    rounds: int,
+    folder: Path,
+) -> Measurement:
     """Train both ways by turns.
 
     Parameters
@@ -172,10 +183,11 @@ def measure(
         gap = torch.empty(size, dtype=torch.uint8)
         where = folder / f"{network}-{optimiser}-{passes}-{measure_steps}-{index}"
         made = {
-            which: plain_training(network, optimiser, batch, passes) if which == 0
+            which: plain_training(network, optimiser, batch, passes)
+            if which == 0
             else agent_training(network, optimiser, batch, passes, measure_steps, where)
             for which in ((0, 1) if index % 2 else (1, 0))
-        }  # fmt: skip
+        }
         seconds = _seconds(made, pairs)
         plain.append(np.median(seconds[:, 0], axis=0))
         extra.append(_typical(seconds[:, 1] - seconds[:, 0], measure_steps))
@@ -190,9 +202,20 @@ def measure(
     share = np.array(extra) / typical
     low, high = _interval(share[:, 0])
     return Measurement(
-        network, optimiser, parameters, batch, passes, measure_steps, 1e3 * float(typical[0]),
-        float(share[:, 0].mean()), low, high, float(share[:, 1].mean()), os.getloadavg()[0], apart,
-    )  # fmt: skip
+        network,
+        optimiser,
+        parameters,
+        batch,
+        passes,
+        measure_steps,
+        1e3 * float(typical[0]),
+        float(share[:, 0].mean()),
+        low,
+        high,
+        float(share[:, 1].mean()),
+        os.getloadavg()[0],
+        apart,
+    )
 
 
 def _seconds(made: dict[int, Training], pairs: int) -> NDArray[np.float64]:

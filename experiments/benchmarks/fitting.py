@@ -145,9 +145,13 @@ def published_fit(table: Floats) -> tuple[Floats, float]:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         result = minimize(
-            published_loss, start, args=(table,), jac=True, method="L-BFGS-B",
+            published_loss,
+            start,
+            args=(table,),
+            jac=True,
+            method="L-BFGS-B",
             bounds=Bounds(lower, upper, keep_feasible=True),
-        )  # fmt: skip
+        )
     return result.x, float(result.fun)
 
 

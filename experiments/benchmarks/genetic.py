@@ -133,9 +133,15 @@ def prepare(
         f"proof {proof_seconds:.2f} s, compilation {compiling:.1f} s\n"
     )
     return Round(
-        size, state, instance, solve_greedy(instance).allocation, optimum.bound,
-        optimum.gap <= 1e-6, proof_seconds, starvation_of(instance, optimum.allocation),
-    )  # fmt: skip
+        size,
+        state,
+        instance,
+        solve_greedy(instance).allocation,
+        optimum.bound,
+        optimum.gap <= 1e-6,
+        proof_seconds,
+        starvation_of(instance, optimum.allocation),
+    )
 
 
 def published_runs(round_: Round, seeds: Sequence[int]) -> Iterator[Run]:
@@ -156,10 +162,22 @@ def _measure(round_: Round, name: str, seed: int, **given: Any) -> tuple[Run, Ev
     value = float(found.fitness[0])
     last, parts = found.history[-1].iteration, starvation_of(round_.instance, found.best)
     run = Run(
-        round_.size, round_.state, name, seed, seconds, processor, last, value, round_.bound,
-        round_.proven, round_.gap(value), parts.starved, parts.starved - round_.best.starved,
-        parts.served / round_.best.served, round_.proof_seconds,
-    )  # fmt: skip
+        round_.size,
+        round_.state,
+        name,
+        seed,
+        seconds,
+        processor,
+        last,
+        value,
+        round_.bound,
+        round_.proven,
+        round_.gap(value),
+        parts.starved,
+        parts.starved - round_.best.starved,
+        parts.served / round_.best.served,
+        round_.proof_seconds,
+    )
     return run, found
 
 
@@ -247,9 +265,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for size in given.sizes.split(","):
         for state in states:
             round_ = prepare(
-                size, state, given.instance_seed, given.proof_seconds, given.gpus_per_node,
+                size,
+                state,
+                given.instance_seed,
+                given.proof_seconds,
+                given.gpus_per_node,
                 given.cores,
-            )  # fmt: skip
+            )
             for run in published_runs(round_, range(given.seeds)):
                 runs.add(run)
             for budget, points in longer_runs(round_, range(given.budget_seeds), stop):

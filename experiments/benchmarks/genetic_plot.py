@@ -92,9 +92,15 @@ def plot_strips(runs: Sequence[Labelled], ax: Axes) -> None:
             centre = place + 0.27 * (number - (len(names) - 1) / 2)
             spread = np.linspace(-0.09, 0.09, len(gaps)) if len(gaps) > 1 else np.zeros(len(gaps))
             ax.plot(
-                centre + spread, gaps, "o", color=COLOURS[number], markersize=3, alpha=0.6,
-                markeredgewidth=0, label=STARTS[start] if place == 0 else None,
-            )  # fmt: skip
+                centre + spread,
+                gaps,
+                "o",
+                color=COLOURS[number],
+                markersize=3,
+                alpha=0.6,
+                markeredgewidth=0,
+                label=STARTS[start] if place == 0 else None,
+            )
             ax.plot([centre - 0.12, centre + 0.12], [np.median(gaps)] * 2, color=COLOURS[number])
     ax.set_xticks(range(len(groups)), [f"{size}\n{state}" for size, state in groups])
     ax.set_title(
@@ -124,10 +130,12 @@ def plot_curves(curves: Sequence[Curve], longer: Sequence[Longer], start: str, a
         ax.step(
             [*(point.generation for point in points), run.generations],
             [max(100 * gap, NO_GAP) for gap in (*(point.gap for point in points), run.gap)],
-            where="post", color=COLOURS[sizes.index(run.size) % len(COLOURS)], linewidth=1.1,
+            where="post",
+            color=COLOURS[sizes.index(run.size) % len(COLOURS)],
+            linewidth=1.1,
             linestyle=STYLES[states.index(run.state) % len(STYLES)],
             label=None if group in named else f"{run.size}, {run.state}",
-        )  # fmt: skip
+        )
         named.add(group)
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

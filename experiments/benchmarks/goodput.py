@@ -137,9 +137,10 @@ def measure_points(backend: Backend, allocations: int, repeats: int, seed: int) 
     wide, nodes, replicas = sample_allocations(allocations, seed)
     columns = [np.asarray(leaf)[:, None] for leaf in (*leaves(wide), nodes, replicas)]
     model = GoodputModel(
-        ThroughputParameters(*columns[:7]), GradientStatistics(*columns[7:9]),
+        ThroughputParameters(*columns[:7]),
+        GradientStatistics(*columns[7:9]),
         BatchLimits(*columns[9:14]),
-    )  # fmt: skip
+    )
     atomic = np.tile(np.arange(1.0, POINTS_PER_ALLOCATION // 2 + 1), 2)
     steps = np.repeat([0.0, 1.0], POINTS_PER_ALLOCATION // 2)
     arguments = (model, columns[14], columns[15], atomic, steps)
@@ -161,9 +162,12 @@ def measure_search(
     """Measure the best batch size of many allocations, and count the evaluations."""
     wide, nodes, replicas = sample_allocations(allocations, seed)
     row = measure(
-        search, backend, allocations, repeats,
+        search,
+        backend,
+        allocations,
+        repeats,
         lambda: search_chunked(wide, nodes, replicas, search, GRID_POINTS, backend),
-    )  # fmt: skip
+    )
     if search == "grid":
         return row._replace(mean_evaluations=GRID_POINTS, most_evaluations=GRID_POINTS)
     wide, nodes, replicas = sample_allocations(min(allocations, 20_000), seed)
@@ -175,9 +179,12 @@ def measure_table(backend: Backend, search: Search, repeats: int, seed: int) -> 
     """Measure the goodput table of a round of the published workload at double load."""
     models = sample_models(TABLE_JOBS, np.random.default_rng(seed))
     return measure(
-        f"table-{search}", backend, TABLE_JOBS * 2 * (TABLE_REPLICAS + 1), repeats,
+        f"table-{search}",
+        backend,
+        TABLE_JOBS * 2 * (TABLE_REPLICAS + 1),
+        repeats,
         lambda: goodput_table(models, TABLE_REPLICAS, search=search, backend=backend),
-    )  # fmt: skip
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -114,10 +114,24 @@ def measure(name: str, size: str, seed: int, solver: str, seconds: float) -> Row
     processor = time.process_time()
     result = solve(instance, solver, stop=Stop(seconds=seconds, gap=gap))
     return Row(
-        name, size, jobs, nodes, seed, solver, instance.name, result.solve_seconds,
-        time.process_time() - processor, table_seconds, result.fitness, result.bound, result.gap,
-        result.bound_source, str(result.evidence), str(result.status), peak_gib(),
-    )  # fmt: skip
+        name,
+        size,
+        jobs,
+        nodes,
+        seed,
+        solver,
+        instance.name,
+        result.solve_seconds,
+        time.process_time() - processor,
+        table_seconds,
+        result.fitness,
+        result.bound,
+        result.gap,
+        result.bound_source,
+        str(result.evidence),
+        str(result.status),
+        peak_gib(),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -152,8 +166,9 @@ def _tasks(arguments: argparse.Namespace, wanted: list[str]) -> list[tuple[str, 
     """Set, size, seed and solver of every row."""
     solvers = ("highs",) if arguments.naive is None else ("highs", "pyomo")
     sizes, seeds = arguments.sizes.split(","), range(arguments.seeds)
-    return [(n, size, s, solver) for n in wanted for size in sizes for solver in solvers
-            for s in seeds]  # fmt: skip
+    return [
+        (n, size, s, solver) for n in wanted for size in sizes for solver in solvers for s in seeds
+    ]
 
 
 def _curves(rows: list[Row]) -> dict[str, dict[int, list[float]]]:
@@ -168,8 +183,16 @@ def _curves(rows: list[Row]) -> dict[str, dict[int, list[float]]]:
 
 def _summarise(rows: list[Row]) -> None:
     """Print the median and the worst of every set, size and solver."""
-    columns = (("set", 14), ("size", 9), ("solver", 7), ("proved", 7), ("median s", 9),
-               ("worst s", 8), ("table s", 8), ("worst gap", 9))  # fmt: skip
+    columns = (
+        ("set", 14),
+        ("size", 9),
+        ("solver", 7),
+        ("proved", 7),
+        ("median s", 9),
+        ("worst s", 8),
+        ("table s", 8),
+        ("worst gap", 9),
+    )
     sys.stdout.write(" ".join(f"{name:>{width}}" for name, width in columns) + "\n")
     for key in dict.fromkeys((row.set, row.size, row.solver) for row in rows):
         group = [row for row in rows if (row.set, row.size, row.solver) == key]

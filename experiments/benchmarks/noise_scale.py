@@ -32,9 +32,15 @@ INITIAL = 32
 """M0."""
 
 CASES: tuple[tuple[str, int, int | None], ...] = (
-    ("sgd", 1, None), ("sgd", 2, None), ("sgd", 4, None), ("adam", 1, None), ("adam", 2, None),
-    ("sgd", 1, 1200), ("sgd", 2, 1200), ("adam", 2, 1200),
-)  # fmt: skip
+    ("sgd", 1, None),
+    ("sgd", 2, None),
+    ("sgd", 4, None),
+    ("adam", 1, None),
+    ("adam", 2, None),
+    ("sgd", 1, 1200),
+    ("sgd", 2, 1200),
+    ("adam", 2, 1200),
+)
 """Optimiser, passes a step (with one the agent goes by consecutive gradients) and coordinates."""
 
 
@@ -52,9 +58,13 @@ class Measurement(NamedTuple):
 
 
 def measure(
-    optimiser: str, passes: int, most_coordinates: int | None, epochs: int, batches: int,
+    optimiser: str,
+    passes: int,
+    most_coordinates: int | None,
+    epochs: int,
+    batches: int,
     folder: Path,
-) -> Measurement:  # fmt: skip
+) -> Measurement:
     """Both noise scales.
 
     Parameters
@@ -87,18 +97,20 @@ def measure(
     frozen = kinds[optimiser](module.parameters(), lr=0.0)
     limits = BatchLimits(INITIAL, INITIAL, 1, INITIAL // passes, passes > 1)
     options = AgentOptions(
-        "digits", folder / f"{optimiser}-{passes}-{most_coordinates}", limits,
+        "digits",
+        folder / f"{optimiser}-{passes}-{most_coordinates}",
+        limits,
         most_coordinates=most_coordinates,
-    )  # fmt: skip
+    )
     agent = TrainingAgent(
         module, frozen, DataLoader(TensorDataset(inputs, classes), INITIAL), options
-    )  # fmt: skip
+    )
     for some, wanted in agent.batches(epochs):
         agent.learn(cross_entropy(agent.module(some), wanted))
     (group,) = frozen.param_groups
-    weight = torch.cat([
-        adam_weight(frozen.state.get(one, {}), group, one).reshape(-1) for one in group["params"]
-    ])  # fmt: skip
+    weight = torch.cat(
+        [adam_weight(frozen.state.get(one, {}), group, one).reshape(-1) for one in group["params"]]
+    )
     generator, drawn = torch.Generator().manual_seed(5), []
     for _ in range(batches):
         rows = torch.randint(len(inputs), (INITIAL,), generator=generator)

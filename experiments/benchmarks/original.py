@@ -137,16 +137,27 @@ def original_decisions(instance: Instance, artifact: Artifact, seeds: int) -> De
         # Away from its siblings, which would hide modules of the standard library.
         shutil.copy(Path(__file__).with_name("original_driver.py"), folder)
         np.savez(
-            folder / "round.npz", speedups=speedup_table(instance), age=instance.age,
-            restarts=instance.restarts, current=instance.current.matrix(),
+            folder / "round.npz",
+            speedups=speedup_table(instance),
+            age=instance.age,
+            restarts=instance.restarts,
+            current=instance.current.matrix(),
             attained_service=np.array([job.attained_service for job in jobs], dtype=float),
-            min_replicas=instance.min_replicas, max_replicas=instance.max_replicas,
+            min_replicas=instance.min_replicas,
+            max_replicas=instance.max_replicas,
             gpus=instance.cluster.node_gpus,
-        )  # fmt: skip
+        )
         command = [
-            artifact.python, "-E", "-W", "ignore", "original_driver.py", str(artifact.policy),
-            "round.npz", str(seeds), "decisions.npz",
-        ]  # fmt: skip
+            artifact.python,
+            "-E",
+            "-W",
+            "ignore",
+            "original_driver.py",
+            str(artifact.policy),
+            "round.npz",
+            str(seeds),
+            "decisions.npz",
+        ]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not (folder / "decisions.npz").is_file():
             complaint = done.stderr.strip().split("\n")[-1] or f"exit code {done.returncode}"
@@ -193,9 +204,15 @@ def compare(name: str, instance: Instance, artifact: Artifact, seeds: int) -> It
             value = fitness(instance, allocation)
             parts = starvation_of(instance, allocation)
             yield Run(
-                name, who, seed, value, relative_gap(value, optimum.bound),
-                parts.starved - best.starved, parts.served / best.served, seconds,
-            )  # fmt: skip
+                name,
+                who,
+                seed,
+                value,
+                relative_gap(value, optimum.bound),
+                parts.starved - best.starved,
+                parts.served / best.served,
+                seconds,
+            )
 
 
 def summary(runs: Sequence[Run]) -> str:
@@ -257,10 +274,15 @@ def _draw_round(runs: Sequence[Run], ax: Axes) -> None:
     for number, (who, values) in enumerate(gaps.items()):
         profile = share_within(values)
         ax.step(
-            [left, *profile.value, right], [0.0, *profile.share, 1.0], where="post",
-            label=f"{who}, {len(values)} runs", color=LINES[number], linestyle=STYLES[1 - number],
-            linewidth=(1.3, 2.2)[number], zorder=4 - number,
-        )  # fmt: skip
+            [left, *profile.value, right],
+            [0.0, *profile.share, 1.0],
+            where="post",
+            label=f"{who}, {len(values)} runs",
+            color=LINES[number],
+            linestyle=STYLES[1 - number],
+            linewidth=(1.3, 2.2)[number],
+            zorder=4 - number,
+        )
     ax.set_xlim(left, right)
     ax.set_ylim(0.0, 1.03)
     ax.locator_params(axis="x", nbins=5)

@@ -95,9 +95,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         for size, state, power, seed in _instances(arguments):
             jobs, nodes, gpus = (int(part) for part in size.split("x"))
             instance = generate(
-                seed=seed, jobs=jobs, nodes=nodes, gpus_per_node=gpus, state=cast("State", state),
+                seed=seed,
+                jobs=jobs,
+                nodes=nodes,
+                gpus_per_node=gpus,
+                state=cast("State", state),
                 rules=Rules(power=power),
-            )  # fmt: skip
+            )
             row = {"size": size, "state": state, "seed": seed}
             row |= measure(instance, arguments.seconds, arguments.gap)
             if writer is None:

@@ -94,10 +94,24 @@ def measure_round(
     table, build, solve = np.diff(clock).tolist()
     gap = decision.objective - decision.bound
     return Row(
-        "round", jobs, instance.cluster.num_gpus, state, seed, rounded, len(found), table, build,
-        solve, processor, placed, decision.objective, gap, gap <= wanted * (1 + 1e-6), unplaced,
+        "round",
+        jobs,
+        instance.cluster.num_gpus,
+        state,
+        seed,
+        rounded,
+        len(found),
+        table,
+        build,
+        solve,
+        processor,
+        placed,
+        decision.objective,
+        gap,
+        gap <= wanted * (1 + 1e-6),
+        unplaced,
         peak_gib(),
-    )  # fmt: skip
+    )
 
 
 def draw_knapsack(
@@ -141,9 +155,24 @@ def measure_knapsack(jobs: int, seed: int, seconds: float) -> Row:
     reached = decision.objective - decision.bound
     proven = reached <= KNAPSACK_GAP * abs(decision.bound)
     return Row(
-        "knapsack", jobs, TYPES * jobs, "cold", seed, False, job.size, 0.0, 0.0, wall, processor,
-        math.nan, decision.objective, reached, proven, 0, peak_gib(),
-    )  # fmt: skip
+        "knapsack",
+        jobs,
+        TYPES * jobs,
+        "cold",
+        seed,
+        False,
+        job.size,
+        0.0,
+        0.0,
+        wall,
+        processor,
+        math.nan,
+        decision.objective,
+        reached,
+        proven,
+        0,
+        peak_gib(),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -79,10 +79,15 @@ def measure(size: str, seed: int, *, machines: bool) -> Row:
     for found in (greedy, exact, *([plain] if plain else [])):
         _require_sound(problem, found, exact.total)
     return Row(
-        size, machines, seed, greedy.seconds, exact.seconds,
-        plain.seconds if plain else float("nan"), 1.0 - greedy.total / exact.total,
+        size,
+        machines,
+        seed,
+        greedy.seconds,
+        exact.seconds,
+        plain.seconds if plain else float("nan"),
+        1.0 - greedy.total / exact.total,
         1.0 - exact.total / gain_bound(problem),
-    )  # fmt: skip
+    )
 
 
 def _require_sound(problem: UnitGains, found: Shares, best: float) -> None:
@@ -114,15 +119,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _summarise(rows: Sequence[Row]) -> None:
     """Print the medians of every size."""
-    columns = (("size", 11), ("machines", 8), ("greedy s", 9), ("exact s", 9), ("plain s", 9),
-               ("greedy gap", 10), ("bound gap", 10))  # fmt: skip
+    columns = (
+        ("size", 11),
+        ("machines", 8),
+        ("greedy s", 9),
+        ("exact s", 9),
+        ("plain s", 9),
+        ("greedy gap", 10),
+        ("bound gap", 10),
+    )
     sys.stdout.write(" ".join(f"{name:>{width}}" for name, width in columns) + "\n")
     for key in dict.fromkeys((row.size, row.machines) for row in rows):
         group = [row for row in rows if (row.size, row.machines) == key]
         seconds = [
-            statistics.median(times)
-            for times in zip(*(row[3:6] for row in group), strict=True)
-        ]  # fmt: skip
+            statistics.median(times) for times in zip(*(row[3:6] for row in group), strict=True)
+        ]
         sys.stdout.write(
             f"{key[0]:>11} {'yes' if key[1] else 'no':>8} "
             + " ".join(f"{value:>9.3f}" for value in seconds)

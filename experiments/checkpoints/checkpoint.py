@@ -46,9 +46,12 @@ def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """
     text = json.dumps(state, allow_nan=False)
     head = {
-        "format": FORMAT, "version": VERSION, "library": library_version(), "code": code_digest(),
+        "format": FORMAT,
+        "version": VERSION,
+        "library": library_version(),
+        "code": code_digest(),
         "digest": _digest(text),
-    }  # fmt: skip
+    }
     write_atomically(path, f'{json.dumps(head)[:-1]}, "state": {text}}}\n')
 
 

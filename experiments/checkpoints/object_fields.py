@@ -108,9 +108,11 @@ def _slots(kind: type) -> dict[str, MemberDescriptorType]:
     """The slots that a class and its bases declare."""
     return {
         name: found
-        for base in reversed(kind.__mro__) if "__slots__" in vars(base)
-        for name, found in vars(base).items() if isinstance(found, MemberDescriptorType)
-    }  # fmt: skip
+        for base in reversed(kind.__mro__)
+        if "__slots__" in vars(base)
+        for name, found in vars(base).items()
+        if isinstance(found, MemberDescriptorType)
+    }
 
 
 def _may_be_field(kind: type, name: str) -> bool:

@@ -172,7 +172,9 @@ def _taken(owner: object) -> dict[str, Any]:
     ours = [base for base in type(owner).__mro__ if OURS.fullmatch(base.__module__)]
     names = {
         field.name
-        for base in ours if dataclasses.is_dataclass(base)
-        for field in dataclasses.fields(base) if field.init
-    }  # fmt: skip
+        for base in ours
+        if dataclasses.is_dataclass(base)
+        for field in dataclasses.fields(base)
+        if field.init
+    }
     return {name: value for name, value in field_values(owner).items() if name in names}

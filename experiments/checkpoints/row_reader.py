@@ -112,8 +112,10 @@ class RowReader:
         if name in OF_TEXT:
             return OF_TEXT[name](*parts)
         others: dict[str, Callable[..., Any]] = {
-            "made": self._made_with, "enum": self._member, "namedtuple": self._named_tuple
-        }  # fmt: skip
+            "made": self._made_with,
+            "enum": self._member,
+            "namedtuple": self._named_tuple,
+        }
         if name not in others:
             raise ValueError(f"row is a {shown(name)}, which is unknown")
         return others[name](*parts)

@@ -88,9 +88,12 @@ def build_parser() -> argparse.ArgumentParser:
     }
     for name, (text, build) in builders.items():
         command = commands.add_parser(
-            name, help=text, description=text, allow_abbrev=False,
+            name,
+            help=text,
+            description=text,
+            allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,  # their tables stay as they are
-        )  # fmt: skip
+        )
         build(command)
         command.add_argument("--json", action="store_true", help="print JSON")
         command.set_defaults(run=COMMANDS[name])
@@ -100,29 +103,35 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_solve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help=FILE_HELP)
     parser.add_argument(
-        "--leximin", action="store_true",
+        "--leximin",
+        action="store_true",
         help="at power -inf: also the second-least utility, then the third, …",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--solver", default="highs", help="name, or package.module:function (default: highs)"
     )
     parser.add_argument(
-        "--certificate", metavar="FILE",
+        "--certificate",
+        metavar="FILE",
         help="prove the bound by prices and write them; `goodalloc verify` checks them",
-    )  # fmt: skip
+    )
     _add_limits(parser, seconds=None)
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument("--start", metavar="FILE", help="an allocation or result to start from")
     parser.add_argument("--out", metavar="FILE", help="write the result to this file")
     parser.add_argument(
-        "--cross-check", choices=("scip",),
+        "--cross-check",
+        choices=("scip",),
         help="have another solver decide the node-indexed program, read from a file, and compare; "
         "exit code 1 if the two cannot both be right",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--cross-check-seconds", type=number(0.0), default=60.0, metavar="SECONDS",
+        "--cross-check-seconds",
+        type=number(0.0),
+        default=60.0,
+        metavar="SECONDS",
         help="time limit of the other solver (default: 60)",
-    )  # fmt: skip
+    )
 
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
@@ -134,24 +143,31 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 
 def _add_gap(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--instances", type=names, nargs="+", metavar="NAMES",
+        "--instances",
+        type=names,
+        nargs="+",
+        metavar="NAMES",
         help="files or names of shipped instances (default: all that ship)",
-    )  # fmt: skip
+    )
     _add_grid(parser)
     _add_limits(parser, seconds=60.0)
     parser.add_argument(
-        "--out", metavar="FOLDER", default="results/gap",
+        "--out",
+        metavar="FOLDER",
+        default="results/gap",
         help="averages and pictures cover every run in it by this version under these limits, "
         "those of earlier commands too (default: results/gap)",
-    )  # fmt: skip
+    )
 
 
 def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--workload", choices=("pollux", "synergy"), default="pollux",
+        "--workload",
+        choices=("pollux", "synergy"),
+        default="pollux",
         help="jobs of which evaluation (default: pollux); synergy: rigid jobs with modes on "
         "servers of 8 GPUs, 24 cores and 500 GB",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--split",
         type=split,
@@ -159,9 +175,10 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
         help="synergy: weights of the classes, as 20,70,10 (default: all models evenly)",
     )
     parser.add_argument(
-        "--several-gpus", action="store_true",
+        "--several-gpus",
+        action="store_true",
         help="synergy: jobs of 1, 2, 4 and 8 GPUs as often as published (default: of 1)",
-    )  # fmt: skip
+    )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument("--jobs", type=whole(1), help="number of jobs")
     parser.add_argument("--load", type=number(0.0), help="GPUs asked for over GPUs (default: 1)")
@@ -174,13 +191,15 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", help="cold, running, disturbed or settled (default: cold)")
     parser.add_argument("--rules", help="preset: default, osdi21 or sia (default: default)")
     parser.add_argument(
-        "--power", type=any_number,
+        "--power",
+        type=any_number,
         help="power of the mean, such as 0, -10 or -inf (default: -1; synergy: 1)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--interference-avoidance", action=argparse.BooleanOptionalAction,
+        "--interference-avoidance",
+        action=argparse.BooleanOptionalAction,
         help="at most one distributed job a node (default: yes; synergy: no)",
-    )  # fmt: skip
+    )
     parser.add_argument("--name", help="name of the instance")
     parser.add_argument("--out", metavar="FILE", help="where to write it (default: print it)")
 
@@ -189,9 +208,10 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help=FILE_HELP)
     parser.add_argument("--to", required=True, metavar="FILE", help="model.mps or model.lp")
     parser.add_argument(
-        "--formulation", choices=("pattern", "aggregate", "node"),
+        "--formulation",
+        choices=("pattern", "aggregate", "node"),
         help="(default: pattern, or aggregate where more than GPUs counts)",
-    )  # fmt: skip
+    )
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -206,10 +226,11 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         "--exact", action="store_true", help="add rational numbers as they are (smaller rounds)"
     )
     parser.add_argument(
-        "--resolved", metavar="FILE",
+        "--resolved",
+        metavar="FILE",
         help="write the instance with all models and rules spelt out, as the stand-alone "
         "checker reads it",
-    )  # fmt: skip
+    )
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
@@ -221,13 +242,20 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 
 def _add_grid(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--solvers", type=names, nargs="+", metavar="NAMES",
+        "--solvers",
+        type=names,
+        nargs="+",
+        metavar="NAMES",
         help="separated by commas (default: by what counts in the instance)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--seeds", type=seeds, nargs="+", default=[(0,)], metavar="SEEDS",
+        "--seeds",
+        type=seeds,
+        nargs="+",
+        default=[(0,)],
+        metavar="SEEDS",
         help="as 0,1,2 or 0-9 (default: 0)",
-    )  # fmt: skip
+    )
 
 
 def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
@@ -236,6 +264,8 @@ def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
         "--seconds", type=number(0.0), default=seconds, help=f"time limit (default: {default})"
     )
     parser.add_argument(
-        "--gap", type=number(0.0, strict=False), default=1e-9,
+        "--gap",
+        type=number(0.0, strict=False),
+        default=1e-9,
         help="relative gap that counts as optimal, as 1e-12 always does (default: 1e-9)",
-    )  # fmt: skip
+    )

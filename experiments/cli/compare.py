@@ -114,8 +114,9 @@ def gap_command(arguments: argparse.Namespace) -> Output:
         )
     complaints = {
         row["solver"]: f"{row['solver']} on {row['instance']}: {row['message']}\n"
-        for row in reversed(rows) if row["status"] == "failed" or "bound" in row["message"]
-    }  # fmt: skip
+        for row in reversed(rows)
+        if row["status"] == "failed" or "bound" in row["message"]
+    }
     text = (
         f"{text_table(averages, tuple(averages[0]))}\n\n{''.join(complaints.values())}"
         f"bounds, on so many instances: {bounds_text(rows) or 'none'}\n"
@@ -182,9 +183,11 @@ def demo_command(arguments: argparse.Namespace) -> Output:
     runs = len(DEMO_INSTANCES) * len(solvers)
     with progress_bar(arguments.command, runs, quiet=arguments.json) as bar:
         rounds = run_demo(
-            solvers=solvers, seconds=arguments.seconds, seed=arguments.seed,
+            solvers=solvers,
+            seconds=arguments.seconds,
+            seed=arguments.seed,
             report=lambda _: bar.update(),
-        )  # fmt: skip
+        )
     with drawing(f"the table is in {folder}"):
         table, picture = write_demo(rounds, folder)
     text = "\n\n".join([*(r.text() for r in rounds), f"written: {table}, {picture}"])

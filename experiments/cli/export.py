@@ -57,9 +57,13 @@ def export_command(arguments: argparse.Namespace) -> Output:
         f"r = {reference!r}, p = {power:g}, n = {instance.num_jobs} jobs ({CLAIMS[formulation]})"
     )
     data = {
-        "file": str(target), "formulation": formulation, "columns": columns, "rows": rows,
-        "entries": int(program.value.size), "reference": reference,
-    }  # fmt: skip
+        "file": str(target),
+        "formulation": formulation,
+        "columns": columns,
+        "rows": rows,
+        "entries": int(program.value.size),
+        "reference": reference,
+    }
     return Output(text, data)
 
 

@@ -23,9 +23,14 @@ def launch_command(arguments: argparse.Namespace) -> Output:
         raise ValueError(f"Command '{program[0]}' is not there; expected a program.")
     with stop_request() as stopped:
         launcher = Launcher(
-            Path(arguments.cluster), arguments.name, program, arguments.replicas,
-            arguments.retries, stopped, log_line,
-        )  # fmt: skip
+            Path(arguments.cluster),
+            arguments.name,
+            program,
+            arguments.replicas,
+            arguments.retries,
+            stopped,
+            log_line,
+        )
         make_folder(arguments.cluster)
         try:
             launched = launcher.run()

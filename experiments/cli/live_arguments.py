@@ -17,18 +17,26 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="FOLDER", help=CLUSTER_HELP)
     parser.add_argument("--name", required=True, help="of the job; names its folder, too")
     parser.add_argument(
-        "--replicas", type=whole(1), default=1, metavar="K",
+        "--replicas",
+        type=whole(1),
+        default=1,
+        metavar="K",
         help="asked for, where the policy does not choose (tiresias, fifo; default: 1)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--retries", type=whole(0), default=3, metavar="N",
+        "--retries",
+        type=whole(0),
+        default=3,
+        metavar="N",
         help="starts after failures in a row without progress (default: 3)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "program", nargs="+", metavar="COMMAND",
+        "program",
+        nargs="+",
+        metavar="COMMAND",
         help="after --: the program of every replica and its arguments, a training by "
         "AgentOptions.of_launcher; it runs on this machine, with torchrun's variables",
-    )  # fmt: skip
+    )
 
 
 def add_schedule(parser: argparse.ArgumentParser) -> None:
@@ -36,26 +44,36 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="FOLDER", help=CLUSTER_HELP)
     parser.add_argument("--nodes", type=whole(1), metavar="N", help="with --gpus-per-node")
     parser.add_argument(
-        "--gpus-per-node", type=gpus_per_node, metavar="G",
+        "--gpus-per-node",
+        type=gpus_per_node,
+        metavar="G",
         help="replicas that a node takes: its GPUs or, without any, say its cores",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--group", type=group, action="append", metavar="NAME:NODES:GPUS",
+        "--group",
+        type=group,
+        action="append",
+        metavar="NAME:NODES:GPUS",
         help="a group of nodes, in place of the two; may be given again",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--policy", default="pollux",
+        "--policy",
+        default="pollux",
         help="pollux (exact), pollux-untied, pollux-goodput, pollux-genetic, pollux-greedy, equal, "
         "tiresias, tiresias-gittins, fifo, or package.module:name (default: pollux)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--interval", type=number(0.0), default=60.0,
+        "--interval",
+        type=number(0.0),
+        default=60.0,
         help="seconds between decisions; who comes or goes is answered at once (default: 60)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--restart-delay", type=number(0.0, strict=False), default=30.0,
+        "--restart-delay",
+        type=number(0.0, strict=False),
+        default=30.0,
         help="seconds that a restart is taken to cost, by Pollux's (default: 30)",
-    )  # fmt: skip
+    )
     parser.add_argument("--seconds", type=number(0.0), help="time limit of a decision")
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument(

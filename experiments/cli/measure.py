@@ -39,9 +39,18 @@ LAST_ORDER = 2.0
 
 #: Columns of the printed table.
 SHOWN = (
-    "nodes", "replicas", "atomic_batch_size", "accumulation_steps", "outcome", "pass_s",
-    "update_s", "step_s", "step_error", "repetitions", "quiet",
-)  # fmt: skip
+    "nodes",
+    "replicas",
+    "atomic_batch_size",
+    "accumulation_steps",
+    "outcome",
+    "pass_s",
+    "update_s",
+    "step_s",
+    "step_error",
+    "repetitions",
+    "quiet",
+)
 
 
 def measure_command(arguments: argparse.Namespace) -> Output:
@@ -49,20 +58,26 @@ def measure_command(arguments: argparse.Namespace) -> Output:
     require_extra("measure", "Command measure")
     size = launched_size(os.environ)
     plan = MeasurePlan(
-        arguments.model, _replicas(arguments.replicas, size), arguments.accumulation,
-        arguments.batch_sizes, arguments.error, arguments.seconds, arguments.memory,
+        arguments.model,
+        _replicas(arguments.replicas, size),
+        arguments.accumulation,
+        arguments.batch_sizes,
+        arguments.error,
+        arguments.seconds,
+        arguments.memory,
         arguments.seed,
-    )  # fmt: skip
+    )
     find_task(plan.model)
     check_target(arguments.out)
     _check_machine(plan, size)
     if size is None:
         return _measure(
-            plan, arguments,
+            plan,
+            arguments,
             lambda lock: LocalCrew(
                 plan.model, plan.replicas, plan.seed, plan.memory_gib, keeps=lock
             ),
-        )  # fmt: skip
+        )
     crew = LaunchedCrew(plan.model, plan.replicas, plan.seed)
     if not crew.first:
         crew.serve()
@@ -80,9 +95,11 @@ def _measure(
     path, task = Path(arguments.out), find_task(plan.model)
     limit: Any = "" if plan.memory_gib is None else f"{plan.memory_gib:g}"
     facts = {
-        "model": plan.model, "source": task_digest(plan.model), "memory_limit_gib": limit,
+        "model": plan.model,
+        "source": task_digest(plan.model),
+        "memory_limit_gib": limit,
         **hardware(),
-    }  # fmt: skip
+    }
     sizes = plan.batch_sizes or tuple(doubled(task))
     steps = len(sizes) * len(plan.replicas) * len(plan.accumulation)
     with (
@@ -180,9 +197,11 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     instance = None if arguments.into is None else read_instance(arguments.into)
     fit = fit_profile(profile, arguments.seed)
     model = goodput_model(
-        fit, noise_scale=arguments.noise_scale, initial=arguments.initial_batch,
+        fit,
+        noise_scale=arguments.noise_scale,
+        initial=arguments.initial_batch,
         maximum=arguments.maximum_batch,
-    )  # fmt: skip
+    )
     name = Path(profile.facts["model"].rpartition(":")[2]).stem
     rows = error_rows(fit)
     parameters = model.throughput._asdict()
@@ -209,9 +228,12 @@ def fit_command(arguments: argparse.Namespace) -> Output:
 
 
 def _write_fit(
-    arguments: argparse.Namespace, fit: ProfileFit, name: str, model: GoodputModel,
+    arguments: argparse.Namespace,
+    fit: ProfileFit,
+    name: str,
+    model: GoodputModel,
     rows: list[dict[str, Any]],
-) -> str:  # fmt: skip
+) -> str:
     """Write model and picture; what was written."""
     from goodalloc.experiments.measure.profile_plot import plot_profile
     from goodalloc.experiments.reporting.plots import save

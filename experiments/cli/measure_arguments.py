@@ -25,29 +25,41 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         "as package.module:function or file.py:function",
     )
     parser.add_argument(
-        "--replicas", type=counts(1), metavar="COUNTS",
+        "--replicas",
+        type=counts(1),
+        metavar="COUNTS",
         help="as 1,2 (default: 1,2; under torchrun 1, 2, 4, … and all)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--batch-sizes", type=counts(1), metavar="SIZES", default=(),
+        "--batch-sizes",
+        type=counts(1),
+        metavar="SIZES",
+        default=(),
         help="examples per replica and pass (default: doubled as far as memory holds them and a "
         "step takes no more than a tenth of --seconds)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--accumulation", type=counts(0), metavar="COUNTS", default=(0, 1),
+        "--accumulation",
+        type=counts(0),
+        metavar="COUNTS",
+        default=(0, 1),
         help="accumulated passes (default: 0,1)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--error", type=number(0.0), default=0.05,
+        "--error",
+        type=number(0.0),
+        default=0.05,
         help="relative standard error of a mean that is good enough (default: 0.05)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--seconds", type=number(0.0), default=5.0, help="most for a configuration (default: 5)"
     )
     parser.add_argument(
-        "--memory", type=number(0.0), metavar="GiB",
+        "--memory",
+        type=number(0.0),
+        metavar="GiB",
         help="most address space of a process, on CPUs (default: no limit)",
-    )  # fmt: skip
+    )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument(
         "--out", required=True, metavar="PROFILE.csv", help="goes on from what is there"
@@ -68,15 +80,21 @@ def add_fit(parser: argparse.ArgumentParser) -> None:
         "--jobs", type=whole(1), metavar="N", help="how many, with --into (default: 1)"
     )
     parser.add_argument(
-        "--noise-scale", type=number(0.0, strict=False), metavar="EXAMPLES",
+        "--noise-scale",
+        type=number(0.0, strict=False),
+        metavar="EXAMPLES",
         help="gradient noise scale (default: unknown, so that throughput alone counts)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--initial-batch", type=whole(1), metavar="EXAMPLES",
+        "--initial-batch",
+        type=whole(1),
+        metavar="EXAMPLES",
         help="M0, the least total batch size (default: the least atomic one measured)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--maximum-batch", type=whole(1), metavar="EXAMPLES",
+        "--maximum-batch",
+        type=whole(1),
+        metavar="EXAMPLES",
         help="the largest total batch size (default: the largest measured)",
-    )  # fmt: skip
+    )
     parser.add_argument("--seed", type=whole(0), default=0, help="of the folds (default: 0)")

@@ -44,19 +44,32 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     policies = _policies(arguments.policies)
     workload = _workload(arguments)
     setting = Setting(
-        _cluster(arguments), arguments.interval, arguments.restart_delay,
-        arguments.interference, tuple(Outage(*outage) for outage in flat(arguments.outages)),
-        arguments.knowledge, arguments.free_moves, arguments.seed,
-    )  # fmt: skip
+        _cluster(arguments),
+        arguments.interval,
+        arguments.restart_delay,
+        arguments.interference,
+        tuple(Outage(*outage) for outage in flat(arguments.outages)),
+        arguments.knowledge,
+        arguments.free_moves,
+        arguments.seed,
+    )
     folder = make_folder(arguments.out)
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
     tasks = [
         ReplayTask(
-            folder.absolute() / name, name, workload, setting, traces, arguments.power,
-            arguments.interference_avoidance, arguments.seed, arguments.seconds, arguments.gaps,
+            folder.absolute() / name,
+            name,
+            workload,
+            setting,
+            traces,
+            arguments.power,
+            arguments.interference_avoidance,
+            arguments.seed,
+            arguments.seconds,
+            arguments.gaps,
         )
         for name in policies
-    ]  # fmt: skip
+    ]
     refused = _run(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):
         raise ValueError(complaints_of(refused))
@@ -85,9 +98,11 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
 
 #: Where rows come from, as the last line says it.
 TRUTHS = {
-    "profiles": "the shipped profiles", "artifact": "the artifact's measurements",
-    "machine": "measurements of this machine", "training": "training here",
-}  # fmt: skip
+    "profiles": "the shipped profiles",
+    "artifact": "the artifact's measurements",
+    "machine": "measurements of this machine",
+    "training": "training here",
+}
 
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
@@ -105,9 +120,14 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         )
     folder = make_folder(arguments.out)
     plan = Plan(
-        folder.absolute(), flat(arguments.workloads), pollux, flat(arguments.seeds), artifact,
-        arguments.gaps, arguments.quick,
-    )  # fmt: skip
+        folder.absolute(),
+        flat(arguments.workloads),
+        pollux,
+        flat(arguments.seeds),
+        artifact,
+        arguments.gaps,
+        arguments.quick,
+    )
     if not group:
         REPRODUCTIONS[arguments.what].refuse_ignored(plan)
     texts: list[str] = []
@@ -216,11 +236,7 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
 
 
 def _run(
-    arguments: argparse.Namespace,
-    tasks: Sequence[Task],
-    folder: Path,
-    name: str,
-    workers: Workers,
+    arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path, name: str, workers: Workers
 ) -> dict[Path, str]:
     """Do the tasks under a progress bar, as `run_tasks`; an interrupt says how to go on."""
     try:

@@ -57,33 +57,43 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     default = "pollux,optimus,tiresias"
     parser.epilog = POLICIES_HELP
     parser.add_argument(
-        "workload", nargs="?",
+        "workload",
+        nargs="?",
         help="a CSV of name, time, application, num_replicas, batch_size (default: draw one)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--policies", type=names, nargs="+", default=[names(default)], metavar="NAMES",
+        "--policies",
+        type=names,
+        nargs="+",
+        default=[names(default)],
+        metavar="NAMES",
         help=f"separated by commas, of those below or package.module:name (default: {default})",
-    )  # fmt: skip
+    )
     _add_workload(parser)
     parser.add_argument(
-        "--traces", metavar="FOLDER",
+        "--traces",
+        metavar="FOLDER",
         help="measurements of the artifact of Pollux or Sia as the truth (default: the shipped "
         "profiles)",
-    )  # fmt: skip
+    )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     _add_setting(parser)
     parser.add_argument(
-        "--interference-avoidance", action=argparse.BooleanOptionalAction, default=True,
+        "--interference-avoidance",
+        action=argparse.BooleanOptionalAction,
+        default=True,
         help="Pollux: at most one distributed job a node (default: yes)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--power", type=any_number, default=-1.0, help="Pollux's power of the mean (default: -1)"
     )
     parser.add_argument("--seconds", type=number(0.0), help="time limit of a decision")
     parser.add_argument(
-        "--gaps", action=argparse.BooleanOptionalAction, default=True,
+        "--gaps",
+        action=argparse.BooleanOptionalAction,
+        default=True,
         help="prove how far every decision is from the best by Pollux's objective (default: yes)",
-    )  # fmt: skip
+    )
     _add_workers(parser)
     _add_pictures(parser)
     parser.add_argument("--parquet", action="store_true", help="write the records as Parquet too")
@@ -104,9 +114,10 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
         "--requests", help="of a drawn workload: tuned or realistic (default: tuned)"
     )
     parser.add_argument(
-        "--philly", metavar="FILE",
+        "--philly",
+        metavar="FILE",
         help="draw from a list of jobs of Microsoft's Philly cluster (default: shipped statistics)",
-    )  # fmt: skip
+    )
 
 
 def _add_setting(parser: argparse.ArgumentParser) -> None:
@@ -115,27 +126,35 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus-per-node", type=gpus_per_node, help="(default: 4)")
     add_groups(parser)
     parser.add_argument(
-        "--free-moves", action="store_true",
+        "--free-moves",
+        action="store_true",
         help="no restart where a job only changes nodes, as in Sia's simulator",
-    )  # fmt: skip
+    )
     parser.add_argument("--interval", type=whole(1), default=60, help="seconds (default: 60)")
     parser.add_argument(
         "--restart-delay", type=number(0.0, strict=False), default=30.0, help="s (default: 30)"
     )
     parser.add_argument(
-        "--interference", type=number(0.0, strict=False), default=0.0,
+        "--interference",
+        type=number(0.0, strict=False),
+        default=0.0,
         help="goodput lost by distributed jobs that share a node (default: 0)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--outages", type=outages, nargs="+", default=[], metavar="FROM-TO:NODES",
+        "--outages",
+        type=outages,
+        nargs="+",
+        default=[],
+        metavar="FROM-TO:NODES",
         help="nodes that are missing from one second to another, as 3600-7200:4; several are "
         "separated by commas",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--knowledge", default="explored",
+        "--knowledge",
+        default="explored",
         help="what jobs know when they start: explored (nothing), history (what finished jobs of "
         "their application measured) or profiled (default: explored)",
-    )  # fmt: skip
+    )
 
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
@@ -144,35 +163,48 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = REPRODUCTIONS_HELP
     parser.add_argument(
-        "--policies", type=names, nargs="+", default=[names("pollux")], metavar="NAMES",
+        "--policies",
+        type=names,
+        nargs="+",
+        default=[names("pollux")],
+        metavar="NAMES",
         help="what stands for Pollux (default: pollux, that is exact; also pollux-genetic)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--workloads", type=seeds, nargs="+", default=[()], metavar="NUMBERS",
+        "--workloads",
+        type=seeds,
+        nargs="+",
+        default=[()],
+        metavar="NUMBERS",
         help="numbers of the published workloads, or seeds of drawn ones and of searches, as 1-8 "
         "(default: 6; for gandiva and antman 1-5)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--seeds", type=seeds, nargs="+", default=[(0,)], metavar="SEEDS",
+        "--seeds",
+        type=seeds,
+        nargs="+",
+        default=[(0,)],
+        metavar="SEEDS",
         help="of the genetic algorithm, and of folds and classifiers, as 0-4 (default: 0)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--artifact", metavar="FOLDER",
+        "--artifact",
+        metavar="FOLDER",
         help="folder simulator of the Pollux artifact; for sia and restrictions that of Sia's; for "
         "time-shares and all of gavel one that holds simulation_throughputs.json (folder scheduler "
         "of Gavel's code), or gavel-throughputs with it; for openb, predictability and step-times "
         "that of their lists; for aiturbo one that holds aiturbo-jobs and dl2-ps-worker-speed; "
         "for traces one that holds tiresias-traces and elasticflow-itp-2021 "
         "(default: shipped profiles, drawn workloads)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--gaps", action=argparse.BooleanOptionalAction, default=False,
+        "--gaps",
+        action=argparse.BooleanOptionalAction,
+        default=False,
         help="also prove how far every decision is from the best (default: no)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="fewer jobs, nodes or seeds, searches of 30 trials",
+        "--quick", action="store_true", help="fewer jobs, nodes or seeds, searches of 30 trials"
     )
     _add_workers(parser)
     _add_pictures(parser)
@@ -183,14 +215,19 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--workers", type=workers, default="1",
+        "--workers",
+        type=workers,
+        default="1",
         help="replays at a time (default: 1), or the cluster that runs them: "
         "dask:tcp://host:8786, dask:SCHEDULERFILE, ray:auto, ray:host:6379, ray:ray://host:10001",
-    )  # fmt: skip
+    )
 
 
 def _add_pictures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--pictures", type=picture_format, default="png", metavar="FORMAT",
+        "--pictures",
+        type=picture_format,
+        default="png",
+        metavar="FORMAT",
         help="png, pdf or svg (default: png)",
-    )  # fmt: skip
+    )

@@ -26,9 +26,15 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
     folder = make_folder(arguments.cluster)
     with stop_request() as stopped:
         scheduler = LiveScheduler(
-            folder, cluster, policy, arguments.interval, arguments.until_done, stopped, log_line,
+            folder,
+            cluster,
+            policy,
+            arguments.interval,
+            arguments.until_done,
+            stopped,
+            log_line,
             trusting=arguments.policy in POLICIES,
-        )  # fmt: skip
+        )
         totals = scheduler.run()
         code = INTERRUPTED if stopped() else 0
     text = (

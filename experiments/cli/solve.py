@@ -56,9 +56,14 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     options: dict[str, Any] = {"leximin": True} if arguments.leximin else {}
     result = solve(
-        instance, arguments.solver, stop=stop, seed=arguments.seed, start=start,
-        certificate=arguments.certificate is not None, **options,
-    )  # fmt: skip
+        instance,
+        arguments.solver,
+        stop=stop,
+        seed=arguments.seed,
+        start=start,
+        certificate=arguments.certificate is not None,
+        **options,
+    )
     text = solve_text(instance, result)
     if arguments.out is not None:
         write_result(result, instance, arguments.out)
@@ -96,15 +101,18 @@ def solve_text(instance: Instance, result: Result) -> str:
     cluster = instance.cluster
     limit = "" if result.limit is None else f" (stopped by {str(result.limit).replace('_', ' ')})"
     lines = [
-        ("instance", f"{instance.name}: {instance.num_jobs} jobs, {cluster.num_nodes} nodes, "
-                     f"{cluster.num_gpus} GPUs"),
+        (
+            "instance",
+            f"{instance.name}: {instance.num_jobs} jobs, {cluster.num_nodes} nodes, "
+            f"{cluster.num_gpus} GPUs",
+        ),
         ("solver", result.solver),
         ("status", f"{result.status}{limit}"),
         ("fitness", f"{result.fitness:.12g}"),
         ("bound", bound_text(result.bound, result.bound_source, result.evidence)),
         ("gap", percent(result.gap)),
         ("seconds", f"{result.solve_seconds:.3f}"),
-    ]  # fmt: skip
+    ]
     if result.claimed_bound != math.inf:
         claim = f"{result.claimed_bound:.12g} (by {result.solver}; unverified)"
         lines.insert(5, ("claimed", claim))
@@ -187,9 +195,12 @@ def generate_command(arguments: argparse.Namespace) -> Output:
     write_instance(instance, arguments.out)
     size = f"{instance.num_jobs} jobs, {instance.cluster.num_nodes} nodes"
     data = {
-        "file": arguments.out, "name": instance.name, "jobs": instance.num_jobs,
-        "nodes": instance.cluster.num_nodes, "gpus": instance.cluster.num_gpus,
-    }  # fmt: skip
+        "file": arguments.out,
+        "name": instance.name,
+        "jobs": instance.num_jobs,
+        "nodes": instance.cluster.num_nodes,
+        "gpus": instance.cluster.num_gpus,
+    }
     return Output(f"{arguments.out}: {instance.name}, {size}", data)
 
 
@@ -211,9 +222,11 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
         cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
     nodes, gpus = uniform_size(arguments)
     given: dict[str, Any] = {
-        "load": arguments.load, "state": "cold" if arguments.state is None else arguments.state,
-        "rules": _changed(PRESETS[preset], arguments), "name": arguments.name,
-    }  # fmt: skip
+        "load": arguments.load,
+        "state": "cold" if arguments.state is None else arguments.state,
+        "rules": _changed(PRESETS[preset], arguments),
+        "name": arguments.name,
+    }
     if cluster is not None and any(cluster.gpu_types):
         instance = generate_typed(arguments.seed, arguments.jobs, cluster=cluster, **given)
     else:
@@ -232,10 +245,14 @@ def _draw_synergy(arguments: argparse.Namespace) -> Instance:
 
     _refuse(arguments, "gpus_per_node", "group", "state", "rules", "cores", "memory")
     instance = synergy_round(
-        arguments.seed, arguments.nodes or 16, arguments.jobs, load=arguments.load,
-        split=arguments.split, gpus=PUBLISHED_GPUS if arguments.several_gpus else ONE_GPU,
+        arguments.seed,
+        arguments.nodes or 16,
+        arguments.jobs,
+        load=arguments.load,
+        split=arguments.split,
+        gpus=PUBLISHED_GPUS if arguments.several_gpus else ONE_GPU,
         name=arguments.name,
-    )  # fmt: skip
+    )
     return instance.replace(rules=_changed(instance.rules, arguments))
 
 

@@ -156,14 +156,19 @@ def picture_format(text: str) -> str:
 def add_groups(parser: argparse.ArgumentParser) -> None:
     """The arguments that say which groups of nodes there are, and their cores."""
     parser.add_argument(
-        "--group", type=group, action="append", metavar="NAME:NODES:GPUS[:TYPE]",
+        "--group",
+        type=group,
+        action="append",
+        metavar="NAME:NODES:GPUS[:TYPE]",
         help="a group of nodes, in place of the two; may be given again; with types of GPU (t4, "
         "a100, rtx2080ti) every job may run on any of them",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--cores", type=number(0.0), metavar="C",
+        "--cores",
+        type=number(0.0),
+        metavar="C",
         help="cores of every node: jobs then choose how many of them each replica has",
-    )  # fmt: skip
+    )
 
 
 def uniform_size(arguments: argparse.Namespace) -> tuple[int, int]:

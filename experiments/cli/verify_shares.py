@@ -41,8 +41,9 @@ def verify_shares(problem: str, shares: str, certificate: str, *, exact: bool = 
     except ValueError as error:
         raise ValueError(f"Certificate '{certificate}': {error}") from error
     lines = [
-        ("verdict", "verified" if verdict.verified else "refused"), ("because", verdict.message),
-    ]  # fmt: skip
+        ("verdict", "verified" if verdict.verified else "refused"),
+        ("because", verdict.message),
+    ]
     if verdict.verified:
         lines += [("status", verdict.status), ("bound", f"{verdict.bound:.12g} (proved)")]
     if verdict.verified and verdict.status != "infeasible":

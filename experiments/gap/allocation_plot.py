@@ -51,10 +51,15 @@ def plot_allocation(instance: Instance, allocation: Allocation, ax: Axes | None 
         hatch = "////" if distributed[job] else None
         ax.add_patch(
             Rectangle(
-                (slot, node), gpus - 0.06, 0.9, facecolor=face, hatch=hatch, edgecolor="white",
+                (slot, node),
+                gpus - 0.06,
+                0.9,
+                facecolor=face,
+                hatch=hatch,
+                edgecolor="white",
                 linewidth=0.0,
             )
-        )  # fmt: skip
+        )
         if labelled:
             _label(
                 ax,
@@ -97,9 +102,15 @@ def _label(ax: Axes, x: float, y: float, text: str, face: str, *, boxed: bool) -
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 130
     box = {"facecolor": face, "edgecolor": "none", "pad": 0.8} if boxed else None
     ax.text(
-        x, y, text, ha="center", va="center", fontsize=6.5, color="white" if dark else "black",
+        x,
+        y,
+        text,
+        ha="center",
+        va="center",
+        fontsize=6.5,
+        color="white" if dark else "black",
         bbox=box,
-    )  # fmt: skip
+    )
 
 
 def _label_nodes(ax: Axes, instance: Instance) -> None:

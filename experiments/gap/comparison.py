@@ -78,11 +78,17 @@ def attempt(
     except Exception as error:  # a solver may raise anything: it is an outcome here
         text = " ".join(str(error).split())
         return Result(
-            solver=solver, instance=instance.name, allocation=None, fitness=math.nan,
-            bound=math.inf, bound_source="", status=Status.UNKNOWN, seed=seed,
+            solver=solver,
+            instance=instance.name,
+            allocation=None,
+            fitness=math.nan,
+            bound=math.inf,
+            bound_source="",
+            status=Status.UNKNOWN,
+            seed=seed,
             solve_seconds=time.perf_counter() - begin,
             message=f"failed: {type(error).__name__}: {text}",
-        )  # fmt: skip
+        )
 
 
 def compare(
@@ -186,7 +192,10 @@ def _judged(result: Result, common: Bound, best: Result, gap: float) -> Result:
     if not doubt(result.claimed_bound, result.fitness):  # which the message says already
         notes.append(refutation("claimed bound", result.claimed_bound, best.fitness, whose))
     return replace(
-        result, bound=common.value, bound_source=common.source, evidence=common.evidence,
+        result,
+        bound=common.value,
+        bound_source=common.source,
+        evidence=common.evidence,
         status=status_of(result.allocation, result.fitness, common.value, gap),
         message="; ".join(filter(None, notes)),
-    )  # fmt: skip
+    )

@@ -138,22 +138,29 @@ def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
     digests = {row["instance"]: row["digest"] for row in rows}
     digests |= {name: source_digest(name) for name in plan.instances}
     same = {
-        "version": library_version(), "seconds_limit": str(plan.seconds),
+        "version": library_version(),
+        "seconds_limit": str(plan.seconds),
         "gap_limit": str(plan.gap),
-    }  # fmt: skip
-    return with_least_bounds([
-        row
-        for row in rows
-        if digests[row["instance"]] == row["digest"] and same.items() <= row.items()
-    ])  # fmt: skip
+    }
+    return with_least_bounds(
+        [
+            row
+            for row in rows
+            if digests[row["instance"]] == row["digest"] and same.items() <= row.items()
+        ]
+    )
 
 
 def _settings(task: Task, digests: Mapping[str, str]) -> dict[str, object]:
     return {
-        "instance": task.instance, "digest": digests.get(task.instance, ""),
-        "version": library_version(), "solver": task.solver, "seed": task.seed,
-        "seconds_limit": task.stop.seconds, "gap_limit": task.stop.gap,
-    }  # fmt: skip
+        "instance": task.instance,
+        "digest": digests.get(task.instance, ""),
+        "version": library_version(),
+        "solver": task.solver,
+        "seed": task.seed,
+        "seconds_limit": task.stop.seconds,
+        "gap_limit": task.stop.gap,
+    }
 
 
 def _key(row: Row) -> tuple[str, ...]:
@@ -166,8 +173,10 @@ def gap_row(task: Task, outcome: Result | Failure, digests: Mapping[str, str]) -
     if isinstance(outcome, Failure):
         status = outcome.message.partition(":")[0]
         return settings | {
-            "status": status, "message": outcome.message, "solve_seconds": outcome.seconds,
-        }  # fmt: skip
+            "status": status,
+            "message": outcome.message,
+            "solve_seconds": outcome.seconds,
+        }
     row = result_row(outcome)
     if outcome.allocation is None and outcome.message.startswith("failed"):
         row["status"] = "failed"

@@ -169,9 +169,11 @@ def _by(row: Row, own: Bound, common: Bound, best: Row | None) -> Row:
             notes.append(refutation("claimed bound", claimed, greatest, whose))
     believed = common.evidence is not Evidence.NONE
     row = row | {
-        "bound": repr(common.value) if believed else "", "bound_source": common.source,
-        "evidence": str(common.evidence), "message": "; ".join(filter(None, notes)),
-    }  # fmt: skip
+        "bound": repr(common.value) if believed else "",
+        "bound_source": common.source,
+        "evidence": str(common.evidence),
+        "message": "; ".join(filter(None, notes)),
+    }
     if math.isnan(fitness) or best is None:
         return row
     row |= _beside(row, best)

@@ -161,9 +161,13 @@ def _solve_as_file(
 
 
 def _compare(
-    instance: Instance, result: Result, allocation: Allocation | None, answer: FileAnswer,
-    claimed: float, bound: float,
-) -> CrossCheck:  # fmt: skip
+    instance: Instance,
+    result: Result,
+    allocation: Allocation | None,
+    answer: FileAnswer,
+    claimed: float,
+    bound: float,
+) -> CrossCheck:
     """The verdict; `claimed` and `bound` are SCIP's objective and bound as fitness."""
     value, broken = math.nan, ""
     if allocation is not None:

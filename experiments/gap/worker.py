@@ -125,10 +125,8 @@ def _serve(pipe: Connection) -> None:
                 source, instance = task.instance, find_instance(task.instance)
                 mode_utilities(instance)
             pipe.send(
-                attempt(
-                    instance, task.solver, stop=task.stop, seed=task.seed, bound=task.bound
-                )
-            )  # fmt: skip
+                attempt(instance, task.solver, stop=task.stop, seed=task.seed, bound=task.bound)
+            )
         except (KeyboardInterrupt, BrokenPipeError):
             return
         except Exception as error:  # whatever happens here is the outcome of the task

@@ -48,15 +48,21 @@ class LiveJob(NamedTuple):
         submission, state = self
         batch = _UNKNOWN if state is None else state.batch
         return ActiveJob(
-            name=submission.name, application="", submission=int(submission.submitted),
+            name=submission.name,
+            application="",
+            submission=int(submission.submitted),
             age=max(int(now - submission.submitted), 1),  # at 0 nothing would be worth starting
-            placement=placement, restarts=0 if state is None else state.restarts,
+            placement=placement,
+            restarts=0 if state is None else state.restarts,
             attained_service=0.0 if state is None else state.attained_service,
-            replicas=submission.replicas, batch_size=int(batch.initial), batch=batch,
-            fixed_replicas=None, most_explored=0 if state is None else state.most_replicas,
+            replicas=submission.replicas,
+            batch_size=int(batch.initial),
+            batch=batch,
+            fixed_replicas=None,
+            most_explored=0 if state is None else state.most_replicas,
             model=lambda: None if state is None else state.model,
             oracle=NoOracle(submission.name),
-        )  # fmt: skip
+        )
 
 
 class NoOracle(NamedTuple):

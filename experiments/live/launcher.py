@@ -287,9 +287,10 @@ class Launcher:
         where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
         self._say(f"{count} {'replica' if count == 1 else 'replicas'} ({where})")
         variables = {
-            JOB_VARIABLE: self.name, CLUSTER_VARIABLE: str(self.cluster.resolve()),
+            JOB_VARIABLE: self.name,
+            CLUSTER_VARIABLE: str(self.cluster.resolve()),
             LAUNCHER_VARIABLE: str(ProcessIdentity.of(os.getpid())),
-        }  # fmt: skip
+        }
         with ReplicaGroup(self.command, count, self.folder, variables) as group:
             deadline = float("inf")
             while True:

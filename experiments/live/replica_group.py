@@ -99,9 +99,13 @@ class ReplicaGroup:
     def _start(self, rank: int, variables: Mapping[str, str]) -> None:
         with self._log(rank).open("ab") as log:
             process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env=self._variables | dict(variables), start_new_session=True,
-            )  # fmt: skip
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._variables | dict(variables),
+                start_new_session=True,
+            )
         self._processes.append(process)
         known = [ProcessIdentity.of(one.pid) for one in self._processes]
         texts = [str(one) for one in known if one.start]

@@ -40,23 +40,43 @@ if TYPE_CHECKING:
 
 #: Those that need no oracle, no modes, and no nodes that come and go.
 LIVE = (
-    "pollux", "pollux-untied", "pollux-goodput", "pollux-genetic", "pollux-greedy", "equal",
-    "tiresias", "tiresias-gittins", "fifo",
-)  # fmt: skip
+    "pollux",
+    "pollux-untied",
+    "pollux-goodput",
+    "pollux-genetic",
+    "pollux-greedy",
+    "equal",
+    "tiresias",
+    "tiresias-gittins",
+    "fifo",
+)
 
 #: What the others need and real jobs do not have.
 _NEEDS = {
     "an oracle": (
-        "pollux-remaining", "optimus", "srtf", "allox", "hesrpt", "gavel", "gavel-blind",
-        "gavel-makespan", "gavel-finish-time", "gavel-completion", "gavel-throughput",
-        "gavel-levels", "gavel-cost", "gavel-packed",
-        "themis", "themis-exact", "themis-maxmin",
+        "pollux-remaining",
+        "optimus",
+        "srtf",
+        "allox",
+        "hesrpt",
+        "gavel",
+        "gavel-blind",
+        "gavel-makespan",
+        "gavel-finish-time",
+        "gavel-completion",
+        "gavel-throughput",
+        "gavel-levels",
+        "gavel-cost",
+        "gavel-packed",
+        "themis",
+        "themis-exact",
+        "themis-maxmin",
     ),
     "losses": ("slaq", "slaq-exact"),
     "GPUs that are shared": ("gandiva", "gandiva-exact", "antman", "antman-exact"),
     "nodes that come and go": ("autoscaling-goodput", "autoscaling-throughput"),
     "types of GPU or cores": ("sia", "sia-exact", "pollux-proportional", "synergy-tune"),
-}  # fmt: skip
+}
 
 #: A relative gap below this counts as none.
 OPTIMAL = 1e-9
@@ -223,9 +243,14 @@ class LiveScheduler:
         return bool(states) and all(state.finished for state in states)
 
     def _record(
-        self, now: float, found: LiveJobs, decided: LiveDecision, changed: bool, seconds: float,
+        self,
+        now: float,
+        found: LiveJobs,
+        decided: LiveDecision,
+        changed: bool,
+        seconds: float,
         trouble: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keep a decision, and tell people."""
         self._decisions += 1
         self._changes += changed
@@ -233,12 +258,18 @@ class LiveScheduler:
         proved = value is not None and bound.evidence is not Evidence.NONE
         gap = relative_gap(value, bound.value) if value is not None and proved else None
         row: dict[str, Any] = {
-            "time": now, "jobs": sorted(found.names), "placements": decided.placements,
-            "changed": changed, "fitness": value,
-            "bound": pack_number(bound.value) if proved else None, "gap": gap,
-            "bound_source": bound.source, "evidence": str(bound.evidence),
-            "seconds": seconds, "trouble": trouble,
-        }  # fmt: skip
+            "time": now,
+            "jobs": sorted(found.names),
+            "placements": decided.placements,
+            "changed": changed,
+            "fitness": value,
+            "bound": pack_number(bound.value) if proved else None,
+            "gap": gap,
+            "bound_source": bound.source,
+            "evidence": str(bound.evidence),
+            "seconds": seconds,
+            "trouble": trouble,
+        }
         append_lines(self.folder / DECISIONS, dump(row) + "\n")
         given = {name: sum(decided.placements.get(name, {}).values()) for name in row["jobs"]}
         texts = [", ".join(f"{name} {gpus}" for name, gpus in given.items()) or "no job"]

@@ -78,18 +78,27 @@ class LocalCrew(Processes):
     """
 
     def __init__(
-        self, model: str, replicas: Sequence[int], seed: int, memory_gib: float | None,
-        patience: float = PATIENCE, keeps: Sequence[int] = (),
-    ) -> None:  # fmt: skip
+        self,
+        model: str,
+        replicas: Sequence[int],
+        seed: int,
+        memory_gib: float | None,
+        patience: float = PATIENCE,
+        keeps: Sequence[int] = (),
+    ) -> None:
         size = max(replicas)
         super().__init__(
-            PROGRAM, [f"replica {rank}" for rank in range(size)], f"Training of '{model}'",
-            patience, {
+            PROGRAM,
+            [f"replica {rank}" for rank in range(size)],
+            f"Training of '{model}'",
+            patience,
+            {
                 "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
                 # A task of the user's own may be where she stands.
                 "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), os.getcwd()]),
-            }, keeps,
-        )  # fmt: skip
+            },
+            keeps,
+        )
         memory = 0 if memory_gib is None else int(memory_gib * 2**30)
         try:
             with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +109,7 @@ class LocalCrew(Processes):
                         rank, size, store, model, list(replicas), seed, memory, patience
                     )._asdict()
                     for rank in range(size)
-                ]  # fmt: skip
+                ]
                 self._say(roles, "starting")
                 self._wait("starting an interpreter")
                 self.weights = int(self._wait("making the model")[0]["weights"])

@@ -29,9 +29,11 @@ def hardware() -> dict[str, Any]:
     return {
         "backend": "nccl" if gpu else "gloo",
         "device": (_asked_gpu("name") or "CUDA") if gpu else _cpu_name(),
-        "python": platform.python_version(), "goodalloc": library_version(),
-        "cores": machine()["cores"], "torch": version("torch"),
-    }  # fmt: skip
+        "python": platform.python_version(),
+        "goodalloc": library_version(),
+        "cores": machine()["cores"],
+        "torch": version("torch"),
+    }
 
 
 def clock_state(backend: str) -> dict[str, Any]:
@@ -70,8 +72,6 @@ def _asked_gpu(quantity: str) -> str:
     """What the driver says of the first GPU; "" if it says nothing."""
     command = ["nvidia-smi", f"--query-gpu={quantity}", "--format=csv,noheader,nounits", "--id=0"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE, check=True
-        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
         return done.stdout.strip()
     return ""

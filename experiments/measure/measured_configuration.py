@@ -85,9 +85,8 @@ def measure(crew: Crew, wanted: Configuration, error: float, seconds: float) -> 
 
     def block(repetitions: int) -> Block:
         answers = crew.ask(
-            doing, replicas, order="train", accumulation_steps=accumulation,
-            repetitions=repetitions,
-        )  # fmt: skip
+            doing, replicas, order="train", accumulation_steps=accumulation, repetitions=repetitions
+        )
         means = {
             kind: float(np.mean([one[kind] for one in answers]))
             for kind in ("passes", "updates", "steps")
@@ -123,8 +122,12 @@ def _repeat(block: Callable[[], Block], error: float, seconds: float) -> dict[st
         if len(blocks) >= BLOCKS_IN_TIME and spent >= seconds:
             break
     return {
-        "pass_s": float(passes.mean()), "update_s": float(updates.mean()),
-        "step_s": float(steps.mean()), "pass_error": errors[0], "step_error": errors[1],
-        "repetitions": len(counted), "measuring_s": spent,
+        "pass_s": float(passes.mean()),
+        "update_s": float(updates.mean()),
+        "step_s": float(steps.mean()),
+        "pass_error": errors[0],
+        "step_error": errors[1],
+        "repetitions": len(counted),
+        "measuring_s": spent,
         "quiet": len(quiet) / len(blocks) if counted is quiet else 0.0,
-    }  # fmt: skip
+    }

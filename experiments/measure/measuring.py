@@ -219,9 +219,10 @@ class Measuring:
     def _longest(self, size: int) -> float:
         """Seconds of the longest step of that batch size."""
         return max(
-            float(row["step_s"]) for row in self.rows
+            float(row["step_s"])
+            for row in self.rows
             if int(row["atomic_batch_size"]) == size and row["outcome"] == FITS
-        )  # fmt: skip
+        )
 
     def _holds(self, size: int) -> bool:
         """Measure all configurations of a batch size; whether memory holds it in all of them."""

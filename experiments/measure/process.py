@@ -73,9 +73,12 @@ def _work(role: MeasureRole) -> None:
     if backend == "gloo":
         torch.set_num_threads(1)
     distributed.init_process_group(
-        backend, init_method=f"file://{role.store}", rank=role.rank, world_size=role.size,
+        backend,
+        init_method=f"file://{role.store}",
+        rank=role.rank,
+        world_size=role.size,
         timeout=timedelta(seconds=role.patience),
-    )  # fmt: skip
+    )
     rank = MeasuredRank(role.model, role.replicas, role.seed)
     say(event="ready", weights=rank.weights())
     while (order := hear())["order"] != "stop":

@@ -64,12 +64,14 @@ class ProfileFit:
         which = self.fold if held_out else np.zeros_like(self.fold)
         one = self.profile
         passes = np.stack([gradient_time(fit, one.atomic_batch_size) for fit in fits])
-        steps = np.stack([
-            step_time(
-                fit, one.nodes, one.replicas, one.atomic_batch_size, one.accumulation_steps
-            )
-            for fit in fits
-        ])  # fmt: skip
+        steps = np.stack(
+            [
+                step_time(
+                    fit, one.nodes, one.replicas, one.atomic_batch_size, one.accumulation_steps
+                )
+                for fit in fits
+            ]
+        )
         every = np.arange(len(which))
         return passes[which, every], steps[which, every]
 
@@ -134,24 +136,31 @@ def error_rows(fit: ProfileFit) -> list[dict[str, Any]]:
     for held_out in (False, True) if fit.held_out else (False,):
         passes, steps = fit.predicted(held_out=held_out)
         kinds: list[tuple[str, Floats, Floats]] = [
-            ("pass", passes, one.gradient_time), ("step", steps, one.step_time),
-        ]  # fmt: skip
+            ("pass", passes, one.gradient_time),
+            ("step", steps, one.step_time),
+        ]
         for time, predicted, measured in kinds:
             ratio = predicted / measured
-            rows.append({
-                "configurations": f"{FOLDS}-fold held out" if held_out else "fitted",
-                "time": time, "measurements": ratio.size,
-                "rmsle": rounded(rmsle(predicted, measured)),
-                "median_error": rounded(float(np.median(np.abs(ratio - 1.0)))),
-                "worst_error": rounded(float(np.max(np.abs(ratio - 1.0)))),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "configurations": f"{FOLDS}-fold held out" if held_out else "fitted",
+                    "time": time,
+                    "measurements": ratio.size,
+                    "rmsle": rounded(rmsle(predicted, measured)),
+                    "median_error": rounded(float(np.median(np.abs(ratio - 1.0)))),
+                    "worst_error": rounded(float(np.max(np.abs(ratio - 1.0)))),
+                }
+            )
     return rows
 
 
 def goodput_model(
-    fit: ProfileFit, *, noise_scale: float | None = None, initial: int | None = None,
+    fit: ProfileFit,
+    *,
+    noise_scale: float | None = None,
+    initial: int | None = None,
     maximum: int | None = None,
-) -> GoodputModel:  # fmt: skip
+) -> GoodputModel:
     """The model of a job that trains what was measured.
 
     Parameters

@@ -44,9 +44,12 @@ def plot_profile(fit: ProfileFit, name: str) -> Figure:
     _plot_steps(fit, right)
     figure.suptitle(f"{name} on {fit.profile.facts['device']}", fontsize="medium")
     figure.legend(
-        *left.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False,
+        *left.get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
         fontsize="small",
-    )  # fmt: skip
+    )
     return figure
 
 
@@ -72,14 +75,21 @@ def _plot_throughput(fit: ProfileFit, ax: Axes) -> None:
         line = np.geomspace(atomic.min(), atomic.max(), POINTS)
         passes, colour = replicas * (accumulation + 1), COLOURS[look % len(COLOURS)]
         ax.plot(
-            passes * line, throughput(fit.parameters, nodes, replicas, line, accumulation),
-            color=colour, linestyle=STYLES[look % len(STYLES)], linewidth=1.4,
-        )  # fmt: skip
+            passes * line,
+            throughput(fit.parameters, nodes, replicas, line, accumulation),
+            color=colour,
+            linestyle=STYLES[look % len(STYLES)],
+            linewidth=1.4,
+        )
         ax.plot(
-            passes * atomic, passes * atomic / one.step_time[here], color=colour, markersize=4.5,
-            linestyle="none", marker=MARKERS[look % len(MARKERS)],
+            passes * atomic,
+            passes * atomic / one.step_time[here],
+            color=colour,
+            markersize=4.5,
+            linestyle="none",
+            marker=MARKERS[look % len(MARKERS)],
             label=_label(nodes, replicas, accumulation),
-        )  # fmt: skip
+        )
     open_axes(ax)
     logarithmic(ax, "x")
     logarithmic(ax, "y")
@@ -92,9 +102,13 @@ def _plot_steps(fit: ProfileFit, ax: Axes) -> None:
     _, predicted = fit.predicted(held_out=bool(fit.held_out))
     for look, (*_, here) in enumerate(_kinds(fit)):
         ax.plot(
-            one.step_time[here], predicted[here], linestyle="none", markersize=4.5,
-            color=COLOURS[look % len(COLOURS)], marker=MARKERS[look % len(MARKERS)],
-        )  # fmt: skip
+            one.step_time[here],
+            predicted[here],
+            linestyle="none",
+            markersize=4.5,
+            color=COLOURS[look % len(COLOURS)],
+            marker=MARKERS[look % len(MARKERS)],
+        )
     identity(ax)
     ax.set_xlabel("measured step (s)")
     ax.set_ylabel("predicted step, held out (s)" if fit.held_out else "step as fitted (s)")

@@ -98,8 +98,10 @@ class MeasuredRank:
         if self._rank >= replicas:
             return {}
         functions: dict[str, Callable[..., dict[str, Any]]] = {
-            "probe": self._probe, "train": self._train, "split": self._split,
-        }  # fmt: skip
+            "probe": self._probe,
+            "train": self._train,
+            "split": self._split,
+        }
         return functions[kind](replicas, **order)
 
     def _probe(self, replicas: int, atomic_batch_size: int) -> dict[str, Any]:
@@ -124,9 +126,7 @@ class MeasuredRank:
                 torch.cuda.empty_cache()
         return {"fits": fits}
 
-    def _train(
-        self, replicas: int, accumulation_steps: int, repetitions: int
-    ) -> dict[str, Any]:  # fmt: skip
+    def _train(self, replicas: int, accumulation_steps: int, repetitions: int) -> dict[str, Any]:
         """Seconds of passes, of updates and of steps, each repeated so often, and how undisturbed.
 
         That is the least share of a core that it had (`measure/shared_cores.py`) in the passes
@@ -147,9 +147,11 @@ class MeasuredRank:
             more, again = self._passes(module, after)
             seconds, core = seconds + more, min(core, again)
         return {
-            "passes": seconds[::2], "updates": seconds[1::2], "steps": self._seconds(marks),
+            "passes": seconds[::2],
+            "updates": seconds[1::2],
+            "steps": self._seconds(marks),
             "core": core,
-        }  # fmt: skip
+        }
 
     def _passes(self, module: Any, repetitions: int) -> tuple[list[float], float]:
         """Seconds of passes and updates in turn, and the share of a core that they had."""

@@ -11,7 +11,7 @@ from .replay_report import parts_of_gaps as parts_of_gaps
 from .replay_report import plot_replays as plot_replays
 from .replay_report import summarise as summarise
 from .replay_task import ReplayTask as ReplayTask
+from .round_record import RoundRecord as RoundRecord
 from .simulated_job import SimulatedJob as SimulatedJob
 from .simulated_job import published_split as published_split
-from .simulator import RoundRecord as RoundRecord
 from .simulator import Simulator as Simulator

@@ -128,9 +128,8 @@ def predict(
         rates = {name: examples_per_second(application.on(name)) for name in gpu_types}
         fitted = bootstrap(fitted, rates)
     return {
-        name: GoodputModel(fitted[name], gradient, application.on(name).batch)
-        for name in gpu_types
-    }  # fmt: skip
+        name: GoodputModel(fitted[name], gradient, application.on(name).batch) for name in gpu_types
+    }
 
 
 def equip(

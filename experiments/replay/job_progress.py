@@ -155,8 +155,9 @@ def _unpack_choice(job: SimulatedJob, item: str, value: object) -> tuple[Goodput
     require_count(f"{item}: replicas", replicas, 1)
     model = GoodputModel(
         unpack_numbers(item, throughput, ThroughputParameters),
-        unpack_numbers(item, gradient, GradientStatistics), job.application.batch,
-    )  # fmt: skip
+        unpack_numbers(item, gradient, GradientStatistics),
+        job.application.batch,
+    )
     return model.by_throughput() if job.batch_sizes == "throughput" else model, nodes, replicas
 
 

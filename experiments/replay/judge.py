@@ -132,9 +132,10 @@ class Judge:
         decided = decided_modes(round_, decision)
         index = [
             [mode.name for mode in job.modes].index(decided[job.name].name)
-            if job.name in decided else 0
+            if job.name in decided
+            else 0
             for job in instance.jobs
-        ]  # fmt: skip
+        ]
         return np.array(index, dtype=np.int64)
 
     def _instance(self, round_: Round, decision: Decision) -> Instance:

@@ -40,21 +40,53 @@ if TYPE_CHECKING:
 
     from goodalloc.data.documents.json_file import Document
     from goodalloc.experiments.replay.judge import Judge
-    from goodalloc.experiments.replay.simulator import RoundRecord, Simulator
+    from goodalloc.experiments.replay.round_record import RoundRecord
+    from goodalloc.experiments.replay.simulator import Simulator
 
 ROUND_COLUMNS = (
-    "time", "active_jobs", "running_jobs", "nodes", "allocated_gpus", "restarts", "efficiency",
-    "training_gpus", "throughput", "goodput", "fitness", "bound", "gap",
-    "bound_source", "evidence", "starved", "served_fitness", "best_starved", "best_served_fitness",
-)  # fmt: skip
+    "time",
+    "active_jobs",
+    "running_jobs",
+    "nodes",
+    "allocated_gpus",
+    "restarts",
+    "efficiency",
+    "training_gpus",
+    "throughput",
+    "goodput",
+    "fitness",
+    "bound",
+    "gap",
+    "bound_source",
+    "evidence",
+    "starved",
+    "served_fitness",
+    "best_starved",
+    "best_served_fitness",
+)
 SAMPLE_COLUMNS = (
-    "time", "job", "application", "epoch", "progress", "gpus", "nodes", "batch_size", "efficiency",
-    "restarts", "mode",
-)  # fmt: skip
+    "time",
+    "job",
+    "application",
+    "epoch",
+    "progress",
+    "gpus",
+    "nodes",
+    "batch_size",
+    "efficiency",
+    "restarts",
+    "mode",
+)
 JOB_COLUMNS = (
-    "job", "application", "submission", "start", "completion", "jct", "restarts",
+    "job",
+    "application",
+    "submission",
+    "start",
+    "completion",
+    "jct",
+    "restarts",
     "attained_service",
-)  # fmt: skip
+)
 TIMING_COLUMNS = ("time", "decision_seconds", "round_seconds")
 
 #: The last columns of a round that nobody judged.
@@ -151,17 +183,44 @@ class Replay:
         gpus = sum(job.replicas for job in running if not job.host)
         seconds_each = self.simulator.setting.interval
         trained, useful, examples, efficient = total(job.interval for job in self.simulator.jobs)
-        self._write("rounds.csv", [(
-            record.round_.time, len(jobs), len(running), record.round_.cluster.num_nodes, gpus,
-            record.restarts, efficient / trained if trained else "", trained / seconds_each,
-            examples / seconds_each, useful / seconds_each, *verdict,
-        )])  # fmt: skip
+        self._write(
+            "rounds.csv",
+            [
+                (
+                    record.round_.time,
+                    len(jobs),
+                    len(running),
+                    record.round_.cluster.num_nodes,
+                    gpus,
+                    record.restarts,
+                    efficient / trained if trained else "",
+                    trained / seconds_each,
+                    examples / seconds_each,
+                    useful / seconds_each,
+                    *verdict,
+                )
+            ],
+        )
         now = record.round_.time
-        self._write("samples.csv", [(
-            now, job.submission.name, job.submission.application, job.epoch, job.progress,
-            job.replicas, len(job.spread), job.batch_size, job.efficiency, job.restarts or 0,
-            job.mode,
-        ) for job in jobs])  # fmt: skip
+        self._write(
+            "samples.csv",
+            [
+                (
+                    now,
+                    job.submission.name,
+                    job.submission.application,
+                    job.epoch,
+                    job.progress,
+                    job.replicas,
+                    len(job.spread),
+                    job.batch_size,
+                    job.efficiency,
+                    job.restarts or 0,
+                    job.mode,
+                )
+                for job in jobs
+            ],
+        )
         self._write("timing.csv", [(now, record.seconds, seconds)])
 
     def _job_rows(self) -> Iterable[tuple[object, ...]]:
@@ -169,9 +228,15 @@ class Replay:
             assert job.completion is not None, "all are complete at the end"
             completion, submitted = job.completion, job.submission
             yield (
-                submitted.name, submitted.application, submitted.time, job.first_start,
-                completion, completion - submitted.time, job.restarts or 0, job.attained_service,
-            )  # fmt: skip
+                submitted.name,
+                submitted.application,
+                submitted.time,
+                job.first_start,
+                completion,
+                completion - submitted.time,
+                job.restarts or 0,
+                job.attained_service,
+            )
 
     def _write(self, name: str, rows: Iterable[tuple[object, ...]]) -> None:
         csv.writer(self._buffers[name], lineterminator="\n").writerows(map(_cells, rows))
@@ -185,10 +250,14 @@ class Replay:
     def _checkpoint(self) -> None:
         """Write the rows, then the state together with how long the files are."""
         self._flush()
-        write_checkpoint(self.folder / CHECKPOINT, {
-            "sizes": {name: (self.folder / name).stat().st_size for name in GROWING},
-            "simulator": self.simulator.pack(), "policy": self._remembered(),
-        })  # fmt: skip
+        write_checkpoint(
+            self.folder / CHECKPOINT,
+            {
+                "sizes": {name: (self.folder / name).stat().st_size for name in GROWING},
+                "simulator": self.simulator.pack(),
+                "policy": self._remembered(),
+            },
+        )
 
     def _resume(self) -> None:
         self._buffers = {name: io.StringIO() for name in GROWING}

@@ -20,9 +20,15 @@ TABLES = {**GROWING, "jobs.csv": JOB_COLUMNS}
 
 TEXTS = {"job", "application", "bound_source", "evidence"}
 COUNTS = {
-    "active_jobs", "running_jobs", "nodes", "allocated_gpus", "restarts", "epoch", "gpus",
+    "active_jobs",
+    "running_jobs",
+    "nodes",
+    "allocated_gpus",
+    "restarts",
+    "epoch",
+    "gpus",
     "batch_size",
-}  # fmt: skip
+}
 
 
 def write_parquet(folder: Path) -> None:

@@ -22,9 +22,19 @@ if TYPE_CHECKING:
 
 #: Policies in the order of the colours, so that a policy looks the same in every picture.
 LOOKS = (
-    "pollux", "optimus", "tiresias", "pollux-genetic", "fifo", "srtf", "equal", "pollux-greedy",
-    "sia", "synergy-tune", "sia-exact", "pollux-proportional",
-)  # fmt: skip
+    "pollux",
+    "optimus",
+    "tiresias",
+    "pollux-genetic",
+    "fifo",
+    "srtf",
+    "equal",
+    "pollux-greedy",
+    "sia",
+    "synergy-tune",
+    "sia-exact",
+    "pollux-proportional",
+)
 
 #: What a finished replay leaves, of which the table is made.
 RECORDS = ("jobs", "rounds", "timing")
@@ -137,11 +147,14 @@ def curves(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """How the curve of each name looks; markers are set apart, so that they tell curves apart."""
     return {
         name: {
-            **look, "linewidth": 1.4, "label": name, "markersize": 4.5,
+            **look,
+            "linewidth": 1.4,
+            "label": name,
+            "markersize": 4.5,
             "markevery": (0.02 * (index % 7 + 1), 0.15),
         }
         for index, (name, look) in enumerate(looks(names, LOOKS).items())
-    }  # fmt: skip
+    }
 
 
 def draw_over_time(

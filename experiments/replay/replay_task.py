@@ -79,9 +79,10 @@ class ReplayTask:
     def rules(self) -> Rules:
         """Pollux's rules."""
         return OSDI21.replace(
-            power=self.power, interference_avoidance=self.interference_avoidance,
+            power=self.power,
+            interference_avoidance=self.interference_avoidance,
             restart_delay=self.setting.restart_delay,
-        )  # fmt: skip
+        )
 
     @property
     def applications(self) -> dict[str, Application]:
@@ -102,18 +103,25 @@ class ReplayTask:
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, for `Replay`."""
         return {
-            "format": "goodalloc-replay", "version": 3, "library": library_version(),
-            "policy": self.policy, "policy_source": source_digest(self.policy),
-            "traces": traces_digest(self.traces), "seed": self.seed,
-            "seconds": self.seconds, "gaps": self.gaps, "power": str(self.power),
-            "interference_avoidance": self.interference_avoidance, **asdict(self.setting),
+            "format": "goodalloc-replay",
+            "version": 3,
+            "library": library_version(),
+            "policy": self.policy,
+            "policy_source": source_digest(self.policy),
+            "traces": traces_digest(self.traces),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "gaps": self.gaps,
+            "power": str(self.power),
+            "interference_avoidance": self.interference_avoidance,
+            **asdict(self.setting),
             **({"utility": list(self.utility)} if self.utility else {}),
             **({"themis": [str(term) for term in self.themis]} if self.policy == "themis" else {}),
             "workload": [
                 [job.name, job.time, job.application, job.replicas, job.batch_size]
                 for job in self.workload
             ],
-        }  # fmt: skip
+        }
 
     def run(self, report: Report = lambda _: None) -> None:
         """Replay, or what is left of it.
@@ -127,9 +135,7 @@ class ReplayTask:
 
         require_types_known(self.policy, self.setting.cluster)
         self._require_truth()
-        simulator = Simulator(
-            self.workload, self.applications, self.made_policy(), self.setting
-        )  # fmt: skip
+        simulator = Simulator(self.workload, self.applications, self.made_policy(), self.setting)
         trusting = self.policy in POLICIES
         judge = Judge(self.rules, self.seconds, trusting=trusting) if self.gaps else None
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 
 
 def replayed_rounds(
-    workload: Sequence[Submission], applications: Mapping[str, Application], policy: Policy,
-    setting: Setting, *, every: int, least_jobs: int,
-) -> Iterator[tuple[float, Instance]]:  # fmt: skip
+    workload: Sequence[Submission],
+    applications: Mapping[str, Application],
+    policy: Policy,
+    setting: Setting,
+    *,
+    every: int,
+    least_jobs: int,
+) -> Iterator[tuple[float, Instance]]:
     """The share of the replay that is done, and a round as the policy put it to its solver.
 
     Parameters

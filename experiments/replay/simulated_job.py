@@ -137,9 +137,13 @@ class SimulatedJob:
     """
 
     def __init__(
-        self, submission: Submission, application: Application, batch_sizes: BatchSizes,
-        equipment: Equipment = PLAIN, pipeline: InputPipeline | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        submission: Submission,
+        application: Application,
+        batch_sizes: BatchSizes,
+        equipment: Equipment = PLAIN,
+        pipeline: InputPipeline | None = None,
+    ) -> None:
         self.submission, self._application = submission, application
         self.batch_sizes = batch_sizes
         self.equipment, self.pipeline = equipment, pipeline

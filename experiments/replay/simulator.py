@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from goodalloc.experiments.replay.job_oracle import JobOracle
 from goodalloc.experiments.replay.job_progress import pack_job, unpack_job
 from goodalloc.experiments.replay.prior_knowledge import ExperiencePool
 from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.round_record import RoundRecord
 from goodalloc.experiments.replay.shared_gpus import share_gpus
 from goodalloc.experiments.replay.simulated_job import NOTHING, SimulatedJob
 from goodalloc.models.shared_gpus.shared_speed import FAIR
@@ -42,27 +43,6 @@ if TYPE_CHECKING:
     from goodalloc.models.round.mode import Mode
     from goodalloc.models.shared_gpus.shared_speed import Sharing
     from goodalloc.solvers.policies.policy import Decision, Policy
-
-
-class RoundRecord(NamedTuple):
-    """One round: what was decided.
-
-    Attributes
-    ----------
-    round_
-        What the policy saw, and when.
-    decision
-        What it wanted.
-    seconds
-        Wall time of the decision.
-    restarts
-        Jobs whose placement changed to another one.
-    """
-
-    round_: Round
-    decision: Decision
-    seconds: float
-    restarts: int
 
 
 #: Rounds, each with a restart, without any progress after which a replay is given up.
@@ -151,12 +131,14 @@ class Simulator:
     def pack(self) -> Document:
         """What a checkpoint keeps beside what the policy remembers, in terms of JSON."""
         return {
-            "time": self.time, "last_progress": self._last_progress,
+            "time": self.time,
+            "last_progress": self._last_progress,
             "progress": pack_number(self._progress),
-            "nodes": self.cluster.num_nodes, "wanted_nodes": int(self._wanted_nodes),
+            "nodes": self.cluster.num_nodes,
+            "wanted_nodes": int(self._wanted_nodes),
             "experience": self._pool.pack(),
             "jobs": {job.submission.name: pack_job(job) for job in self.jobs},
-        }  # fmt: skip
+        }
 
     def unpack(self, document: object) -> None:
         """Go on from a checkpoint of the same replay.
@@ -201,9 +183,8 @@ class Simulator:
     def active(self) -> list[SimulatedJob]:
         """Jobs that are submitted and not complete, in order of submission."""
         return [
-            job for job in self.jobs
-            if job.completion is None and job.submission.time <= self.time
-        ]  # fmt: skip
+            job for job in self.jobs if job.completion is None and job.submission.time <= self.time
+        ]
 
     def step(self) -> RoundRecord | None:
         """Advance all jobs by one interval, then decide; None where no job is active.
@@ -259,9 +240,10 @@ class Simulator:
     def _resize(self) -> None:
         """Give the cluster the nodes it has now; jobs on those that are gone stop."""
         left = [
-            self.setting.cluster.num_nodes - outage.nodes for outage in self.setting.outages
+            self.setting.cluster.num_nodes - outage.nodes
+            for outage in self.setting.outages
             if outage.start <= self.time < outage.end
-        ]  # fmt: skip
+        ]
         nodes = min([self._wanted_nodes, *left])
         if nodes == self.cluster.num_nodes:
             return
@@ -284,9 +266,10 @@ class Simulator:
             job = next((job for job in active if not job.placement), active[0])
             name, asked, gpus = job.submission.name, job.submission.replicas, self.cluster.num_gpus
             reason = (
-                f"Job '{name}' asks for {asked} GPUs and the cluster has {gpus}" if asked > gpus
+                f"Job '{name}' asks for {asked} GPUs and the cluster has {gpus}"
+                if asked > gpus
                 else f"Job '{name}' and {len(active) - 1} others wait on {gpus} GPUs"
-            )  # fmt: skip
+            )
             raise ValueError(
                 f"{reason}; no job made progress in the last {idle} s up to {self.time} s. "
                 "Expected a policy that serves it, or more nodes."
@@ -311,22 +294,31 @@ class Simulator:
             self.cluster,
             tuple(
                 ActiveJob(
-                    name=job.submission.name, application=job.submission.application,
-                    submission=job.submission.time, age=self.time - job.submission.time,
-                    placement=job.placement, restarts=job.restarts or 0,
-                    attained_service=job.attained_service, replicas=job.submission.replicas,
-                    batch_size=job.submission.batch_size, batch=job.application.batch,
-                    fixed_replicas=job.fixed_replicas, most_explored=job.most_explored,
+                    name=job.submission.name,
+                    application=job.submission.application,
+                    submission=job.submission.time,
+                    age=self.time - job.submission.time,
+                    placement=job.placement,
+                    restarts=job.restarts or 0,
+                    attained_service=job.attained_service,
+                    replicas=job.submission.replicas,
+                    batch_size=job.submission.batch_size,
+                    batch=job.application.batch,
+                    fixed_replicas=job.fixed_replicas,
+                    most_explored=job.most_explored,
                     model=lambda job=job: model_of(job),  # type: ignore[misc]
                     oracle=self._oracles[job.submission.name],
                     modes=tuple if plain else cache(partial(modes_of, job)),
-                    mode=job.mode, losses=job.losses,
-                    host=job.host if job.host in running else "", busy=job.busy,
-                    memory=job.memory, share=job.share,
+                    mode=job.mode,
+                    losses=job.losses,
+                    host=job.host if job.host in running else "",
+                    busy=job.busy,
+                    memory=job.memory,
+                    share=job.share,
                 )
                 for job in active
             ),
-        )  # fmt: skip
+        )
 
     def _train(self) -> None:
         """Let every running job train for one interval, segment by segment side by side."""

@@ -35,9 +35,7 @@ STYLES = ("-", "--", "-.", ":")
 #: A line for those that come after many others.
 DASHED = (0, (7, 1.5, 1, 1.5, 1, 1.5))
 #: Solvers in the order of the colours, so that a solver looks the same in every picture.
-LOOKS = (
-    "highs", "local_search", "greedy", "genetic", "knapsack", "convex", "pyomo", "brute_force",
-)  # fmt: skip
+LOOKS = ("highs", "local_search", "greedy", "genetic", "knapsack", "convex", "pyomo", "brute_force")
 
 #: A gap below this counts as none on a logarithmic axis.
 SMALLEST_GAP = 1e-10
@@ -106,9 +104,13 @@ def plot_gaps(results: Sequence[Result], ax: Axes | None = None) -> Axes:
             if len(gaps) > 1:
                 ax.errorbar(middle, row, xerr=reach, color="black", capsize=4, linewidth=1.2)
         ax.text(
-            1.02, row, _gap_in_words(group, best), va="center", fontsize="small",
+            1.02,
+            row,
+            _gap_in_words(group, best),
+            va="center",
+            fontsize="small",
             transform=ax.get_yaxis_transform(),
-        )  # fmt: skip
+        )
     ax.set_xscale("log")
     ax.set_xlim(left, 100.0)
     ax.set_yticks(range(len(runs)), list(runs))
@@ -202,11 +204,16 @@ def plot_gap_over_time(
         heights = [max(gap, none) for gap in gaps[name]]
         first = min(first, seconds[0])
         ax.step(
-            [*seconds, end], [*heights, heights[-1]], where="post", label=name,
-            linewidth=widths[index], **look[name],
-            markevery=[0, len(seconds) - 1], markersize=3 + 1.5 * widths[index],
+            [*seconds, end],
+            [*heights, heights[-1]],
+            where="post",
+            label=name,
+            linewidth=widths[index],
+            **look[name],
+            markevery=[0, len(seconds) - 1],
+            markersize=3 + 1.5 * widths[index],
             clip_on=False,
-        )  # fmt: skip
+        )
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(first / 1.5, end)
@@ -267,9 +274,14 @@ def _draw_profiles(ax: Axes, profiles: Mapping[str, Profile], end: float = 0.0) 
         value = np.concatenate([[low / 2], profile.value, [right]])
         share = np.concatenate([[0.0], profile.share, [profile.share.max(initial=0.0)]])
         ax.step(
-            value, share, where="post", label=name, **look[name], markersize=4.5,
+            value,
+            share,
+            where="post",
+            label=name,
+            **look[name],
+            markersize=4.5,
             markevery=(0.03 * (index + 1), 0.2),
-        )  # fmt: skip
+        )
     ax.set_xscale("log")
     ax.set_xlim(low / 2, right)
     ax.set_ylim(-0.02, 1.04)
@@ -292,15 +304,25 @@ def plot_scaling(
         middle = np.array([np.median(group[j]) for j in jobs])
         spread = [[m - min(group[j]), max(group[j]) - m] for j, m in zip(jobs, middle, strict=True)]
         ax.errorbar(
-            jobs, middle, np.array(spread).T, label=name, color=COLOURS[index % len(COLOURS)],
-            marker=MARKERS[index % len(MARKERS)], markersize=5, capsize=3, linewidth=1.5,
-        )  # fmt: skip
+            jobs,
+            middle,
+            np.array(spread).T,
+            label=name,
+            color=COLOURS[index % len(COLOURS)],
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=5,
+            capsize=3,
+            linewidth=1.5,
+        )
         bottoms.append(middle[0])
     start = min(bottoms) / 2
     ax.plot(
-        [smallest, largest], [start, start * largest / smallest], "--", color="0.6",
+        [smallest, largest],
+        [start, start * largest / smallest],
+        "--",
+        color="0.6",
         label="in proportion to the jobs",
-    )  # fmt: skip
+    )
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("jobs")
@@ -324,9 +346,14 @@ def legend_below(ax: Axes, columns: int = 3, **arguments: Any) -> None:
     figure = figure_of(ax)
     below = ax.transAxes + ScaledTranslation(0.0, -LEGEND_INCHES, figure.dpi_scale_trans)
     ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=columns,
-        frameon=False, fontsize="small", **arguments,
-    )  # fmt: skip
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        bbox_transform=below,
+        ncols=columns,
+        frameon=False,
+        fontsize="small",
+        **arguments,
+    )
 
 
 def _open(ax: Axes) -> None:

@@ -40,11 +40,16 @@ def plot_ranges(
             for statistic in (np.mean, np.min, np.max)
         )
         ax.errorbar(
-            sizes * (1.0 + shift * (index - (len(lines) - 1) / 2)), mean,
-            np.array([mean - least, greatest - mean]), label=label,
-            color=COLOURS[index % len(COLOURS)], marker=MARKERS[index % len(MARKERS)],
-            markersize=5, capsize=2, linewidth=1.4,
-        )  # fmt: skip
+            sizes * (1.0 + shift * (index - (len(lines) - 1) / 2)),
+            mean,
+            np.array([mean - least, greatest - mean]),
+            label=label,
+            color=COLOURS[index % len(COLOURS)],
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=5,
+            capsize=2,
+            linewidth=1.4,
+        )
     ticks = sorted({size for measured in lines.values() for size in measured})
     if doubling:
         ax.set_xscale("log", base=2)

@@ -52,7 +52,7 @@ def text_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
         aligned = (
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(line, widths, numeric, strict=True)
-        )  # fmt: skip
+        )
         lines.append("  ".join(aligned).rstrip())
     lines.insert(height, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
@@ -178,9 +178,18 @@ def comparison_text(rows: Sequence[Row], results: Sequence[Result], columns: Seq
 
 #: Columns of `comparison_rows` in the order of printed tables.
 SUMMARY_COLUMNS = (
-    "solver", "seed", "status", "starved", "more starved", "served fitness", "fitness", "gap",
-    "seconds", "compile seconds", "used GPUs",
-)  # fmt: skip
+    "solver",
+    "seed",
+    "status",
+    "starved",
+    "more starved",
+    "served fitness",
+    "fitness",
+    "gap",
+    "seconds",
+    "compile seconds",
+    "used GPUs",
+)
 
 
 def solver_averages(rows: Iterable[Row]) -> list[dict[str, object]]:
@@ -195,17 +204,19 @@ def solver_averages(rows: Iterable[Row]) -> list[dict[str, object]]:
     averages = []
     for solver, runs in groups.items():
         done = [run for run in runs if math.isfinite(_number(run, "gap"))]
-        averages.append({
-            "solver": solver,
-            "runs": len(runs),
-            "failed": len(runs) - len(done),
-            "optimal": sum(run["status"] == "optimal" for run in done),
-            "mean more starved": _average(done, "more_starved"),
-            "served over best": _geometric(done, "served_over_best"),
-            "geometric mean gap": _mean(done, "gap", GAP_SHIFT),
-            "largest gap": max((_number(run, "gap") for run in done), default=math.nan),
-            "geometric mean seconds": _mean(done, "solve_seconds", SECONDS_SHIFT),
-        })  # fmt: skip
+        averages.append(
+            {
+                "solver": solver,
+                "runs": len(runs),
+                "failed": len(runs) - len(done),
+                "optimal": sum(run["status"] == "optimal" for run in done),
+                "mean more starved": _average(done, "more_starved"),
+                "served over best": _geometric(done, "served_over_best"),
+                "geometric mean gap": _mean(done, "gap", GAP_SHIFT),
+                "largest gap": max((_number(run, "gap") for run in done), default=math.nan),
+                "geometric mean seconds": _mean(done, "solve_seconds", SECONDS_SHIFT),
+            }
+        )
     return sorted(averages, key=_by_gap)
 
 

@@ -45,50 +45,28 @@ class Entry:
 
 #: What was published: "all". (Figure 4 is a drawing.)
 PUBLISHED: Mapping[str, Entry] = {
-    "fig1": Entry(
-        "Figure 1: batch size, GPUs and stage of training",
-        "pollux.trade_off:FIGURE_1",
-    ),
+    "fig1": Entry("Figure 1: batch size, GPUs and stage of training", "pollux.trade_off:FIGURE_1"),
     "fig2": Entry(
         "Figure 2: statistical efficiency, measured and predicted",
         "pollux.efficiency_prediction:FIGURE_2",
     ),
     "fig3": Entry(
-        "Figure 3: throughput, measured and predicted",
-        "pollux.throughput_plot:FIGURE_3",
+        "Figure 3: throughput, measured and predicted", "pollux.throughput_plot:FIGURE_3"
     ),
-    "table2": Entry(
-        "Table 2: policies on a testbed",
-        "pollux.published_cases:TABLE_2",
-    ),
-    "fig5": Entry(
-        "Figure 5: allocated GPUs and efficiency over time",
-        "pollux.timelines:FIGURE_5",
-    ),
+    "table2": Entry("Table 2: policies on a testbed", "pollux.published_cases:TABLE_2"),
+    "fig5": Entry("Figure 5: allocated GPUs and efficiency over time", "pollux.timelines:FIGURE_5"),
     "fig6": Entry(
         "Figure 6: one ImageNet and two YOLOv3 jobs adapt to each other",
         "pollux.timelines:FIGURE_6",
     ),
-    "fig7": Entry(
-        "Figure 7: finish-time fairness",
-        "pollux.fairness:FIGURE_7",
-    ),
+    "fig7": Entry("Figure 7: finish-time fairness", "pollux.fairness:FIGURE_7"),
     "table3": Entry(
         "Table 3: hyper-parameter search (digits for CIFAR-10)",
         "pollux.hyperparameter_table:TABLE_3",
     ),
-    "fig8a": Entry(
-        "Figure 8a: load",
-        "pollux.published_cases:FIGURE_8A",
-    ),
-    "fig8b": Entry(
-        "Figure 8b: scheduling interval",
-        "pollux.published_cases:FIGURE_8B",
-    ),
-    "fig8c": Entry(
-        "Figure 8c: interference",
-        "pollux.published_cases:FIGURE_8C",
-    ),
+    "fig8a": Entry("Figure 8a: load", "pollux.published_cases:FIGURE_8A"),
+    "fig8b": Entry("Figure 8b: scheduling interval", "pollux.published_cases:FIGURE_8B"),
+    "fig8c": Entry("Figure 8c: interference", "pollux.published_cases:FIGURE_8C"),
     "fig9": Entry(
         "Figure 9: autoscaling by goodput against throughput, one ImageNet job",
         "pollux.cloud:FIGURE_9",
@@ -97,25 +75,14 @@ PUBLISHED: Mapping[str, Entry] = {
 
 #: Questions that were not, hours each on several workloads.
 STUDIES: Mapping[str, Entry] = {
-    "exactness": Entry(
-        "What deciding every round exactly changes",
-        "pollux.studies:EXACTNESS",
-    ),
-    "disturbances": Entry(
-        "What it changes after a disturbance",
-        "pollux.studies:DISTURBANCES",
-    ),
-    "scale": Entry(
-        "What it changes on a larger cluster",
-        "pollux.studies:SCALE",
-    ),
+    "exactness": Entry("What deciding every round exactly changes", "pollux.studies:EXACTNESS"),
+    "disturbances": Entry("What it changes after a disturbance", "pollux.studies:DISTURBANCES"),
+    "scale": Entry("What it changes on a larger cluster", "pollux.studies:SCALE"),
     "objectives": Entry(
-        "The same exact solver under other objectives",
-        "pollux.studies:OBJECTIVES",
+        "The same exact solver under other objectives", "pollux.studies:OBJECTIVES"
     ),
     "knowledge": Entry(
-        "What jobs know of their application when they start",
-        "pollux.studies:KNOWLEDGE",
+        "What jobs know of their application when they start", "pollux.studies:KNOWLEDGE"
     ),
 }
 
@@ -163,8 +130,7 @@ OTHERS: Mapping[str, Entry] = {
         "classical.hesrpt:HESRPT",
     ),
     "themis": Entry(
-        "Themis's auctions beside exact finish-time fairness",
-        "classical.themis_replay:THEMIS",
+        "Themis's auctions beside exact finish-time fairness", "classical.themis_replay:THEMIS"
     ),
     "family": Entry(
         "family: all policies on one workload, judged by three objectives",
@@ -197,8 +163,7 @@ OTHERS: Mapping[str, Entry] = {
         minutes=2,
     ),
     "themis-auctions": Entry(
-        "Themis's auction: payments and lies",
-        "classical.themis_auctions:THEMIS_AUCTIONS",
+        "Themis's auction: payments and lies", "classical.themis_auctions:THEMIS_AUCTIONS"
     ),
     "predictability": Entry(
         "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
@@ -231,8 +196,7 @@ OTHERS: Mapping[str, Entry] = {
         "shared_gpus.replay:GANDIVA",
     ),
     "antman": Entry(
-        "AntMan: opportunistic jobs beside those with a guarantee",
-        "shared_gpus.replay:ANTMAN",
+        "AntMan: opportunistic jobs beside those with a guarantee", "shared_gpus.replay:ANTMAN"
     ),
     "traces": Entry(
         "published traces of rigid jobs under every policy that keeps the users' GPUs",

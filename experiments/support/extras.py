@@ -6,10 +6,14 @@ import importlib.util
 
 #: Extra to the modules that it brings.
 MODULES = {
-    "dask": ("distributed",), "measure": ("torch",), "parquet": ("pyarrow",),
-    "predict": ("sklearn",), "ray": ("ray",), "scip": ("pyscipopt",),
+    "dask": ("distributed",),
+    "measure": ("torch",),
+    "parquet": ("pyarrow",),
+    "predict": ("sklearn",),
+    "ray": ("ray",),
+    "scip": ("pyscipopt",),
     "search": ("optuna", "sklearn"),
-}  # fmt: skip
+}
 
 
 def require_extra(extra: str, item: str) -> None:

@@ -61,9 +61,12 @@ def fresh_interpreter(
     """
     path = os.pathsep.join(filter(None, sys.path))
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": path} | dict(variables), **options,
-    )  # fmt: skip
+        [sys.executable, "-P", "-m", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": path} | dict(variables),
+        **options,
+    )
 
 
 class Processes:
@@ -86,9 +89,14 @@ class Processes:
     """
 
     def __init__(
-        self, program: str, names: Sequence[str], title: str, patience: float,
-        environment: Mapping[str, str] | None = None, keeps: Sequence[int] = (),
-    ) -> None:  # fmt: skip
+        self,
+        program: str,
+        names: Sequence[str],
+        title: str,
+        patience: float,
+        environment: Mapping[str, str] | None = None,
+        keeps: Sequence[int] = (),
+    ) -> None:
         self.patience = patience
         self._program, self._names, self._title = program, list(names), title
         self._variables = {} if environment is None else dict(environment)
@@ -111,9 +119,8 @@ class Processes:
         variables = {"OMP_NUM_THREADS": "1"} | self._variables
         for index in range(len(self._names)):
             process = fresh_interpreter(
-                self._program, variables, stderr=subprocess.STDOUT, text=True,
-                pass_fds=self._keeps,
-            )  # fmt: skip
+                self._program, variables, stderr=subprocess.STDOUT, text=True, pass_fds=self._keeps
+            )
             self._processes.append(process)
             listener = threading.Thread(target=self._listen, args=(index, process), daemon=True)
             listener.start()

@@ -15,9 +15,12 @@ import goodalloc.models
 import goodalloc.solvers
 
 PACKAGES = (
-    goodalloc.models, goodalloc.data, goodalloc.formulations, goodalloc.solvers,
+    goodalloc.models,
+    goodalloc.data,
+    goodalloc.formulations,
+    goodalloc.solvers,
     goodalloc.experiments,
-)  # fmt: skip
+)
 
 
 def library_version() -> str:

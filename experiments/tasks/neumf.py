@@ -38,10 +38,13 @@ def _module() -> Any:
     ]
     return compose(
         _logits,
-        user_factors=nn.Embedding(USERS, FACTORS), item_factors=nn.Embedding(ITEMS, FACTORS),
-        users=nn.Embedding(USERS, INPUTS), items=nn.Embedding(ITEMS, INPUTS),
-        perceptron=nn.Sequential(*layers), head=nn.Linear(FACTORS + LAYERS[-1], 1),
-    )  # fmt: skip
+        user_factors=nn.Embedding(USERS, FACTORS),
+        item_factors=nn.Embedding(ITEMS, FACTORS),
+        users=nn.Embedding(USERS, INPUTS),
+        items=nn.Embedding(ITEMS, INPUTS),
+        perceptron=nn.Sequential(*layers),
+        head=nn.Linear(FACTORS + LAYERS[-1], 1),
+    )
 
 
 def _logits(module: Any, users: Any, items: Any) -> Any:

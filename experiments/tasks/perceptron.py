@@ -21,9 +21,12 @@ def _module() -> Any:
     from torch import nn
 
     return nn.Sequential(
-        nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(),
+        nn.Linear(INPUTS, HIDDEN),
+        nn.ReLU(),
+        nn.Linear(HIDDEN, HIDDEN),
+        nn.ReLU(),
         nn.Linear(HIDDEN, CLASSES),
-    )  # fmt: skip
+    )
 
 
 def _draw(examples: int, generator: Any) -> tuple[Any, ...]:

@@ -35,9 +35,13 @@ def _module() -> Any:
         for inputs, outputs in zip((first, *CHANNELS[:-1]), CHANNELS, strict=True)
     ]
     return nn.Sequential(
-        _convolution(COLOURS, first), nn.ReLU(), *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        _convolution(COLOURS, first),
+        nn.ReLU(),
+        *stages,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
         nn.Linear(CHANNELS[-1], CLASSES),
-    )  # fmt: skip
+    )
 
 
 def _convolution(inputs: int, outputs: int, stride: int = 1, size: int = 3) -> Any:

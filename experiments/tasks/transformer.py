@@ -33,10 +33,11 @@ def _module() -> Any:
     )
     return compose(
         _logits,
-        tokens=nn.Embedding(TOKENS, WIDTH), places=nn.Embedding(LENGTH, WIDTH),
+        tokens=nn.Embedding(TOKENS, WIDTH),
+        places=nn.Embedding(LENGTH, WIDTH),
         layers=nn.TransformerEncoder(layer, LAYERS, nn.LayerNorm(WIDTH), False),
         head=nn.Linear(WIDTH, TOKENS),
-    )  # fmt: skip
+    )
 
 
 def _logits(module: Any, texts: Any) -> Any:

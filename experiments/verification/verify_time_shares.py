@@ -41,8 +41,9 @@ PRICES = ("rates", "promises", "gpus", "time")
 GOALS = {"gain": "worth", "level": "floor step", "total": "delay work", "worst": "delay work"}
 KEYS = {
     "time-sharing": "names rate gpus replicas pairs pair_rate cluster_gpus goal promised",
-    "time-shares": "names shares", "certificate": "kind digest bound prices",
-}  # fmt: skip
+    "time-shares": "names shares",
+    "certificate": "kind digest bound prices",
+}
 
 
 class Verdict(NamedTuple):

@@ -142,11 +142,17 @@ class Program:
         lengths = np.diff(self.starts)
         entries = np.repeat(chosen, lengths)
         return Program(
-            self.cost[chosen], self.lower[chosen], self.upper[chosen], self.integer[chosen],
-            self.row_lower, self.row_upper,
+            self.cost[chosen],
+            self.lower[chosen],
+            self.upper[chosen],
+            self.integer[chosen],
+            self.row_lower,
+            self.row_upper,
             np.concatenate([[0], np.cumsum(lengths[chosen])]),
-            self.index[entries], self.value[entries], self.offset,
-        )  # fmt: skip
+            self.index[entries],
+            self.value[entries],
+            self.offset,
+        )
 
     def widen(self, values: Floats, chosen: NDArray[np.bool_]) -> Floats:
         """Values of all columns from those of some of them, the others at zero."""
@@ -225,29 +231,45 @@ class ProgramBuilder:
             [(program.cost, program.lower, program.upper, program.integer)],
             [(program.row_lower, program.row_upper)],
             [(program.index, column, program.value)],
-            list(program.column_names), list(program.row_names),
-            program.num_columns, program.num_rows,
-        )  # fmt: skip
+            list(program.column_names),
+            list(program.row_names),
+            program.num_columns,
+            program.num_rows,
+        )
 
     def add_columns(
-        self, name: str, count: int, *, cost: ArrayLike = 0.0, lower: ArrayLike = 0.0,
-        upper: ArrayLike = np.inf, integer: bool = True, label: Label = str,
-    ) -> Indices:  # fmt: skip
+        self,
+        name: str,
+        count: int,
+        *,
+        cost: ArrayLike = 0.0,
+        lower: ArrayLike = 0.0,
+        upper: ArrayLike = np.inf,
+        integer: bool = True,
+        label: Label = str,
+    ) -> Indices:
         """Add columns; returns their indices."""
-        self._columns.append((
-            np.broadcast_to(np.asarray(cost, dtype=float), count),
-            np.broadcast_to(np.asarray(lower, dtype=float), count),
-            np.broadcast_to(np.asarray(upper, dtype=float), count),
-            np.full(count, integer),
-        ))  # fmt: skip
+        self._columns.append(
+            (
+                np.broadcast_to(np.asarray(cost, dtype=float), count),
+                np.broadcast_to(np.asarray(lower, dtype=float), count),
+                np.broadcast_to(np.asarray(upper, dtype=float), count),
+                np.full(count, integer),
+            )
+        )
         self._column_names.append(Family(name, count, label))
         self.num_columns += count
         return np.arange(self.num_columns - count, self.num_columns)
 
     def add_rows(
-        self, name: str, count: int, *, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf,
+        self,
+        name: str,
+        count: int,
+        *,
+        lower: ArrayLike = -np.inf,
+        upper: ArrayLike = np.inf,
         label: Label = str,
-    ) -> Indices:  # fmt: skip
+    ) -> Indices:
         """Add rows with these bounds; returns their indices."""
         bounds = (
             np.broadcast_to(np.asarray(lower, dtype=float), count),
@@ -275,7 +297,16 @@ class ProgramBuilder:
         value = np.asarray(np.bincount(where, value, cells.size), dtype=np.float64)
         starts = np.searchsorted(cells // self.num_rows, np.arange(self.num_columns + 1))
         return Program(
-            cost, lower, upper, integer, row_lower, row_upper,
-            starts, cells % self.num_rows, value, offset,
-            tuple(self._column_names), tuple(self._row_names),
-        )  # fmt: skip
+            cost,
+            lower,
+            upper,
+            integer,
+            row_lower,
+            row_upper,
+            starts,
+            cells % self.num_rows,
+            value,
+            offset,
+            tuple(self._column_names),
+            tuple(self._row_names),
+        )

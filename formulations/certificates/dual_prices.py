@@ -53,9 +53,12 @@ def pattern_prices(
     inside = units[:, 0] < grid.shape[0]
     apart = inside & instance.rules.interference_avoidance
     value = node_value(
-        units[inside], pieces[inside], grid.shape,
-        extra=units[apart], extra_worth=distributed[apart],
-    )  # fmt: skip
+        units[inside],
+        pieces[inside],
+        grid.shape,
+        extra=units[apart],
+        extra_worth=distributed[apart],
+    )
     stays = np.zeros(instance.current.job.size)
     free = patterns.free
     if patterns.stay_rows is not None:
@@ -65,9 +68,13 @@ def pattern_prices(
 
 
 def aggregate_prices(
-    instance: Instance, choices: Choices, program: Program, cuts: Sequence[Cut],
-    grid: ResourceGrid, duals: Floats,
-) -> Prices:  # fmt: skip
+    instance: Instance,
+    choices: Choices,
+    program: Program,
+    cuts: Sequence[Cut],
+    grid: ResourceGrid,
+    duals: Floats,
+) -> Prices:
     """Prices by the rows of the aggregate: capacities, interference, value cuts.
 
     Other cuts (`solvers/modes/conflict.py`) are no prices of pieces, and count for nothing.

@@ -215,6 +215,10 @@ class PriceBound:
         blocked[current.node[pinned & spread]] = True
         at = self._stay_entries
         return NodeStates(
-            instance.cluster.node_group, np.maximum(room, 0), blocked,
-            current.node[at], held[at], np.asarray(spread[at]),
-        )  # fmt: skip
+            instance.cluster.node_group,
+            np.maximum(room, 0),
+            blocked,
+            current.node[at],
+            held[at],
+            np.asarray(spread[at]),
+        )

@@ -110,9 +110,13 @@ def _add_taken(builder: ProgramBuilder, columns: Indices, amounts: Floats, rows:
 
 
 def _add_kept(
-    builder: ProgramBuilder, bounds: PriceBound, x: Indices, resource: Indices, part: Indices,
+    builder: ProgramBuilder,
+    bounds: PriceBound,
+    x: Indices,
+    resource: Indices,
+    part: Indices,
     sizes: Indices,
-) -> None:  # fmt: skip
+) -> None:
     """What jobs keep, where it is; pinned ones too."""
     instance, current = bounds.instance, bounds.instance.current
     keep = keep_choices(instance, bounds.choices)[current.job]

@@ -153,9 +153,7 @@ def _priced_alone(sharing: TimeSharing, goal: Goal) -> SharePrices:
     return prices._replace(rates=np.eye(sharing.num_jobs)[job])
 
 
-def _mended(
-    sharing: TimeSharing, goal: Goal, prices: SharePrices
-) -> tuple[SharePrices, Floats]:  # fmt: skip
+def _mended(sharing: TimeSharing, goal: Goal, prices: SharePrices) -> tuple[SharePrices, Floats]:
     """Prices that keep to (1) whatever rounding did, and by how much each pair missed it."""
     jobs = sharing.num_jobs
     padded = np.append(prices.rates + prices.promises, 0.0)

@@ -108,9 +108,13 @@ class _Scaled(NamedTuple):
 
 
 def solve_shares(
-    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *,
-    solver: str = "CLARABEL", **options: Any,
-) -> ShareSolution:  # fmt: skip
+    sharing: TimeSharing,
+    goal: Goal,
+    promised: Floats | None = None,
+    *,
+    solver: str = "CLARABEL",
+    **options: Any,
+) -> ShareSolution:
     """Solve the program of a goal, and certify its bound.
 
     Parameters
@@ -149,15 +153,15 @@ def solve_shares(
     except cp.SolverError as error:
         sure = certify(sharing, goal, no_prices(sharing))
         spent, nobody = time.perf_counter() - begin, np.zeros(jobs)
-        return ShareSolution(
-            None, sure.bound, sure.prices, None, nobody, str(error), spent, 0.0
-        )  # fmt: skip
+        return ShareSolution(None, sure.bound, sure.prices, None, nobody, str(error), spent, 0.0)
     promises = _prices(kept, some, jobs)
     promises[some] /= scaled.promised[some]
     prices = SharePrices(
-        _prices(earned, counts, jobs), promises,
-        _prices(gpus_left, np.arange(types), types), _prices(time_left, np.arange(jobs), jobs),
-    )  # fmt: skip
+        _prices(earned, counts, jobs),
+        promises,
+        _prices(gpus_left, np.arange(types), types),
+        _prices(time_left, np.arange(jobs), jobs),
+    )
     best = None
     if taken.value is not None:
         best = (columns * taken.value).reshape(lines, types)
@@ -167,9 +171,15 @@ def solve_shares(
     tight, natural = prices.rates * scaled.second, _natural(prices, scaled)
     found = certify(sharing, goal, natural, promised)
     return ShareSolution(
-        best, found.bound, found.prices, natural, tight / (tight.sum() or 1.0),
-        str(problem.status), built - begin, solved - built,
-    )  # fmt: skip
+        best,
+        found.bound,
+        found.prices,
+        natural,
+        tight / (tight.sum() or 1.0),
+        str(problem.status),
+        built - begin,
+        solved - built,
+    )
 
 
 def _solve(problem: Any, solver: str, options: dict[str, Any]) -> tuple[float, float]:
@@ -205,9 +215,11 @@ def _natural(prices: SharePrices, scaled: _Scaled) -> SharePrices:
     """Prices of even units in natural ones."""
     rate = scaled.unit / scaled.units
     return SharePrices(
-        rate * prices.rates, rate * prices.promises, scaled.unit * prices.gpus,
+        rate * prices.rates,
+        rate * prices.promises,
+        scaled.unit * prices.gpus,
         scaled.unit * prices.time,
-    )  # fmt: skip
+    )
 
 
 def _prices(row: Any, places: Indices, size: int) -> Floats:
@@ -244,7 +256,7 @@ def _scaled(sharing: TimeSharing, goal: Goal, promised: Floats) -> _Scaled:
     columns = np.append(columns, 0.0)[members].max(axis=1)
     return _Scaled(
         units, largest / units, matrix, columns, first, second, worth, promised / units, unit
-    )  # fmt: skip
+    )
 
 
 def _linear(goal: Goal) -> bool:

@@ -62,9 +62,12 @@ class Choices:
     def where(self, chosen: NDArray[np.bool_] | Indices) -> Choices:
         """Some of the choices."""
         return Choices(
-            self.job[chosen], self.kind[chosen], self.replicas[chosen], self.utility[chosen],
+            self.job[chosen],
+            self.kind[chosen],
+            self.replicas[chosen],
+            self.utility[chosen],
             self.mode[chosen],
-        )  # fmt: skip
+        )
 
     def label(self, index: int) -> str:
         """What a choice is called in a file: job, kind and GPUs, as ``7_one_node_4``; then, where

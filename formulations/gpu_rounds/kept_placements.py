@@ -96,9 +96,16 @@ def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
     resident = np.zeros(gpus.size, dtype=bool)
     resident[current.node[stays]] = True
     return FreeNodes(
-        gpus, blocked, resident, np.flatnonzero(stays), choice_of_job[current.job[stays]],
-        current.job[stays], current.node[stays], current.replicas[stays], spread[stays],
-    )  # fmt: skip
+        gpus,
+        blocked,
+        resident,
+        np.flatnonzero(stays),
+        choice_of_job[current.job[stays]],
+        current.job[stays],
+        current.node[stays],
+        current.replicas[stays],
+        spread[stays],
+    )
 
 
 def add_residents(

@@ -132,9 +132,18 @@ def build_patterns(
         weighed = np.flatnonzero(weights)
         builder.add_entries(row, x[weighed], weights[weighed])
     return PatternProgram(
-        builder.build(), choices, free, *offers, slots.dist, slots.cut, slots.piece, exact,
-        slots.slot_rows, slots.piece_rows, stay_rows,
-    )  # fmt: skip
+        builder.build(),
+        choices,
+        free,
+        *offers,
+        slots.dist,
+        slots.cut,
+        slots.piece,
+        exact,
+        slots.slot_rows,
+        slots.piece_rows,
+        stay_rows,
+    )
 
 
 @dataclass
@@ -177,9 +186,14 @@ class _Slots:
 
 
 def _add_pieces(
-    builder: ProgramBuilder, instance: Instance, slots: _Slots, choices: Choices,
-    several: Indices, *, exact: bool,
-) -> None:  # fmt: skip
+    builder: ProgramBuilder,
+    instance: Instance,
+    slots: _Slots,
+    choices: Choices,
+    several: Indices,
+    *,
+    exact: bool,
+) -> None:
     """Distributed jobs: the pieces they take and where these come from, (P7) and (P8)."""
     most, num_nodes = slots.most, float(instance.cluster.num_nodes)
     piece_rows = slots.slot_rows
@@ -205,9 +219,11 @@ def _add_pieces(
     owner = np.repeat(np.arange(owners.size), sizes)
     size = np.arange(1, owner.size + 1) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     columns = builder.add_columns(
-        "pieces", owner.size, upper=float(instance.cluster.num_gpus),
+        "pieces",
+        owner.size,
+        upper=float(instance.cluster.num_gpus),
         label=lambda i: f"{owners[owner[i]]}_{size[i]}",
-    )  # fmt: skip
+    )
     builder.add_entries(piece_rows[size], columns, -1.0)
     builder.add_entries(gpu_rows[owner], columns, size)
     builder.add_entries(few_rows[owner], columns, 1.0)

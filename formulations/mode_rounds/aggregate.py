@@ -47,9 +47,14 @@ Floats = NDArray[np.float64]
 
 
 def build_aggregate(
-    instance: Instance, choices: Choices, cost: Floats, *, limits: Sequence[Limit] = (),
-    cuts: Sequence[Cut] = (), spare: float = 0.0,
-) -> Program:  # fmt: skip
+    instance: Instance,
+    choices: Choices,
+    cost: Floats,
+    *,
+    limits: Sequence[Limit] = (),
+    cuts: Sequence[Cut] = (),
+    spare: float = 0.0,
+) -> Program:
     """Build (1); its columns are the choices.
 
     Parameters

@@ -74,10 +74,12 @@ def within_share(instance: Instance) -> Flags:
     """Whether a mode takes no more than a GPU's share of any node it may run on, shape (modes,)."""
     shares = instance.cluster.node_shares
     codes, first, code = np.unique(instance.mode_type, return_index=True, return_inverse=True)
-    least = np.array([
-        np.min(shares, axis=0, where=instance.mode_nodes[row][:, None], initial=np.inf)
-        for row in first
-    ])  # fmt: skip
+    least = np.array(
+        [
+            np.min(shares, axis=0, where=instance.mode_nodes[row][:, None], initial=np.inf)
+            for row in first
+        ]
+    )
     least = least.reshape(codes.size, shares.shape[1])[code]
     within: Flags = np.all(instance.mode_resources <= least * (1 + RESOURCE_TOLERANCE), axis=1)
     return within
@@ -132,9 +134,13 @@ def enumerate_mode_choices(
     nothing = np.zeros(idle.size, dtype=np.int64)
     rows = [
         (running, np.full(keep.size, Kind.KEEP), current.job_replicas[keep], table.kept[keep]),
-        (instance.first_mode[idle], np.full(idle.size, Kind.IDLE), nothing,
-         np.full(idle.size, instance.rules.idle)),
-    ]  # fmt: skip
+        (
+            instance.first_mode[idle],
+            np.full(idle.size, Kind.IDLE),
+            nothing,
+            np.full(idle.size, instance.rules.idle),
+        ),
+    ]
     for spread, kind in ((0, Kind.ONE_NODE), (1, Kind.SEVERAL_NODES)):
         mode, replicas = np.nonzero(allowed[:, spread])
         utility = table.moved[mode, spread, replicas]

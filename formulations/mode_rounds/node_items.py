@@ -85,12 +85,26 @@ def node_classes(
 
 
 def without_stays(
-    code: Indices, units: Indices, extra_code: Indices, extra_units: Indices, extra_row: Indices,
-    extra_amount: Floats, rows: int,
-) -> Items:  # fmt: skip
+    code: Indices,
+    units: Indices,
+    extra_code: Indices,
+    extra_units: Indices,
+    extra_row: Indices,
+    extra_amount: Floats,
+    rows: int,
+) -> Items:
     """Items where nobody keeps anything."""
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, units.shape[1]), dtype=np.int64)
     return Items(
-        code, units, extra_code, extra_units, extra_row, extra_amount, rows,
-        none, nothing, none, np.zeros(0, dtype=bool),
-    )  # fmt: skip
+        code,
+        units,
+        extra_code,
+        extra_units,
+        extra_row,
+        extra_amount,
+        rows,
+        none,
+        nothing,
+        none,
+        np.zeros(0, dtype=bool),
+    )

@@ -118,9 +118,14 @@ class NodeValue:
 
 
 def node_value(
-    size: Indices, worth: Floats, shape: tuple[int, ...], *,
-    most: Indices | None = None, extra: Indices | None = None, extra_worth: Floats | None = None,
-) -> NodeValue:  # fmt: skip
+    size: Indices,
+    worth: Floats,
+    shape: tuple[int, ...],
+    *,
+    most: Indices | None = None,
+    extra: Indices | None = None,
+    extra_worth: Floats | None = None,
+) -> NodeValue:
     """Tabulate (1) and (3).
 
     Parameters
@@ -137,18 +142,27 @@ def node_value(
     table = np.zeros(shape)
     nothing = np.zeros((0, len(shape)), dtype=np.int64)
     empty = NodeValue(
-        table, (table,), np.zeros((0, 2), dtype=np.int64), nothing, np.zeros(0), nothing,
+        table,
+        (table,),
+        np.zeros((0, 2), dtype=np.int64),
+        nothing,
         np.zeros(0),
-    )  # fmt: skip
+        nothing,
+        np.zeros(0),
+    )
     if most is None:
         most = np.full(len(size), max(shape))
     return beside(empty, size, worth, most, extra, extra_worth)
 
 
 def beside(
-    value: NodeValue, size: Indices, worth: Floats, most: Indices,
-    extra: Indices | None = None, extra_worth: Floats | None = None,
-) -> NodeValue:  # fmt: skip
+    value: NodeValue,
+    size: Indices,
+    worth: Floats,
+    most: Indices,
+    extra: Indices | None = None,
+    extra_worth: Floats | None = None,
+) -> NodeValue:
     """The value where a node may hold these pieces and extras, too; arguments as of `node_value`.
 
     They come after those that are there, in the counts of `NodeValue.pattern`.
@@ -171,9 +185,14 @@ def beside(
         extras = np.concatenate([extras, extra])
         worths = np.concatenate([worths, extra_worth])
     return NodeValue(
-        best, tuple(stages), np.array(bundles, dtype=np.int64).reshape(-1, 2),
-        np.concatenate([value.size, size]), np.concatenate([value.worth, worth]), extras, worths,
-    )  # fmt: skip
+        best,
+        tuple(stages),
+        np.array(bundles, dtype=np.int64).reshape(-1, 2),
+        np.concatenate([value.size, size]),
+        np.concatenate([value.worth, worth]),
+        extras,
+        worths,
+    )
 
 
 def _with(best: Floats, units: list[int], value: float) -> Floats:

@@ -119,9 +119,13 @@ class CutMaker:
                 entries = np.array(here[node])
                 alone, spread = entries[~shared[entries]], entries[shared[entries]]
                 value = beside(
-                    value, held[alone], stay[alone], np.ones(alone.size, dtype=np.int64),
-                    held[spread], stay[spread],
-                )  # fmt: skip
+                    value,
+                    held[alone],
+                    stay[alone],
+                    np.ones(alone.size, dtype=np.int64),
+                    held[spread],
+                    stay[spread],
+                )
             total += value.best_extra(units[node])[0]
         return total
 

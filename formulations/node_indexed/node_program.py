@@ -93,9 +93,11 @@ def build_node_program(
     one = choices.of(Kind.ONE_NODE)
     node = np.tile(np.arange(num_nodes), one.size)
     local = builder.add_columns(
-        "local", one.size * num_nodes, upper=room.fits[choices.mode[one]].ravel(),
+        "local",
+        one.size * num_nodes,
+        upper=room.fits[choices.mode[one]].ravel(),
         label=lambda i: f"{choices.label(one[i // num_nodes])}_{i % num_nodes}",
-    )  # fmt: skip
+    )
     linked = builder.add_rows(
         "linked", one.size, lower=0.0, upper=0.0, label=lambda i: choices.label(one[i])
     )  # (N3)

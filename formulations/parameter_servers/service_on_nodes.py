@@ -126,9 +126,13 @@ def pod_choices(
         count.append(counts[rows])
         each.append(units[rows])
     return PodChoices(
-        np.concatenate(job), tuple(cells), np.concatenate(service), np.concatenate(count),
-        np.concatenate(each), room,
-    )  # fmt: skip
+        np.concatenate(job),
+        tuple(cells),
+        np.concatenate(service),
+        np.concatenate(count),
+        np.concatenate(each),
+        room,
+    )
 
 
 def build_service_program(
@@ -157,9 +161,10 @@ def build_service_program(
     column, resource = np.nonzero(demand)
     builder.add_entries(rows[resource], columns[column], demand[column, resource])
     for row, cut in zip(
-        builder.add_rows("cut", len(cuts), upper=[cut.upper * (1.0 - spare) for cut in cuts]), cuts,
+        builder.add_rows("cut", len(cuts), upper=[cut.upper * (1.0 - spare) for cut in cuts]),
+        cuts,
         strict=True,
-    ):  # fmt: skip
+    ):
         used = np.flatnonzero(cut.coefficient)
         builder.add_entries(row, columns[used], cut.coefficient[used])
     return builder.build()

@@ -143,8 +143,9 @@ def _most(demand: Demand, one: NodeClass) -> int:
     tolerant = 1 + RESOURCE_TOLERANCE
     limits = [
         int(has * tolerant / takes)
-        for has, takes in zip(one.resources, demand.takes, strict=True) if takes > 0
-    ]  # fmt: skip
+        for has, takes in zip(one.resources, demand.takes, strict=True)
+        if takes > 0
+    ]
     if demand.share > 0:
         limits.append(one.gpus * int(tolerant / demand.share) // demand.replicas)
     return min(limits)
@@ -189,9 +190,13 @@ def node_program(packing: PodPacking, node_class: int, prices: Floats) -> tuple[
 
 
 def _add_room(
-    builder: ProgramBuilder, packing: PodPacking, node_class: int, option: Indices,
-    columns: Indices, nodes: int,
-) -> None:  # fmt: skip
+    builder: ProgramBuilder,
+    packing: PodPacking,
+    node_class: int,
+    option: Indices,
+    columns: Indices,
+    nodes: int,
+) -> None:
     """Rows (1) of so many nodes of a class, all of them relative to one node's capacity."""
     one = packing.classes[node_class]
     demands = [packing.options[index] for index in option.tolist()]

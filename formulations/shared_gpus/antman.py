@@ -72,9 +72,12 @@ def build_guest_program(problem: Guests) -> GuestProgram:
         return GuestProgram(None, kind, host, kind_of.ravel())
     builder = ProgramBuilder()
     column = builder.add_columns(
-        "guests", kind.size, cost=-rate[kind, host], upper=most[kind, host],
+        "guests",
+        kind.size,
+        cost=-rate[kind, host],
+        upper=most[kind, host],
         label=lambda i: f"{kind[i]}_{host[i]}",
-    )  # fmt: skip
+    )
     guest_row = builder.add_rows("kind", guests.size, upper=guests)
     host_row = builder.add_rows("host", problem.num_hosts, upper=problem.room)
     builder.add_entries(guest_row[kind], column, 1.0)

@@ -77,9 +77,12 @@ def build_pairing_program(problem: Pairing) -> PairingProgram:
         return PairingProgram(None, one, other, problem.kind)
     builder = ProgramBuilder()
     column = builder.add_columns(
-        "pairs", one.size, cost=-problem.gain[one, other], upper=most,
+        "pairs",
+        one.size,
+        cost=-problem.gain[one, other],
+        upper=most,
         label=lambda i: f"{one[i]}_{other[i]}",
-    )  # fmt: skip
+    )
     row = builder.add_rows("jobs", len(jobs), upper=jobs)
     builder.add_entries(row[one], column, 1.0)
     builder.add_entries(row[other], column, 1.0)

@@ -90,9 +90,14 @@ class Configurations:
     def where(self, chosen: NDArray[np.bool_] | Indices) -> Configurations:
         """Some of the configurations."""
         return Configurations(
-            self.job[chosen], self.mode[chosen], self.kind[chosen], self.gpu_type[chosen],
-            self.replicas[chosen], self.utility[chosen], self.demand[chosen],
-        )  # fmt: skip
+            self.job[chosen],
+            self.mode[chosen],
+            self.kind[chosen],
+            self.gpu_type[chosen],
+            self.replicas[chosen],
+            self.utility[chosen],
+            self.demand[chosen],
+        )
 
 
 def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) -> Configurations:
@@ -121,18 +126,24 @@ def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) ->
     found = Configurations(
         np.concatenate([idle, keep, instance.mode_job[mode]]),
         np.concatenate([first[idle], (first + instance.current.mode)[keep], mode]),
-        np.concatenate([
-            np.full(idle.size, Kind.IDLE), np.full(keep.size, Kind.KEEP),
-            np.where(spread == 0, Kind.ONE_NODE, Kind.SEVERAL_NODES),
-        ]),
+        np.concatenate(
+            [
+                np.full(idle.size, Kind.IDLE),
+                np.full(keep.size, Kind.KEEP),
+                np.where(spread == 0, Kind.ONE_NODE, Kind.SEVERAL_NODES),
+            ]
+        ),
         np.concatenate([np.zeros(idle.size, int), np.argmax(held[keep] > 0, axis=1), gpu_type]),
         np.concatenate([np.zeros(idle.size, int), instance.current.job_replicas[keep], replicas]),
-        np.concatenate([
-            np.full(idle.size, instance.rules.idle), table.kept[keep],
-            table.moved[mode, spread, replicas],
-        ]),
+        np.concatenate(
+            [
+                np.full(idle.size, instance.rules.idle),
+                table.kept[keep],
+                table.moved[mode, spread, replicas],
+            ]
+        ),
         np.concatenate([np.zeros((idle.size, num_types), dtype=np.int64), held[keep], placed]),
-    )  # fmt: skip
+    )
     left = type_capacity(instance) - held[instance.pinned].sum(axis=0)
     fits = instance.pinned[found.job] | (found.demand <= left).all(axis=1)
     found = found.where(fits)

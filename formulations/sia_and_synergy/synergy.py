@@ -115,9 +115,10 @@ def every_choice(instance: Instance) -> ModeChoices:
     keeps = (held >= instance.min_replicas) & (held <= instance.max_replicas)
     keeps &= (held > 0) & (current.job_nodes <= instance.rules.max_nodes_per_job)
     return _joined(
-        ModeChoices(job[mode], mode, count, best[mode, count]), _kept(instance, keeps),
+        ModeChoices(job[mode], mode, count, best[mode, count]),
+        _kept(instance, keeps),
         _idle(instance, np.flatnonzero(~instance.pinned)),
-    )  # fmt: skip
+    )
 
 
 def best_utilities(instance: Instance) -> Floats:
@@ -133,9 +134,12 @@ def best_utilities(instance: Instance) -> Floats:
         kind: np.sort(most[instance.mode_nodes[row]])[::-1][:span] for kind, row in kinds.items()
     }
     one = np.array([tops[mode.gpu_type][0] for mode in instance.modes])
-    several = np.array([
-        tops[mode.gpu_type].sum() if tops[mode.gpu_type].size > 1 else 0 for mode in instance.modes
-    ])  # fmt: skip
+    several = np.array(
+        [
+            tops[mode.gpu_type].sum() if tops[mode.gpu_type].size > 1 else 0
+            for mode in instance.modes
+        ]
+    )
     on_one = np.where(gpus <= one[:, None], moved[:, 0], -np.inf)
     on_several = np.where((gpus >= 2) & (gpus <= several[:, None]), moved[:, 1], -np.inf)
     return np.maximum(on_one, on_several)
@@ -167,9 +171,12 @@ def build_choice_program(instance: Instance, choices: ModeChoices, reference: fl
     builder = ProgramBuilder()
     count = choices.job.size
     columns = builder.add_columns(
-        "choice", count, cost=1.0 - choices.utility / reference, upper=1.0,
+        "choice",
+        count,
+        cost=1.0 - choices.utility / reference,
+        upper=1.0,
         label=lambda i: f"{choices.job[i]}_{choices.mode[i]}_{choices.gpus[i]}",
-    )  # fmt: skip
+    )
     rows = builder.add_rows("job", instance.num_jobs, lower=1.0, upper=1.0)  # (2)
     builder.add_entries(rows[choices.job], columns, 1.0)
     taken = np.column_stack([np.ones(len(instance.modes)), instance.mode_resources])

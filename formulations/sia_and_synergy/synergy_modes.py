@@ -65,9 +65,11 @@ def synergy_modes(instance: Instance) -> SynergyModes:
     within = possible & within_share(instance)
     gpus[~np.logical_or.reduceat(possible, instance.first_mode)] = 0
     return SynergyModes(
-        gpus, utility,
-        _best(instance, utility, price, possible), _best(instance, utility, price, within),
-    )  # fmt: skip
+        gpus,
+        utility,
+        _best(instance, utility, price, possible),
+        _best(instance, utility, price, within),
+    )
 
 
 def fewest_nodes(instance: Instance, gpus: Indices) -> Indices:

@@ -156,15 +156,26 @@ def build_placement_program(
         builder.add_entries(rows[node], column, used)
     wide = np.flatnonzero(items.gpus[kind] > 1)
     if wide.size:
-        _add_splitting(builder, items, room, (kind[wide], node[wide], column[wide], most[wide]),
-                       most_nodes, exclusive=exclusive)  # fmt: skip
+        _add_splitting(
+            builder,
+            items,
+            room,
+            (kind[wide], node[wide], column[wide], most[wide]),
+            most_nodes,
+            exclusive=exclusive,
+        )
     return PlacementProgram(builder.build(), kind, node, column)
 
 
 def _add_splitting(
-    builder: ProgramBuilder, items: Items, room: Room,
-    entries: tuple[Indices, Indices, Indices, Indices], most_nodes: int, *, exclusive: bool,
-) -> None:  # fmt: skip
+    builder: ProgramBuilder,
+    items: Items,
+    room: Room,
+    entries: tuple[Indices, Indices, Indices, Indices],
+    most_nodes: int,
+    *,
+    exclusive: bool,
+) -> None:
     """Add (1), the right of (2), (4) and (5), for jobs of several GPUs."""
     kind, node, column, most = entries
     touched = builder.add_columns("touched", kind.size, cost=1.0, upper=1.0)

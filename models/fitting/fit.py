@@ -102,9 +102,12 @@ def fit_throughput(observations: Observations, options: FitOptions | None = None
     parameters = _parameters(found.point[row, best], seen_several, options)
     errors = _errors(parameters, observations)
     return Fit(
-        parameters, found.loss[row, best], *errors, found.iterations[row, best],
+        parameters,
+        found.loss[row, best],
+        *errors,
+        found.iterations[row, best],
         found.converged[row, best],
-    )  # fmt: skip
+    )
 
 
 def _parameters(point: Floats, seen_several: Flags, options: FitOptions) -> ThroughputParameters:

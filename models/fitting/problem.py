@@ -251,12 +251,18 @@ def state_problem(observations: Observations, options: FitOptions) -> tuple[Prob
     fixed[:, 0] = options.single_batch_share * mean
     wait = np.maximum(step - gradient, LEAST_WAIT * step)
     local, node = (_mean(wait, mask, options.least_time) for mask in (one, several))
-    measured = np.stack([
-        MEASURED_SHARE * mean,
-        (1.0 - MEASURED_SHARE) * mean / _mean(atomic, valid, 1.0),
-        local, MEASURED_GROWTH * local, node, MEASURED_GROWTH * node,
-        np.full(len(valid), MEASURED_GAMMA),
-    ], axis=1)  # fmt: skip
+    measured = np.stack(
+        [
+            MEASURED_SHARE * mean,
+            (1.0 - MEASURED_SHARE) * mean / _mean(atomic, valid, 1.0),
+            local,
+            MEASURED_GROWTH * local,
+            node,
+            MEASURED_GROWTH * node,
+            np.full(len(valid), MEASURED_GAMMA),
+        ],
+        axis=1,
+    )
     published = np.array([options.start_alpha, options.start_beta] * 3 + [options.start_gamma])
     lower = np.log(np.where(free, options.least_time, fixed))
     upper = np.where(free, LOG_CEILING, lower)

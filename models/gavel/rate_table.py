@@ -73,9 +73,10 @@ class RateTable:
 
     def __post_init__(self) -> None:
         for item, names in (
-            ("types", self.types), ("configurations", self.configurations),
+            ("types", self.types),
+            ("configurations", self.configurations),
             ("replicas", self.replicas),
-        ):  # fmt: skip
+        ):
             if not names or len(set(names)) < len(names):
                 raise ValueError(f"Rates: {item} are {names!r}; expected each once.")
         many, sizes = len(self.configurations), (len(self.replicas), len(self.types))
@@ -145,9 +146,11 @@ class RateTable:
         return float(found[0]), float(found[1])
 
     def alone_rates(
-        self, configurations: Sequence[Configuration], replicas: Sequence[int],
+        self,
+        configurations: Sequence[Configuration],
+        replicas: Sequence[int],
         consolidated: bool = True,
-    ) -> Floats:  # fmt: skip
+    ) -> Floats:
         """Steps per second of jobs that have their GPUs to themselves, shape (jobs, types).
 
         Parameters

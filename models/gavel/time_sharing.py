@@ -75,10 +75,15 @@ class TimeSharing:
     cluster_gpus: Indices
 
     def __init__(
-        self, names: Sequence[str], rate: ArrayLike, gpus: ArrayLike,
-        replicas: ArrayLike | None = None, pairs: ArrayLike | None = None,
-        pair_rate: ArrayLike | None = None, cluster_gpus: ArrayLike | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        names: Sequence[str],
+        rate: ArrayLike,
+        gpus: ArrayLike,
+        replicas: ArrayLike | None = None,
+        pairs: ArrayLike | None = None,
+        pair_rate: ArrayLike | None = None,
+        cluster_gpus: ArrayLike | None = None,
+    ) -> None:
         jobs = len(names)
         types = real_array("GPUs of a type", gpus).size
         found_gpus = _whole("GPUs of a type", gpus, (types,))
@@ -184,9 +189,14 @@ class TimeSharing:
         moved = place[self.pairs]
         kept = (moved >= 0).all(axis=1)
         return TimeSharing(
-            tuple(self.names[job] for job in jobs), self.rate[list(jobs)], gpus,
-            self.replicas[list(jobs)], moved[kept], self.pair_rate[kept], self.cluster_gpus,
-        )  # fmt: skip
+            tuple(self.names[job] for job in jobs),
+            self.rate[list(jobs)],
+            gpus,
+            self.replicas[list(jobs)],
+            moved[kept],
+            self.pair_rate[kept],
+            self.cluster_gpus,
+        )
 
 
 def rates(sharing: TimeSharing, shares: Floats) -> Floats:

@@ -45,6 +45,11 @@ class BatchLimits(NamedTuple):
     accumulation: Array = True
 
 
+def only_batch_size(batch_size: int) -> BatchLimits:
+    """Limits that allow one total batch size."""
+    return BatchLimits(batch_size, batch_size, 1, batch_size, True)
+
+
 class GoodputModel(NamedTuple):
     """All that goodput depends on besides the allocation; arrays in it stand for many jobs."""
 

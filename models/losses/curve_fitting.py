@@ -188,11 +188,17 @@ def _refine(found: Floats, x: Floats, y: Floats, weight: Floats, scale: float) -
     begin = np.clip(found, least + TINY, most * (1.0 - TINY))
     with np.errstate(over="ignore", invalid="ignore"):  # where the points say next to nothing
         solution = least_squares(
-            lambda b: (_losses(b, x) - y) / scale, begin,
+            lambda b: (_losses(b, x) - y) / scale,
+            begin,
             jac=lambda b: loss_slopes(LossCurve(*b), x) / scale,
-            bounds=(least, most), loss=loss, x_scale=np.maximum(begin, 0.1),
-            xtol=1e-12, ftol=1e-12, gtol=1e-12, max_nfev=EVALUATIONS,
-        )  # fmt: skip
+            bounds=(least, most),
+            loss=loss,
+            x_scale=np.maximum(begin, 0.1),
+            xtol=1e-12,
+            ftol=1e-12,
+            gtol=1e-12,
+            max_nfev=EVALUATIONS,
+        )
     return np.asarray(solution.x) if np.isfinite(solution.x).all() else begin
 
 

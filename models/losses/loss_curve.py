@@ -190,9 +190,14 @@ class RemainingSteps(NamedTuple):
 
 
 def remaining_steps(
-    fit: LossCurveFit, done: float, goal: Goal, *, confidence: float = 0.9, draws: int = 1000,
+    fit: LossCurveFit,
+    done: float,
+    goal: Goal,
+    *,
+    confidence: float = 0.9,
+    draws: int = 1000,
     seed: int = 0,
-) -> RemainingSteps:  # fmt: skip
+) -> RemainingSteps:
     """Steps until a goal is reached, and how sure that is.
 
     The interval is between quantiles of the answers of curves that are drawn around the fitted one.

@@ -105,7 +105,10 @@ def checked_configuration(
     for field, value in (("server_cores", server_cores), ("worker_cores", worker_cores)):
         require_all((value > 0) | (workers == 0), name, field, value, "above 0")
     require_all(
-        (gpus <= 1) | (gpus == np.floor(gpus)), name, "worker_gpus", gpus,
+        (gpus <= 1) | (gpus == np.floor(gpus)),
+        name,
+        "worker_gpus",
+        gpus,
         "a part of one GPU or a whole number",
-    )  # fmt: skip
+    )
     return PsConfiguration(*numbers)

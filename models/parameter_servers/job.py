@@ -148,9 +148,13 @@ class PsJob:
 
 
 def service_table(
-    job: PsJob, measure: Measure = "service", *, core_weight: float = CORE_WEIGHT,
-    gpu_weight: float = GPU_WEIGHT, bandwidth: float = 1.0,
-) -> ServiceTable:  # fmt: skip
+    job: PsJob,
+    measure: Measure = "service",
+    *,
+    core_weight: float = CORE_WEIGHT,
+    gpu_weight: float = GPU_WEIGHT,
+    bandwidth: float = 1.0,
+) -> ServiceTable:
     """What remains of a job in every configuration: by default its service (1).
 
     Parameters

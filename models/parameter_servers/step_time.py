@@ -203,9 +203,14 @@ def step_time_loads(
     examples = np.asarray(batch_size, dtype=float) / (w if form.synchronous else 1.0)
     updates = {"every_worker": w / p, "averaged": 1.0 / p, "constant": 1.0}[form.update_load]
     columns = (
-        c_w * examples / np.maximum(gpus, 1.0), c_w, w / p / bandwidth, c_p * updates, w, p,
+        c_w * examples / np.maximum(gpus, 1.0),
+        c_w,
+        w / p / bandwidth,
+        c_p * updates,
+        w,
+        p,
         np.ceil(gpus),
-    )  # fmt: skip
+    )
     matrix = np.stack(np.broadcast_arrays(*columns), axis=-1)
     if not form.synchronous:
         matrix = matrix / w[..., np.newaxis]
@@ -213,9 +218,11 @@ def step_time_loads(
 
 
 def seconds_per_step(
-    parameters: PsStepTime, configuration: PsConfiguration, batch_size: Array,
+    parameters: PsStepTime,
+    configuration: PsConfiguration,
+    batch_size: Array,
     bandwidth: Array = 1.0,
-) -> Any:  # fmt: skip
+) -> Any:
     """Seconds between the ends of steps of a job.
 
     Parameters
@@ -244,9 +251,11 @@ def seconds_per_step(
 
 
 def step_time_parts(
-    parameters: PsStepTime, configuration: PsConfiguration, batch_size: Array,
+    parameters: PsStepTime,
+    configuration: PsConfiguration,
+    batch_size: Array,
     bandwidth: Array = 1.0,
-) -> StepTimeParts:  # fmt: skip
+) -> StepTimeParts:
     """The parts of `seconds_per_step`, with the same arguments.
 
     Where a job does not train, the forward and backward pass is infinite and all else is 0.

@@ -73,9 +73,13 @@ def default_terms(form: StepTimeForm) -> tuple[str, ...]:
 
 
 def fit_step_time(
-    form: StepTimeForm, configuration: PsConfiguration, batch_size: Array, seconds: Array,
-    terms: Sequence[str] | None = None, bandwidth: Array = 1.0,
-) -> StepTimeFit:  # fmt: skip
+    form: StepTimeForm,
+    configuration: PsConfiguration,
+    batch_size: Array,
+    seconds: Array,
+    terms: Sequence[str] | None = None,
+    bandwidth: Array = 1.0,
+) -> StepTimeFit:
     """Coefficients, at least 0, of least squared relative error.
 
     Parameters
@@ -120,9 +124,12 @@ def fit_step_time(
 
 
 def _loads(
-    form: StepTimeForm, configuration: PsConfiguration, batch_size: Array,
-    terms: Sequence[str] | None, bandwidth: Array,
-) -> tuple[Floats, tuple[str, ...]]:  # fmt: skip
+    form: StepTimeForm,
+    configuration: PsConfiguration,
+    batch_size: Array,
+    terms: Sequence[str] | None,
+    bandwidth: Array,
+) -> tuple[Floats, tuple[str, ...]]:
     """The loads of some coefficients, of shape (measurements, coefficients), and their names."""
     columns = default_terms(form) if terms is None else tuple(dict.fromkeys(terms))
     for term in columns:
@@ -148,9 +155,12 @@ def _non_negative(matrix: Floats) -> Floats:
 
 
 def design_points(
-    form: StepTimeForm, configuration: PsConfiguration, batch_size: Array, points: int,
+    form: StepTimeForm,
+    configuration: PsConfiguration,
+    batch_size: Array,
+    points: int,
     terms: Sequence[str] | None = None,
-) -> Indices:  # fmt: skip
+) -> Indices:
     """Configurations to measure that tell the coefficients apart: a D-optimal design, greedily.
 
     Each is the one that reduces the volume of the uncertainty about the coefficients most, were all

@@ -63,9 +63,7 @@ class StepTimeForm:
     def __post_init__(self) -> None:
         require_flag("Step time: synchronous", self.synchronous)
         require_choice("Step time: update_load", self.update_load, UPDATE_LOADS)
-        require_number(
-            "Step time: cpu_slowdown", self.cpu_slowdown, 0.0, finite=False, strict=True
-        )  # fmt: skip
+        require_number("Step time: cpu_slowdown", self.cpu_slowdown, 0.0, finite=False, strict=True)
         require_number("Step time: forward_part", self.forward_part, 0.0)
         if self.forward_part > 1:
             raise ValueError(f"Step time: forward_part is {self.forward_part}; expected 0 to 1.")

@@ -33,9 +33,11 @@ IDLE = Busy(0.0, 0.0, 0.0)
 
 
 def busy_parts(
-    parameters: PsStepTime, configuration: PsConfiguration, batch_size: float,
+    parameters: PsStepTime,
+    configuration: PsConfiguration,
+    batch_size: float,
     bandwidth: float = 1.0,
-) -> Busy:  # fmt: skip
+) -> Busy:
     """How busy the cores and GPUs of one configuration are; arguments as of `seconds_per_step`.
 
     Raises

@@ -53,9 +53,14 @@ class Allocation:
 
     @classmethod
     def from_entries(
-        cls, job: ArrayLike, node: ArrayLike, replicas: ArrayLike, num_jobs: int, num_nodes: int,
+        cls,
+        job: ArrayLike,
+        node: ArrayLike,
+        replicas: ArrayLike,
+        num_jobs: int,
+        num_nodes: int,
         modes: ArrayLike | None = None,
-    ) -> Allocation:  # fmt: skip
+    ) -> Allocation:
         """Entries in any order; zeros are dropped and entries of one cell are summed.
 
         Raises
@@ -190,9 +195,13 @@ class Allocation:
         """The same matrix with only the rows of `jobs`; the others are empty."""
         chosen = np.isin(self.job, np.fromiter(jobs, dtype=np.int64))
         return Allocation(
-            self.job[chosen], self.node[chosen], self.replicas[chosen],
-            self.num_jobs, self.num_nodes, self.modes,
-        )  # fmt: skip
+            self.job[chosen],
+            self.node[chosen],
+            self.replicas[chosen],
+            self.num_jobs,
+            self.num_nodes,
+            self.modes,
+        )
 
     def unchanged(self, other: Allocation) -> NDArray[np.bool_]:
         """Whether each job has the row and the mode that it has in `other`, shape (jobs,)."""

@@ -205,9 +205,10 @@ class Instance:
     def mode_models(self) -> tuple[JobModel, ...]:
         """The model of every mode, in the order of `modes`."""
         return tuple(
-            model for job in self.jobs
+            model
+            for job in self.jobs
             for model in ([mode.model for mode in job.modes] or [job.model])
-        )  # fmt: skip
+        )
 
     @cached_property
     def mode_job(self) -> NDArray[np.int64]:

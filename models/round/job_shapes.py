@@ -38,9 +38,9 @@ def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Flags:
     most = max(int(instance.max_replicas.max()), 1)
     shapes = _whole_nodes if whole_nodes else _any_count
     node_types = np.array(cluster.node_types)
-    by_type = np.array([
-        shapes(cluster.node_gpus[node_types == name], limit, most) for name in cluster.gpu_types
-    ])  # fmt: skip
+    by_type = np.array(
+        [shapes(cluster.node_gpus[node_types == name], limit, most) for name in cluster.gpu_types]
+    )
     wanted = np.array([mode.gpu_type for mode in instance.modes])[:, None]
     fits = (wanted == "") | (wanted == np.array(cluster.gpu_types))
     replicas, job = np.arange(most + 1), instance.mode_job

@@ -106,17 +106,23 @@ def _fill_modelled(
     rules, fair = instance.rules, _base_replicas(instance)
     stacked = stack_models(tuple(rows))
     goodput = goodput_table(
-        stacked, table.shape[-1] - 1, search=rules.batch_search,
-        grid_points=rules.grid_points, backend=backend,
-    )  # fmt: skip
+        stacked,
+        table.shape[-1] - 1,
+        search=rules.batch_search,
+        grid_points=rules.grid_points,
+        backend=backend,
+    )
     several = rules.fair_share == "packed" and fair > int(instance.cluster.node_gpus.max())
     if fair < table.shape[-1]:
         base = goodput[:, int(several), fair]
     else:
         base = best_batch_size(
-            stacked, np.full(len(rows), 1 + int(several)), np.full(len(rows), fair),
-            search=rules.batch_search, grid_points=rules.grid_points,
-        ).goodput  # fmt: skip
+            stacked,
+            np.full(len(rows), 1 + int(several)),
+            np.full(len(rows), fair),
+            search=rules.batch_search,
+            grid_points=rules.grid_points,
+        ).goodput
     attainable = goodput[:, :, : fair + 1].max(axis=(1, 2))
     base = np.where(base > 0, base, attainable)
     group = np.concatenate([np.full(len(modes), g) for g, modes in enumerate(rows.values())])

@@ -60,8 +60,9 @@ class Guests:
         require_all(right, "Guest", "rate", rate, "a number from 0 to 1, or minus infinity")
         object.__setattr__(self, "rate", rate)
         for name, value, size, least in (
-            ("gpus", self.gpus, rate.shape[0], 1), ("room", self.room, rate.shape[1], 0),
-        ):  # fmt: skip
+            ("gpus", self.gpus, rate.shape[0], 1),
+            ("room", self.room, rate.shape[1], 0),
+        ):
             counts = as_numbers("Guests", name, value)
             if counts.shape != (size,) or counts.dtype.kind not in "iu":
                 raise ValueError(f"Guests: {name} is {value!r}; expected {size} whole numbers.")

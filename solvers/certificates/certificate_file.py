@@ -89,25 +89,24 @@ def _prices(prices: Prices) -> Document:
         document["parts"] = [
             [[int(units), float(price)] for units, price in zip(*part, strict=True) if price > 0]
             for part in prices.parts
-        ]  # fmt: skip
+        ]
     return document
 
 
 def _values(values: WeightedValues) -> Document:
     """Value functions by their pieces; nothing where no piece has a price."""
     document: Document = {
-        "pieces": [
-            _seeds(one.size, one.worth * values.weight) for one in values.by_group
-        ],
+        "pieces": [_seeds(one.size, one.worth * values.weight) for one in values.by_group],
         "distributed": [
             _seeds(one.extra, one.extra_worth * values.weight) for one in values.by_group
         ],
-    }  # fmt: skip
+    }
     return {name: seeds for name, seeds in document.items() if any(seeds)}
 
 
 def _seeds(units: NDArray[np.int64], price: NDArray[np.float64]) -> list[list[Any]]:
     return [
         [*size, worth]
-        for size, worth in zip(units.tolist(), price.tolist(), strict=True) if worth > 0
-    ]  # fmt: skip
+        for size, worth in zip(units.tolist(), price.tolist(), strict=True)
+        if worth > 0
+    ]

@@ -85,9 +85,15 @@ class ChoiceRelaxation:
         jobs = self.instance.num_jobs
         row = np.arange(jobs, dtype=np.int32)  # the first rows are those of the jobs
         self._solver.addCols(
-            jobs, np.full(jobs, NO_CHOICE), np.zeros(jobs), np.full(jobs, np.inf), jobs,
-            row, row, np.ones(jobs),
-        )  # fmt: skip
+            jobs,
+            np.full(jobs, NO_CHOICE),
+            np.zeros(jobs),
+            np.full(jobs, np.inf),
+            jobs,
+            row,
+            row,
+            np.ones(jobs),
+        )
 
     @property
     def instance(self) -> Instance:

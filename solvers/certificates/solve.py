@@ -98,9 +98,15 @@ def solve(
         answer = Answer(None, message=str(error))
     solve_seconds = time.perf_counter() - begin - answer.compile_seconds
     result = certify(
-        instance, answer, name, trusted=trusted, seed=seed, bound=bound,
-        solve_seconds=solve_seconds, gap=stop.gap,
-    )  # fmt: skip
+        instance,
+        answer,
+        name,
+        trusted=trusted,
+        seed=seed,
+        bound=bound,
+        solve_seconds=solve_seconds,
+        gap=stop.gap,
+    )
     if certificate:
         return certified(instance, result, stop)
     return replace(result, certificate=None)  # which holds the whole round
@@ -165,16 +171,29 @@ def certify(
     best = _believed(instance, stated, value)
     bound_seconds = time.perf_counter() - begin
     return Result(
-        solver=solver, instance=instance.name, allocation=allocation, fitness=value,
-        starved=starved, served_fitness=served, bound=best.value, bound_source=best.source,
-        evidence=best.evidence, claimed_bound=claimed,
-        status=status_of(allocation, value, best.value, gap), limit=answer.limit, seed=seed,
-        build_seconds=answer.build_seconds, compile_seconds=answer.compile_seconds,
-        solve_seconds=solve_seconds, check_seconds=check_seconds, bound_seconds=bound_seconds,
-        iterations=answer.iterations, history=history,
+        solver=solver,
+        instance=instance.name,
+        allocation=allocation,
+        fitness=value,
+        starved=starved,
+        served_fitness=served,
+        bound=best.value,
+        bound_source=best.source,
+        evidence=best.evidence,
+        claimed_bound=claimed,
+        status=status_of(allocation, value, best.value, gap),
+        limit=answer.limit,
+        seed=seed,
+        build_seconds=answer.build_seconds,
+        compile_seconds=answer.compile_seconds,
+        solve_seconds=solve_seconds,
+        check_seconds=check_seconds,
+        bound_seconds=bound_seconds,
+        iterations=answer.iterations,
+        history=history,
         message="; ".join(str(note) for note in notes if note),
         certificate=answer.certificate if best.evidence is Evidence.PRICES else None,
-    )  # fmt: skip
+    )
 
 
 def certified(instance: Instance, result: Result, stop: Stop) -> Result:
@@ -210,11 +229,15 @@ def certified(instance: Instance, result: Result, stop: Stop) -> Result:
         said += f"{result.bound:.12g}"
         message = "; ".join(filter(None, (message, said)))
     return replace(
-        result, bound=found.bound, bound_source="prices", evidence=Evidence.PRICES,
-        certificate=found, message=message,
+        result,
+        bound=found.bound,
+        bound_source="prices",
+        evidence=Evidence.PRICES,
+        certificate=found,
+        message=message,
         status=status_of(result.allocation, result.fitness, found.bound, stop.gap),
         bound_seconds=result.bound_seconds + time.perf_counter() - begin,
-    )  # fmt: skip
+    )
 
 
 def _checked(instance: Instance, answer: Answer) -> tuple[Allocation | None, str]:

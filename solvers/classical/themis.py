@@ -70,13 +70,16 @@ class FinishTimes:
         return {
             job.name: finish_time_fairness(
                 Progress(
-                    float(job.age), remaining[job.name], self._whole[job.name],
+                    float(job.age),
+                    remaining[job.name],
+                    self._whole[job.name],
                     self._speeds(round_, job),
                 ),
-                share, self.wait,
+                share,
+                self.wait,
             )
             for job in round_.jobs
-        }  # fmt: skip
+        }
 
     @staticmethod
     def _speeds(round_: Round, job: ActiveJob) -> Floats:

@@ -141,16 +141,22 @@ def enumerate_allocations(instance: Instance, deadline: float = math.inf) -> Enu
             if instance.rules.interference_avoidance:
                 fits &= ~np.any(blocked & touched, axis=1)
             new = np.full((np.count_nonzero(fits), 1), index)
-            states.append((
-                now[fits], taken[fits] + takes, blocked[fits] | touched,
-                np.hstack([chosen[fits], new]),
-            ))  # fmt: skip
+            states.append(
+                (
+                    now[fits],
+                    taken[fits] + takes,
+                    blocked[fits] | touched,
+                    np.hstack([chosen[fits], new]),
+                )
+            )
         used, taken, blocked, chosen = (np.concatenate(part) for part in zip(*states, strict=True))
     _require_time(deadline)
-    utility = np.column_stack([
-        _row_utilities(instance, j, rows[j], modes[j])[chosen[:, j]]
-        for j in range(instance.num_jobs)
-    ])  # fmt: skip
+    utility = np.column_stack(
+        [
+            _row_utilities(instance, j, rows[j], modes[j])[chosen[:, j]]
+            for j in range(instance.num_jobs)
+        ]
+    )
     return Enumeration(rows, modes, chosen, utility)
 
 

@@ -100,9 +100,12 @@ def _oracle(instance: Instance, watch: Watch) -> PatternOracle | ModeOracle:
 
 
 def _searched(
-    instance: Instance, oracle: PatternOracle | ModeOracle, start: Allocation | None, *,
+    instance: Instance,
+    oracle: PatternOracle | ModeOracle,
+    start: Allocation | None,
+    *,
     leximin: bool,
-) -> Answer:  # fmt: skip
+) -> Answer:
     """What the exact search makes of a start, and what is proved of it, if time is left."""
     gap, choices = oracle.watch.stop.gap, oracle.choices
     outcome = Outcome(start, math.inf, 0)
@@ -121,9 +124,15 @@ def _searched(
         certificate = None
     proven = allocation is not None and proves(bound, value, gap) and oracle.watch.limit is None
     return Answer(
-        allocation, bound, source, proven, oracle.watch.limit, iterations=oracle.nodes,
-        build_seconds=oracle.build_seconds, certificate=certificate,
-    )  # fmt: skip
+        allocation,
+        bound,
+        source,
+        proven,
+        oracle.watch.limit,
+        iterations=oracle.nodes,
+        build_seconds=oracle.build_seconds,
+        certificate=certificate,
+    )
 
 
 def _with_knapsack(instance: Instance, answer: Answer, gap: float) -> Answer:

@@ -54,9 +54,13 @@ class PatternOracle(ProgramOracle):
         guide = np.zeros(patterns.program.num_columns)
         guide[: len(choices)] = task.guide
         decision = decide(
-            patterns.program, priced, self.watch, gap=task.scaled_gap, guide=guide,
+            patterns.program,
+            priced,
+            self.watch,
+            gap=task.scaled_gap,
+            guide=guide,
             known=task.known * task.scale,
-        )  # fmt: skip
+        )
         self.nodes += decision.nodes
         if decision.duals is not None:
             prices = pattern_prices(self.instance, patterns, self.grid, decision.duals)

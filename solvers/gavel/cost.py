@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 #: Dollars for an hour of a GPU on demand, as Google listed them (the first three in 2020, the time
 #: of Gavel); from memory, a documented reading.
-PRICES: Mapping[str, float] = {
-    "v100": 2.48, "p100": 1.46, "k80": 0.45, "t4": 0.35, "a100": 2.93,
-}  # fmt: skip
+PRICES: Mapping[str, float] = {"v100": 2.48, "p100": 1.46, "k80": 0.45, "t4": 0.35, "a100": 2.93}
 
 #: What becomes of deadlines that cannot all be met: all are dropped, as published, or the fewest.
 Dropped = Literal["all", "fewest"]

@@ -101,6 +101,11 @@ def with_gainful_pairs(sharing: TimeSharing, pair_rate: Floats) -> TimeSharing:
     pairs = np.stack(np.triu_indices(sharing.num_jobs, 1), axis=1)[some]
     useful = np.where(gains[..., None], pair_rate, 0.0)[some]
     return TimeSharing(
-        sharing.names, sharing.rate, sharing.gpus, sharing.replicas, pairs, useful,
+        sharing.names,
+        sharing.rate,
+        sharing.gpus,
+        sharing.replicas,
+        pairs,
+        useful,
         sharing.cluster_gpus,
-    )  # fmt: skip
+    )

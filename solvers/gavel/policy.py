@@ -104,9 +104,10 @@ class Gavel(SharePolicy):
         shares = isolated_shares(sharing) if found is None else found
         return {
             (line, kind): float(shares[row, column])
-            for row, line in enumerate(_lines(sharing)) for column, kind in enumerate(gpus)
+            for row, line in enumerate(_lines(sharing))
+            for column, kind in enumerate(gpus)
             if shares[row, column] > 0 or (len(line) == 1 and sharing.rate[row, column] > 0)
-        }  # fmt: skip
+        }
 
     def _best(self, sharing: TimeSharing, round_: Round) -> NDArray[np.float64] | None:
         """By the rule or for the goal; None if a solver fails."""
@@ -148,17 +149,20 @@ def time_sharing(
     def row(job: ActiveJob) -> list[float]:
         wanted = replicas[job.name]
         seconds = [
-            job.oracle.seconds_per_step(wanted, per_node[kind], kind) if wanted <= most
+            job.oracle.seconds_per_step(wanted, per_node[kind], kind)
+            if wanted <= most
             else math.inf
             for kind, most in gpus.items()
-        ]  # fmt: skip
+        ]
         least = min(seconds)
         return [1.0 / (least if blind and math.isfinite(one) else one) for one in seconds]
 
     return TimeSharing(
-        [job.name for job in round_.jobs], [row(job) for job in round_.jobs],
-        list(gpus.values()), [replicas[job.name] for job in round_.jobs],
-    )  # fmt: skip
+        [job.name for job in round_.jobs],
+        [row(job) for job in round_.jobs],
+        list(gpus.values()),
+        [replicas[job.name] for job in round_.jobs],
+    )
 
 
 def _steps(round_: Round) -> list[float]:

@@ -48,9 +48,14 @@ class Parts(NamedTuple):
 
 
 def solve_in_parts(
-    sharing: TimeSharing, make_goal: MakeGoal, parts: int, seed: int, *, even: bool = False,
+    sharing: TimeSharing,
+    make_goal: MakeGoal,
+    parts: int,
+    seed: int,
+    *,
+    even: bool = False,
     solver: str = "CLARABEL",
-) -> Parts:  # fmt: skip
+) -> Parts:
     """Split, solve and put together; with one part, exactly.
 
     Parameters
@@ -103,8 +108,12 @@ def solve_in_parts(
     result = ShareResult(
         None if broken else shares,
         math.nan if broken else goal.value(sharing, shares),
-        bound, goal.larger_is_better, next(iter((*broken, *failed)), ""),
-        sum(one.build_seconds for one in found), sum(one.solve_seconds for one in found),
-        len(found), found[0].prices if parts == 1 else None,
-    )  # fmt: skip
+        bound,
+        goal.larger_is_better,
+        next(iter((*broken, *failed)), ""),
+        sum(one.build_seconds for one in found),
+        sum(one.solve_seconds for one in found),
+        len(found),
+        found[0].prices if parts == 1 else None,
+    )
     return Parts(result, tuple(one.solve_seconds for one in found))

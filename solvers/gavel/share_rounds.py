@@ -76,9 +76,11 @@ class ShareRounds:
             self.received[pair] = self.received.get(pair, 0.0) + seconds
 
     def choose(
-        self, shares: Mapping[tuple[Line, str], float], replicas: Mapping[str, int],
+        self,
+        shares: Mapping[tuple[Line, str], float],
+        replicas: Mapping[str, int],
         gpus: Mapping[str, int],
-    ) -> dict[Line, str]:  # fmt: skip
+    ) -> dict[Line, str]:
         """Which lines run on which type in the next round.
 
         Parameters
@@ -192,9 +194,11 @@ def _suits(held: Placement, replicas: int, kind: str, types: tuple[str, ...]) ->
 
 
 def place_on_types(
-    cluster: Cluster, chosen: Mapping[str, str], replicas: Mapping[str, int],
+    cluster: Cluster,
+    chosen: Mapping[str, str],
+    replicas: Mapping[str, int],
     current: Mapping[str, Placement],
-) -> dict[str, Placement]:  # fmt: skip
+) -> dict[str, Placement]:
     """Nodes for jobs that have a type: those that keep it stay, others go where they fit best.
 
     Parameters

@@ -103,9 +103,13 @@ class ShareResult:
 
 
 def best_shares(
-    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *, solver: str = "CLARABEL",
+    sharing: TimeSharing,
+    goal: Goal,
+    promised: Floats | None = None,
+    *,
+    solver: str = "CLARABEL",
     **options: Any,
-) -> ShareResult:  # fmt: skip
+) -> ShareResult:
     """The best time shares for a goal.
 
     Parameters
@@ -132,9 +136,15 @@ def best_shares(
     shares = None if found.shares is None else repaired(sharing, found.shares)
     shares, value, message = _priced(sharing, goal, shares, promised, found.status)
     result = ShareResult(
-        shares, value, found.bound, goal.larger_is_better, message, found.build_seconds,
-        found.solve_seconds, prices=found.proof,
-    )  # fmt: skip
+        shares,
+        value,
+        found.bound,
+        goal.larger_is_better,
+        message,
+        found.build_seconds,
+        found.solve_seconds,
+        prices=found.proof,
+    )
     if shares is not None or promised is None or not np.any(promised):
         return result
     kept = best_shares(sharing, _promises(sharing, promised), solver=solver, **options)
@@ -151,10 +161,11 @@ def _judged(
 ) -> ShareResult:
     """A result without shares, by the shares that keep the largest part of the promises."""
     result = replace(
-        result, build_seconds=result.build_seconds + kept.build_seconds,
+        result,
+        build_seconds=result.build_seconds + kept.build_seconds,
         solve_seconds=result.solve_seconds + kept.solve_seconds,
         programs=result.programs + kept.programs,
-    )  # fmt: skip
+    )
     if kept.bound < 1.0 and kept.prices is not None:
         message = f"at most {kept.bound:.6g} of the promised rates can be kept"
         bound, prices = _impossible(goal.larger_is_better), as_promises(kept.prices)
@@ -186,9 +197,13 @@ def _priced(
 
 
 def best_shares_with_pairs(
-    sharing: TimeSharing, goal: Goal, promised: Floats | None = None, *, gap: float = OPTIMAL_GAP,
+    sharing: TimeSharing,
+    goal: Goal,
+    promised: Floats | None = None,
+    *,
+    gap: float = OPTIMAL_GAP,
     solver: str = "CLARABEL",
-) -> ShareResult:  # fmt: skip
+) -> ShareResult:
     """The best time shares where pairs are many: pairs come in as prices ask for them.
 
     A program has some of the pairs. Its prices say which of all others would improve it (column
@@ -229,10 +244,12 @@ def best_shares_with_pairs(
         own = Gain(goal.worth[mine]) if isinstance(goal, Gain) else goal
         solution = solve_shares(part, own, promised, solver=solver)
         found = replace(
-            found, message=f"solver: {solution.status}", programs=found.programs + 1,
+            found,
+            message=f"solver: {solution.status}",
+            programs=found.programs + 1,
             build_seconds=found.build_seconds + solution.build_seconds,
             solve_seconds=found.solve_seconds + solution.solve_seconds,
-        )  # fmt: skip
+        )
         if solution.shares is None or solution.prices is None:
             return found
         lines = np.zeros((sharing.num_lines, sharing.num_types))
@@ -262,9 +279,14 @@ def _first_pairs(sharing: TimeSharing) -> NDArray[np.bool_]:
 def _with_pairs(sharing: TimeSharing, chosen: NDArray[np.bool_]) -> TimeSharing:
     """The same with some of the pairs."""
     return TimeSharing(
-        sharing.names, sharing.rate, sharing.gpus, sharing.replicas, sharing.pairs[chosen],
-        sharing.pair_rate[chosen], sharing.cluster_gpus,
-    )  # fmt: skip
+        sharing.names,
+        sharing.rate,
+        sharing.gpus,
+        sharing.replicas,
+        sharing.pairs[chosen],
+        sharing.pair_rate[chosen],
+        sharing.cluster_gpus,
+    )
 
 
 def _misses(sharing: TimeSharing, shares: Floats, promised: Floats) -> bool:
@@ -293,9 +315,13 @@ def repaired(sharing: TimeSharing, shares: Floats) -> Floats:
 
 
 def makespan_by_bisection(
-    sharing: TimeSharing, goal: Worst, *, ratio: float = 1.05, solver: str = "CLARABEL",
+    sharing: TimeSharing,
+    goal: Worst,
+    *,
+    ratio: float = 1.05,
+    solver: str = "CLARABEL",
     **options: Any,
-) -> ShareResult:  # fmt: skip
+) -> ShareResult:
     """The worst delay by bisection, as Gavel publishes it for the makespan.
 
     Every step asks whether all jobs can end in time, a program without objective. It stops when the
@@ -341,6 +367,13 @@ def makespan_by_bisection(
             best, high = shares, middle
     sure = certify(sharing, goal, no_prices(sharing))
     return ShareResult(
-        best, goal.value(sharing, best), sure.bound, False, "bisection", built, solved, programs,
+        best,
+        goal.value(sharing, best),
+        sure.bound,
+        False,
+        "bisection",
+        built,
+        solved,
+        programs,
         sure.prices,
-    )  # fmt: skip
+    )

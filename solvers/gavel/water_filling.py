@@ -96,9 +96,12 @@ class Filled(NamedTuple):
 
 
 def fill_levels(
-    sharing: TimeSharing, entities: Sequence[Entity] | None = None, *,
-    bottlenecks: Literal["prices", "program"] = "prices", solver: str = "CLARABEL",
-) -> Filled:  # fmt: skip
+    sharing: TimeSharing,
+    entities: Sequence[Entity] | None = None,
+    *,
+    bottlenecks: Literal["prices", "program"] = "prices",
+    solver: str = "CLARABEL",
+) -> Filled:
     """Fill level after level.
 
     Parameters
@@ -157,7 +160,7 @@ def fill_levels(
 
 def _kept(
     sharing: TimeSharing, goal: Level, had: Floats, solver: str
-) -> tuple[ShareSolution | None, Level]:  # fmt: skip
+) -> tuple[ShareSolution | None, Level]:
     """The program (1), None if jobs lose what they have whoever solves it; and its goal.
 
     Where nearly all is promised an interior is hard to find, and the simplex method stands in. If

@@ -82,9 +82,15 @@ class Repaired(NamedTuple):
 
 
 def recombine(
-    problem: Problem, genes: Genes, own: Array, other: Array, cut: Array, mutate: Array,
-    words: Array, options: GeneticOptions,
-) -> tuple[Genes, Array, Array]:  # fmt: skip
+    problem: Problem,
+    genes: Genes,
+    own: Array,
+    other: Array,
+    cut: Array,
+    mutate: Array,
+    words: Array,
+    options: GeneticOptions,
+) -> tuple[Genes, Array, Array]:
     """Crossover, then the mutations that take away: Pollux, OSDI'21, section 4.2.1.
 
     Child *c* has the rows before `cut[c]` of parent `other[c]`, the rest of parent `own[c]`, each
@@ -163,9 +169,15 @@ def grow_and_repair(
     num_jobs, members, nodes = genes.replicas.shape
     cells, equipped = counted(members, nodes), problem.modes
     per_job = (
-        jnp.arange(num_jobs), genes, problem.current, problem.pinned, problem.real,
-        problem.fewest, problem.most, words,
-    )  # fmt: skip
+        jnp.arange(num_jobs),
+        genes,
+        problem.current,
+        problem.pinned,
+        problem.real,
+        problem.fewest,
+        problem.most,
+        words,
+    )
 
     def one_job(carry: tuple[Any, ...], job: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
         one_distributed, two_distributed, free, left, occupied = carry

@@ -52,9 +52,10 @@ def build_problem(instance: Instance, order: NDArray[np.int64]) -> Problem:
     jobs, pad = _round_up(order.size), _round_up(order.size) - order.size
     padded = _round_up if instance.plain else _next_power
     more = (
-        (0, padded(len(speedups)) - len(speedups)), (0, 0),
+        (0, padded(len(speedups)) - len(speedups)),
+        (0, 0),
         (0, padded(speedups.shape[-1]) - speedups.shape[-1]),
-    )  # fmt: skip
+    )
     randomness = np.random.default_rng(0)  # equal matrices must hash equally in every run
     pinned, real = (np.pad(flags[order], (0, pad)) for flags in (instance.pinned, order >= 0))
     arrays: dict[str, Any] = dict(

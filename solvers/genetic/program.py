@@ -114,9 +114,14 @@ def _pair_up(
 
 
 def _mate(
-    problem: Problem, population: Population, parents: Parents, seeding: Array, key: Array,
-    options: GeneticOptions, power: float,
-) -> Population:  # fmt: skip
+    problem: Problem,
+    population: Population,
+    parents: Parents,
+    seeding: Array,
+    key: Array,
+    options: GeneticOptions,
+    power: float,
+) -> Population:
     """One batch of children: crossover, mutation, repair; if seeding, repair alone."""
     size = parents.own.size
     # one draw of words for everything: each call of the generator takes its time to compile
@@ -129,9 +134,12 @@ def _mate(
     repaired = grow_and_repair(problem, children, (empty, taken), words[:, 3:])
     objectives = jnp.stack(evaluate(problem, repaired, power), axis=-1)
     return Population(
-        repaired.genes, objectives, jnp.zeros(size, jnp.float64), repaired.digest,
+        repaired.genes,
+        objectives,
+        jnp.zeros(size, jnp.float64),
+        repaired.digest,
         population.valid[parents.own] | ~seeding,
-    )  # fmt: skip
+    )
 
 
 def _append(children: Population, count: Array, offered: Population, fit: Array) -> Population:
@@ -152,9 +160,14 @@ def _append(children: Population, count: Array, offered: Population, fit: Array)
 
 
 def _breed(
-    problem: Problem, population: Population, number: Array, key: Array, words: Array,
-    options: GeneticOptions, power: float,
-) -> Population:  # fmt: skip
+    problem: Problem,
+    population: Population,
+    number: Array,
+    key: Array,
+    words: Array,
+    options: GeneticOptions,
+    power: float,
+) -> Population:
     """Children that equal neither a member nor each other: batch after batch until all are there.
 
     In generation 1 the "children" are the given members, repaired.
@@ -213,9 +226,12 @@ def _vacant(genes: Genes) -> Population:
     places = genes.replicas.shape[1]
     zero = jnp.zeros(places, jnp.float64)
     return Population(
-        genes, jnp.zeros((places, 2), jnp.float64), zero, jnp.zeros(places, jnp.uint64),
+        genes,
+        jnp.zeros((places, 2), jnp.float64),
+        zero,
+        jnp.zeros(places, jnp.uint64),
         jnp.zeros(places, bool),
-    )  # fmt: skip
+    )
 
 
 def unborn(genes: Genes, valid: Array) -> Progress:
@@ -226,9 +242,15 @@ def unborn(genes: Genes, valid: Array) -> Progress:
 
 
 def run_block(
-    problem: Problem, progress: Progress, key: Array, until: Array, patience: Array, *,
-    options: GeneticOptions, power: float,
-) -> Progress:  # fmt: skip
+    problem: Problem,
+    progress: Progress,
+    key: Array,
+    until: Array,
+    patience: Array,
+    *,
+    options: GeneticOptions,
+    power: float,
+) -> Progress:
     """Generations up to the number `until`, or until `patience` of them brought no improvement."""
     start = progress.generation
 

@@ -148,9 +148,14 @@ def solve_genetic(
     """
     options = GeneticOptions(population=population, **parameters)
     evolution = evolve(
-        instance, stop=stop, seed=seed, start=start, generations=generations,
-        warm_population=warm_population, options=options,
-    )  # fmt: skip
+        instance,
+        stop=stop,
+        seed=seed,
+        start=start,
+        generations=generations,
+        warm_population=warm_population,
+        options=options,
+    )
     compiling = evolution.compile_seconds
     return Answer(
         allocation=evolution.best,
@@ -211,9 +216,15 @@ def _unstarted(
     best = max(usable, key=lambda allocation: fitness(instance, allocation))
     value, seconds = fitness(instance, best), time.perf_counter() - begin
     return Evolution(
-        best.matrix()[None], best.mode[None], np.array([value]), np.array([np.nan]), 0,
-        (Incumbent(seconds, 0, value),), Limit.TIME, seconds,
-    )  # fmt: skip
+        best.matrix()[None],
+        best.mode[None],
+        np.array([value]),
+        np.array([np.nan]),
+        0,
+        (Incumbent(seconds, 0, value),),
+        Limit.TIME,
+        seconds,
+    )
 
 
 def _run(
@@ -255,9 +266,12 @@ def _next_block(size: int, each: float, left: float) -> int:
 
 
 def _evolution(
-    progress: Progress, order: NDArray[np.int64], history: tuple[Incumbent, ...],
-    limit: Limit, compile_seconds: float,
-) -> Evolution:  # fmt: skip
+    progress: Progress,
+    order: NDArray[np.int64],
+    history: tuple[Incumbent, ...],
+    limit: Limit,
+    compile_seconds: float,
+) -> Evolution:
     """Bring the members back to the order of the instance, the fittest first."""
     population = progress.population
     objectives = np.asarray(population.objectives)
@@ -270,6 +284,12 @@ def _evolution(
     if population.genes.modes is not None:
         modes[:, order] = np.asarray(population.genes.modes)[: order.size, chosen].T
     return Evolution(
-        matrices, modes, objectives[chosen, 0], objectives[chosen, 1],
-        int(progress.generation), history, limit, compile_seconds,
-    )  # fmt: skip
+        matrices,
+        modes,
+        objectives[chosen, 0],
+        objectives[chosen, 1],
+        int(progress.generation),
+        history,
+        limit,
+        compile_seconds,
+    )

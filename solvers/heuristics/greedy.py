@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def solve_greedy(
-    instance: Instance,
-    *,
-    stop: Stop | None = None,
-    seed: int = 0,
-    start: Allocation | None = None,
+    instance: Instance, *, stop: Stop | None = None, seed: int = 0, start: Allocation | None = None
 ) -> Answer:
     """Allocate by greatest marginal gain from several starts, and take the best.
 
@@ -134,9 +130,12 @@ def best_step(occupancy: Occupancy, job: int) -> tuple[float, Placement | None]:
     found: Placement | None = None
     if best > -np.inf:
         found = (
-            occupancy.several_nodes_row(int(replicas)) if spread
-            else occupancy.one_node_row(int(replicas), row) if replicas else ()
-        )  # fmt: skip
+            occupancy.several_nodes_row(int(replicas))
+            if spread
+            else occupancy.one_node_row(int(replicas), row)
+            if replicas
+            else ()
+        )
     back = occupancy.current[job]
     if back and back != row and occupancy.fits(job, back):
         gained = occupancy.kept[job] - old

@@ -25,11 +25,7 @@ Changes = dict[int, Placement]
 
 
 def solve_local_search(
-    instance: Instance,
-    *,
-    stop: Stop | None = None,
-    seed: int = 0,
-    start: Allocation | None = None,
+    instance: Instance, *, stop: Stop | None = None, seed: int = 0, start: Allocation | None = None
 ) -> Answer:
     """Improve an allocation until no move does: deterministic, anytime.
 

@@ -35,25 +35,29 @@ class Solver(Protocol):
     ) -> Answer: ...
 
 
+SYNERGY = "goodalloc.solvers.sia_and_synergy.synergy"
+
 #: Name of every solver that ships, and where it lives; read-only, for their bounds are believed.
-SOLVERS = MappingProxyType({
-    "highs": "goodalloc.solvers.exact.highs:solve_highs",
-    "pyomo": "goodalloc.solvers.exact.pyomo_solver:solve_pyomo",
-    "brute_force": "goodalloc.solvers.exact.brute_force:solve_brute_force",
-    "convex": "goodalloc.solvers.heuristics.convex:solve_convex",
-    "knapsack": "goodalloc.solvers.heuristics.knapsack:solve_knapsack",
-    "genetic": "goodalloc.solvers.genetic.solver:solve_genetic",
-    "greedy": "goodalloc.solvers.heuristics.greedy:solve_greedy",
-    "local_search": "goodalloc.solvers.heuristics.local_search:solve_local_search",
-    "best_fit": "goodalloc.solvers.pods.best_fit:solve_best_fit",
-    "fgd": "goodalloc.solvers.pods.fragmentation:solve_fgd",
-    "pods": "goodalloc.solvers.pods.solver:solve_pods",
-    "sia": "goodalloc.solvers.sia_and_synergy.sia:solve_sia",
-    "synergy_opt": "goodalloc.solvers.sia_and_synergy.synergy_opt:solve_synergy_opt",
-    "synergy_tune": "goodalloc.solvers.sia_and_synergy.synergy:solve_synergy_tune",
-    "synergy_proportional": "goodalloc.solvers.sia_and_synergy.synergy:solve_synergy_proportional",
-    "synergy_greedy": "goodalloc.solvers.sia_and_synergy.synergy:solve_synergy_greedy",
-})  # fmt: skip
+SOLVERS = MappingProxyType(
+    {
+        "highs": "goodalloc.solvers.exact.highs:solve_highs",
+        "pyomo": "goodalloc.solvers.exact.pyomo_solver:solve_pyomo",
+        "brute_force": "goodalloc.solvers.exact.brute_force:solve_brute_force",
+        "convex": "goodalloc.solvers.heuristics.convex:solve_convex",
+        "knapsack": "goodalloc.solvers.heuristics.knapsack:solve_knapsack",
+        "genetic": "goodalloc.solvers.genetic.solver:solve_genetic",
+        "greedy": "goodalloc.solvers.heuristics.greedy:solve_greedy",
+        "local_search": "goodalloc.solvers.heuristics.local_search:solve_local_search",
+        "best_fit": "goodalloc.solvers.pods.best_fit:solve_best_fit",
+        "fgd": "goodalloc.solvers.pods.fragmentation:solve_fgd",
+        "pods": "goodalloc.solvers.pods.solver:solve_pods",
+        "sia": "goodalloc.solvers.sia_and_synergy.sia:solve_sia",
+        "synergy_opt": "goodalloc.solvers.sia_and_synergy.synergy_opt:solve_synergy_opt",
+        "synergy_tune": f"{SYNERGY}:solve_synergy_tune",
+        "synergy_proportional": f"{SYNERGY}:solve_synergy_proportional",
+        "synergy_greedy": f"{SYNERGY}:solve_synergy_greedy",
+    }
+)
 
 #: Entry-point group under which other packages may register solvers.
 ENTRY_POINT_GROUP = "goodalloc.solvers"

@@ -141,6 +141,9 @@ def _tellable(history: Iterable[object], fitness: float) -> Iterator[Incumbent]:
         possible = 0 <= seconds < math.inf and step.iteration >= 0 and reached >= 0
         if possible and not refutes(reached, fitness):
             yield replace(
-                step, seconds=seconds, iteration=int(step.iteration), fitness=reached,
+                step,
+                seconds=seconds,
+                iteration=int(step.iteration),
+                fitness=reached,
                 bound=math.inf,
-            )  # fmt: skip
+            )

@@ -39,9 +39,14 @@ if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
 
 _NUMBERS = (
-    "fitness", "bound", "build_seconds", "compile_seconds", "solve_seconds", "check_seconds",
+    "fitness",
+    "bound",
+    "build_seconds",
+    "compile_seconds",
+    "solve_seconds",
+    "check_seconds",
     "bound_seconds",
-)  # fmt: skip
+)
 _TEXTS = ("solver", "bound_source", "message")
 _COUNTS = ("seed", "iterations")
 #: Keys that files of earlier versions, which believed every solver, do not have.
@@ -49,16 +54,42 @@ _BELIEF = ("evidence", "claimed_bound")
 #: Nor these.
 _PARTS = ("starved", "served_fitness")
 _KEYS = (
-    "format", "version", "instance", "status", "limit", "gap", *_TEXTS, *_NUMBERS, *_COUNTS,
-    "history", "placements",
-)  # fmt: skip
+    "format",
+    "version",
+    "instance",
+    "status",
+    "limit",
+    "gap",
+    *_TEXTS,
+    *_NUMBERS,
+    *_COUNTS,
+    "history",
+    "placements",
+)
 
 #: Columns of a result in a table.
 COLUMNS = (
-    "instance", "solver", "seed", "status", "limit", "starved", "served_fitness", "fitness",
-    "bound", "gap", "bound_source", "evidence", "claimed_bound", "solve_seconds", "build_seconds",
-    "compile_seconds", "check_seconds", "bound_seconds", "iterations", "message",
-)  # fmt: skip
+    "instance",
+    "solver",
+    "seed",
+    "status",
+    "limit",
+    "starved",
+    "served_fitness",
+    "fitness",
+    "bound",
+    "gap",
+    "bound_source",
+    "evidence",
+    "claimed_bound",
+    "solve_seconds",
+    "build_seconds",
+    "compile_seconds",
+    "check_seconds",
+    "bound_seconds",
+    "iterations",
+    "message",
+)
 
 
 def read_result(path: str | os.PathLike[str], instance: Instance) -> Result:
@@ -157,10 +188,13 @@ def result_from_dict(document: object, instance: Instance) -> Result:
         known["starved"] = checked["starved"]
     served = unpack_number("Result: served_fitness", checked.get("served_fitness"))
     return Result(
-        instance=instance.name, allocation=allocation, served_fitness=served,
+        instance=instance.name,
+        allocation=allocation,
+        served_fitness=served,
         limit=None if limit is None else Limit(limit),
-        history=tuple(map(_incumbent, check_list("Result: history", checked["history"]))), **known,
-    )  # fmt: skip
+        history=tuple(map(_incumbent, check_list("Result: history", checked["history"]))),
+        **known,
+    )
 
 
 def _belief(checked: Document, known: dict[str, Any]) -> dict[str, Any]:

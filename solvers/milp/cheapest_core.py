@@ -67,9 +67,11 @@ class Maximum(Generic[Choice]):
 
 
 def maximise(
-    program: Program | None, read: Callable[[Indices], Choice], price: Callable[[Choice], float],
+    program: Program | None,
+    read: Callable[[Indices], Choice],
+    price: Callable[[Choice], float],
     stop: Stop | None = None,
-) -> Maximum[Choice]:  # fmt: skip
+) -> Maximum[Choice]:
     """The most that a packing is worth.
 
     Parameters

@@ -112,7 +112,7 @@ class Exchanges:
 
 def decide_configurations(
     job: Indices, cost: Floats, demand: Indices, capacity: Indices, watch: Watch, *, gap: float
-) -> Decision:  # fmt: skip
+) -> Decision:
     """Minimise the cost of one configuration for every job.
 
     Parameters
@@ -173,9 +173,17 @@ def _start_with(
 
 
 def _improve(
-    best: Decision, core: Flags, job: Indices, cost: Floats, demand: Indices, capacity: Indices,
-    watch: Watch, gap: float, *, proves: bool = False,
-) -> Decision:  # fmt: skip
+    best: Decision,
+    core: Flags,
+    job: Indices,
+    cost: Floats,
+    demand: Indices,
+    capacity: Indices,
+    watch: Watch,
+    gap: float,
+    *,
+    proves: bool = False,
+) -> Decision:
     """The better of what is known and what a core holds; jobs with one configuration are set.
 
     With `proves`, no allocation outside of the core is better than the best by more than the gap.

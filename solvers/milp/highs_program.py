@@ -204,7 +204,12 @@ def _add_columns(solver: Any, program: Program, entering: NDArray[np.int64]) -> 
     starts = np.concatenate([[0], np.cumsum(lengths)])
     entries = np.arange(starts[-1]) + np.repeat(program.starts[entering] - starts[:-1], lengths)
     solver.addCols(
-        entering.size, program.cost[entering], program.lower[entering], program.upper[entering],
-        int(starts[-1]), starts[:-1].astype(np.int32), program.index[entries].astype(np.int32),
+        entering.size,
+        program.cost[entering],
+        program.lower[entering],
+        program.upper[entering],
+        int(starts[-1]),
+        starts[:-1].astype(np.int32),
+        program.index[entries].astype(np.int32),
         program.value[entries],
-    )  # fmt: skip
+    )

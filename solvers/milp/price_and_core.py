@@ -131,9 +131,16 @@ def decide(
 
 
 def _widening_core(
-    program: Program, reduced: Floats, delta: float, watch: Watch, best: Decision, gap: float,
-    known: float, exact: bool, alike: bool,
-) -> Decision:  # fmt: skip
+    program: Program,
+    reduced: Floats,
+    delta: float,
+    watch: Watch,
+    best: Decision,
+    gap: float,
+    known: float,
+    exact: bool,
+    alike: bool,
+) -> Decision:
     """Solve the core, and wider ones until what is left out is proved to be worse."""
     bound = best.bound
     while watch.limit is None:
@@ -147,9 +154,11 @@ def _widening_core(
         dropped = math.inf if core.all() else bound + delta
         proven = max(bound, min(outcome.bound, dropped))
         best = replace(
-            best, bound=max(best.bound, proven), nodes=best.nodes + outcome.nodes,
+            best,
+            bound=max(best.bound, proven),
+            nodes=best.nodes + outcome.nodes,
             core=int(core.sum()),
-        )  # fmt: skip
+        )
         missing = min(best.objective, known) - bound
         enough = missing <= delta or (not exact and best.values is not None)
         if enough or core.all() or not outcome.finished:
@@ -177,9 +186,14 @@ def _keep_ones(
 
 
 def _guided(
-    program: Program, priced: NDArray[np.bool_], watch: Watch, best: Decision, gap: float,
-    guide: Floats, alike: bool,
-) -> Decision:  # fmt: skip
+    program: Program,
+    priced: NDArray[np.bool_],
+    watch: Watch,
+    best: Decision,
+    gap: float,
+    guide: Floats,
+    alike: bool,
+) -> Decision:
     """Candidates for a program whose cost hardly tells one choice from another.
 
     At p = -10 all but the worst jobs cost the same to five digits, so the relaxation ends at any

@@ -122,9 +122,14 @@ class ModeOracle(ProgramOracle):
         return self._by_node(task, best, best_cost, bound)
 
     def _by_node(
-        self, task: Task, best: Allocation | None, best_cost: float, bound: float, *,
+        self,
+        task: Task,
+        best: Allocation | None,
+        best_cost: float,
+        bound: float,
+        *,
         most_branches: int | None = None,
-    ) -> Reply:  # fmt: skip
+    ) -> Reply:
         """The node-indexed program over a core of the choices, and wider ones until it is proved.
 
         As `price_and_core` does with other programs: the reduced costs are those of the aggregate
@@ -172,9 +177,12 @@ class ModeOracle(ProgramOracle):
         limits = [(weights[reach], most) for weights, most in task.limits]
         limits += [(cut.coefficient[allowed], cut.upper) for cut in self._cuts]
         return replace(
-            task, allowed=allowed, choices=task.choices.where(reach), cost=task.cost[reach],
+            task,
+            allowed=allowed,
+            choices=task.choices.where(reach),
+            cost=task.cost[reach],
             limits=tuple(limits),
-        )  # fmt: skip
+        )
 
     def _with_room(self, task: Task, known: float) -> tuple[Allocation | None, float]:
         """An allocation that packs because it leaves a little unused, and its cost."""
@@ -199,9 +207,13 @@ class ModeOracle(ProgramOracle):
         begin = self.watch.seconds
         cuts = [Cut(cut.coefficient[task.allowed], cut.upper) for cut in self._cuts]
         program = build_aggregate(
-            self.instance, task.choices, task.scaled_cost, limits=task.limits, cuts=cuts,
+            self.instance,
+            task.choices,
+            task.scaled_cost,
+            limits=task.limits,
+            cuts=cuts,
             spare=spare,
-        )  # fmt: skip
+        )
         self.build_seconds += self.watch.seconds - begin
         return program
 
@@ -231,10 +243,15 @@ class ModeOracle(ProgramOracle):
         program = self._program(task, spare)
         priced = np.ones(program.num_columns, dtype=bool)
         decision = decide(
-            program, priced, self.watch, gap=task.scaled_gap,
-            guide=task.guide, known=known * task.scale,
-            exact=spare == 0.0, alike=True,
-        )  # fmt: skip
+            program,
+            priced,
+            self.watch,
+            gap=task.scaled_gap,
+            guide=task.guide,
+            known=known * task.scale,
+            exact=spare == 0.0,
+            alike=True,
+        )
         self.nodes += decision.nodes
         if decision.duals is not None and spare == 0.0:
             prices = aggregate_prices(

@@ -200,9 +200,14 @@ class ModePacker:
         units = np.array([kind[2] for kind in kinds]).reshape(len(kinds), -1)
         rows = np.flatnonzero(shared)
         items = without_stays(
-            code[~shared], units[~shared], code[shared], units[shared], rows,
-            np.ones(rows.size), len(kinds),
-        )  # fmt: skip
+            code[~shared],
+            units[~shared],
+            code[shared],
+            units[shared],
+            rows,
+            np.ones(rows.size),
+            len(kinds),
+        )
         classes = node_classes(self.instance.cluster.node_type, left, open_)
         counts = np.array([len(member) for member in members])
         weight = units[:, 0] + units[:, 1:].sum(axis=1) / np.sum(self.grid.shape)

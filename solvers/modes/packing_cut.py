@@ -139,11 +139,18 @@ def _rows(instance: Instance, choices: Choices, grid: ResourceGrid) -> _Rows:
         kinds, spread = np.concatenate([kinds, spread]), spread[:0]
     extra = _extras(spread, capacity.astype(float), len(kinds))
     items = Items(
-        kinds[:, 0], kinds[:, 1:], extra[:, 0], extra[:, 1:-2], extra[:, -2],
-        extra[:, -1].astype(float), first + entry.size,
-        classes.node_class[current.node[entry]], grid.at_least(held_amounts(instance)[entry]),
-        first + np.arange(entry.size), (current.job_nodes[current.job[entry]] > 1) & avoid,
-    )  # fmt: skip
+        kinds[:, 0],
+        kinds[:, 1:],
+        extra[:, 0],
+        extra[:, 1:-2],
+        extra[:, -2],
+        extra[:, -1].astype(float),
+        first + entry.size,
+        classes.node_class[current.node[entry]],
+        grid.at_least(held_amounts(instance)[entry]),
+        first + np.arange(entry.size),
+        (current.job_nodes[current.job[entry]] > 1) & avoid,
+    )
     placed = np.flatnonzero(row >= 0)
     return _Rows(items, classes, placed, row, amount[placed], entry, keep_of[current.job[entry]])
 

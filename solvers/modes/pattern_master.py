@@ -173,15 +173,18 @@ class PatternMaster:
                 enough = items.extra_amount <= most[items.extra_row]
                 extra_worth = np.where(enough, extra_worth, 0.0)
             found[code] = node_value(
-                items.units, worth, self.shape, most=None if most is None else most[: worth.size],
-                extra=items.extra_units, extra_worth=extra_worth,
-            )  # fmt: skip
+                items.units,
+                worth,
+                self.shape,
+                most=None if most is None else most[: worth.size],
+                extra=items.extra_units,
+                extra_worth=extra_worth,
+            )
         return found
 
     def _add_best(
-        self, solver: Any, values: dict[int, NodeValue], price: Floats, rent: Floats,
-        nodes: Indices,
-    ) -> bool:  # fmt: skip
+        self, solver: Any, values: dict[int, NodeValue], price: Floats, rent: Floats, nodes: Indices
+    ) -> bool:
         """Add the best pattern of every class that is worth more than its node."""
         classes, items, added = self.classes, self.items, False
         for index in np.flatnonzero(nodes > 0).tolist():
@@ -191,10 +194,13 @@ class PatternMaster:
             alone, shared = stays[~items.stay_shared[stays]], stays[items.stay_shared[stays]]
             if stays.size:
                 value = beside(
-                    value, items.stay_units[alone], price[items.stay_row[alone]],
-                    np.ones(alone.size, dtype=np.int64), items.stay_units[shared],
+                    value,
+                    items.stay_units[alone],
+                    price[items.stay_row[alone]],
+                    np.ones(alone.size, dtype=np.int64),
+                    items.stay_units[shared],
                     price[items.stay_row[shared]],
-                )  # fmt: skip
+                )
             open_ = bool(classes.open[index])
             worth, extra = (
                 value.best_extra(units) if open_ else (float(value.alone[tuple(units)]), -1)

@@ -103,9 +103,10 @@ class PsAiturbo:
         """One order; who fits; then units between them."""
         self._clock.advance(view)
         elastic = [
-            index for index, job in enumerate(view.jobs)
+            index
+            for index, job in enumerate(view.jobs)
             if job.predictable or self.others == "exchange"
-        ]  # fmt: skip
+        ]
         tables = {index: self._table(view.jobs[index]) for index in elastic}
         wanted = {
             index: _first_cells(job, tables[index]) if index in tables else [job.asked]
@@ -123,14 +124,18 @@ class PsAiturbo:
         inside = [index for index in elastic if view.jobs[index].name in admitted]
         if inside:
             left = view.capacity - sum(
-                (job.demand(admitted[job.name]) for index, job in enumerate(view.jobs)
-                 if job.name in admitted and index not in tables),
+                (
+                    job.demand(admitted[job.name])
+                    for index, job in enumerate(view.jobs)
+                    if job.name in admitted and index not in tables
+                ),
                 start=np.zeros(view.nodes.shape[1]),
-            )  # fmt: skip
+            )
             cells = self._units(
                 [tables[index] for index in inside],
-                [admitted[view.jobs[index].name] for index in inside], left,
-            )  # fmt: skip
+                [admitted[view.jobs[index].name] for index in inside],
+                left,
+            )
             for index, cell in zip(inside, cells, strict=True):
                 admitted[view.jobs[index].name] = cell
         return admitted

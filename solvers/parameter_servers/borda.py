@@ -97,9 +97,13 @@ def borda_scores(effect: ArrayLike, attained: ArrayLike, predictable: ArrayLike)
 
 
 def service_order(
-    scores: ArrayLike, *, executed: ArrayLike, waited: ArrayLike,
-    levels: Sequence[float] = LEVELS, promote: float = 0.0,
-) -> NDArray[np.int64]:  # fmt: skip
+    scores: ArrayLike,
+    *,
+    executed: ArrayLike,
+    waited: ArrayLike,
+    levels: Sequence[float] = LEVELS,
+    promote: float = 0.0,
+) -> NDArray[np.int64]:
     """In which order jobs, listed by submission, are served: by level, then as submitted.
 
     Parameters

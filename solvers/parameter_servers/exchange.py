@@ -93,9 +93,13 @@ class Exchanged:
 
 
 def exchange_units(
-    tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats, *,
-    free: Free = "donor", most: int | None = None,
-) -> Exchanged:  # fmt: skip
+    tables: Sequence[ServiceTable],
+    cells: Sequence[Cell],
+    capacity: Floats,
+    *,
+    free: Free = "donor",
+    most: int | None = None,
+) -> Exchanged:
     """Exchange units until no exchange lessens the total remaining service.
 
     Parameters

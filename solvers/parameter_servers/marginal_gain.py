@@ -32,9 +32,12 @@ OPTIMUS_AXES = (0, 1)
 
 
 def greedy_by_gain(
-    tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats, *,
+    tables: Sequence[ServiceTable],
+    cells: Sequence[Cell],
+    capacity: Floats,
+    *,
     axes: Sequence[int] = OPTIMUS_AXES,
-) -> tuple[Cell, ...]:  # fmt: skip
+) -> tuple[Cell, ...]:
     """The cells where the steps (1) end.
 
     Parameters
@@ -74,9 +77,12 @@ def greedy_by_gain(
 
 
 def _steps(
-    tables: Sequence[ServiceTable], where: Sequence[Cell], job: int, axes: Sequence[int],
+    tables: Sequence[ServiceTable],
+    where: Sequence[Cell],
+    job: int,
+    axes: Sequence[int],
     size: Floats,
-) -> list[tuple[float, int, int, Cell, Cell]]:  # fmt: skip
+) -> list[tuple[float, int, int, Cell, Cell]]:
     """A job's steps that gain something: less the gain (1), job, axis, from where to where."""
     table, cell = tables[job], where[job]
     found = []

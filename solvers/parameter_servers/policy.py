@@ -99,9 +99,12 @@ class PsPolicy(Protocol):
 
 
 def admit(
-    view: PsView, order: Sequence[int], wanted: Mapping[int, Sequence[Cell]], *,
+    view: PsView,
+    order: Sequence[int],
+    wanted: Mapping[int, Sequence[Cell]],
+    *,
     backfill: bool = True,
-) -> PsDecision:  # fmt: skip
+) -> PsDecision:
     """Jobs in order, each with the first of its cells that fits in what those before it leave.
 
     Parameters

@@ -136,9 +136,14 @@ class _Search:
         classes = node_classes(np.zeros(len(nodes), dtype=np.int64), nodes, nodes[:, 0] >= 0)
         none = np.zeros(0, dtype=np.int64)
         items = without_stays(
-            np.zeros(len(units), dtype=np.int64), units, none, units[:0], none, none.astype(float),
+            np.zeros(len(units), dtype=np.int64),
+            units,
+            none,
+            units[:0],
+            none,
+            none.astype(float),
             len(units),
-        )  # fmt: skip
+        )
         size = np.maximum(nodes.max(axis=0), 1)
         weight = np.maximum((units / size).sum(axis=1), 1e-3)
         shape = tuple((nodes.max(axis=0) + 1).tolist())

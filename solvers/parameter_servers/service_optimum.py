@@ -81,9 +81,13 @@ def least_service(
     scale = program_scale(choices.job, choices.service)
     try:
         decision = decide_configurations(
-            choices.job, choices.service * scale, choices.demand, choices.capacity, watch,
+            choices.job,
+            choices.service * scale,
+            choices.demand,
+            choices.capacity,
+            watch,
             gap=stop.gap * SCALE * len(tables),
-        )  # fmt: skip
+        )
     except KeyboardInterrupt:
         watch.interrupted = True
         return ServiceOptimum(None, math.inf, -math.inf, watch.limit, watch.seconds)

@@ -37,10 +37,11 @@ def patterns_of(
     for job, node, replicas in zip(*entries, strict=True):
         wanted = (share[job], replicas, tuple((takes[job] * replicas).tolist()))
         options = [
-            option for option in range(first[kind[job]], first[kind[job] + 1])
+            option
+            for option in range(first[kind[job]], first[kind[job] + 1])
             if packing.most[option, class_of[node]] > 0
             and _takes(packing.options[option]) == wanted
-        ]  # fmt: skip
+        ]
         if options:
             best = max(options, key=lambda option: float(packing.gain[option]))
             held[node][best] = held[node].get(best, 0) + 1

@@ -213,9 +213,9 @@ class PodSearch:
                 return
             prices = np.maximum(-outcome.duals[master.supply], 0.0)
             before = len(self.patterns)
-            worth = np.array([
-                self._price(index, prices) for index in range(len(self.packing.classes))
-            ])  # fmt: skip
+            worth = np.array(
+                [self._price(index, prices) for index in range(len(self.packing.classes))]
+            )
             self.tighten(price_bound(self.packing, prices, worth), "patterns of nodes")
             if len(self.patterns) == before:
                 return

@@ -164,13 +164,17 @@ def build_instance(
         placement: Placement = tuple((node, held.count(node)) for node in sorted(set(held)))
         built.append(
             Job(
-                f"job-{number}", _speedups(job, slots, fair), _age(job),
-                int(getattr(job, "num_restarts", 0) or 0), placement,
-                min_replicas=int(job.min_replicas), max_replicas=int(job.max_replicas),
+                f"job-{number}",
+                _speedups(job, slots, fair),
+                _age(job),
+                int(getattr(job, "num_restarts", 0) or 0),
+                placement,
+                min_replicas=int(job.min_replicas),
+                max_replicas=int(job.max_replicas),
                 preemptible=bool(job.preemptible),
                 attained_service=float(getattr(job, "attained_service", 0.0) or 0.0),
             )
-        )  # fmt: skip
+        )
     return Instance(cluster, tuple(built), rules, "adaptdl-cycle")
 
 

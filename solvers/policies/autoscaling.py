@@ -140,9 +140,12 @@ def most_nodes(utility: Callable[[int], float], target: float, least: int, most:
 
 
 def autoscaling(
-    rules: Rules, stop: Stop, seed: int, utility: tuple[float, float] | None,
+    rules: Rules,
+    stop: Stop,
+    seed: int,
+    utility: tuple[float, float] | None,
     batch_sizes: BatchSizes,
-) -> Autoscaling:  # fmt: skip
+) -> Autoscaling:
     """Exact Pollux on a cluster that grows and shrinks; `utility` are L and U, if given."""
     low, high = utility or (Autoscaling.low, Autoscaling.high)
     return Autoscaling(Pollux("highs", rules, stop, seed), batch_sizes, low, high)

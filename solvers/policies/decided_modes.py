@@ -101,8 +101,9 @@ def share_of(cluster: Cluster, nodes: Sequence[int], modes: Sequence[Mode]) -> M
     most = dict(zip(cluster.resource_names, shares * (1 + RESOURCE_TOLERANCE), strict=True))
     types = {cluster.node_types[node] for node in nodes}
     within = [
-        mode for mode in modes
+        mode
+        for mode in modes
         if types <= {mode.gpu_type or cluster.node_types[nodes[0]]}
         and all(amount <= most[name] for name, amount in mode.resources)
-    ]  # fmt: skip
+    ]
     return max(within, key=lambda mode: [amount for _, amount in mode.resources], default=None)

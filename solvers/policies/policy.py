@@ -165,10 +165,12 @@ class Round:
     jobs: tuple[ActiveJob, ...]
 
     def instance(
-        self, rules: Rules, limits: Mapping[str, int] | None = None,
+        self,
+        rules: Rules,
+        limits: Mapping[str, int] | None = None,
         weights: Mapping[str, float] | None = None,
         restart_delays: Mapping[str, float | None] | None = None,
-    ) -> Instance:  # fmt: skip
+    ) -> Instance:
         """The round as an instance under some rules, with the fitted models.
 
         There jobs on the GPUs of others hold nothing: no formulation knows shared GPUs.
@@ -190,15 +192,20 @@ class Round:
             modes = job.modes()
             jobs.append(
                 Job(
-                    job.name, None if modes else job.model(), float(job.age), job.restarts,
+                    job.name,
+                    None if modes else job.model(),
+                    float(job.age),
+                    job.restarts,
                     () if job.host else tuple(sorted(job.placement)),
                     max_replicas=limits.get(job.name, job.max_replicas),
-                    attained_service=job.attained_service, application=job.application,
-                    weight=weights.get(job.name, 1.0), modes=modes,
+                    attained_service=job.attained_service,
+                    application=job.application,
+                    weight=weights.get(job.name, 1.0),
+                    modes=modes,
                     mode="" if job.host else job.mode,
                     restart_delay=delays.get(job.name),
                 )
-            )  # fmt: skip
+            )
         return Instance(self.cluster, tuple(jobs), rules, f"round-{self.time}")
 
     def by_throughput(self) -> Round:

@@ -71,9 +71,13 @@ class Pollux:
         instance = round_.instance(self.rules, weights=weights, restart_delays=delays)
         usable = not violations(instance, instance.current)
         result = solve(
-            instance, self.solver, stop=self.stop, seed=round_seed(self.seed, round_.time),
-            start=instance.current if usable else None, **self.options,
-        )  # fmt: skip
+            instance,
+            self.solver,
+            stop=self.stop,
+            seed=round_seed(self.seed, round_.time),
+            start=instance.current if usable else None,
+            **self.options,
+        )
         if result.allocation is None:
             return stay(round_)
         return decision_of(instance, result.allocation, Bound.of(result))
@@ -112,19 +116,26 @@ class PolluxGenetic:
 
         instance = round_.instance(self.rules)
         evolution = evolve(
-            instance, seed=round_seed(self.seed, round_.time), generations=self.generations,
+            instance,
+            seed=round_seed(self.seed, round_.time),
+            generations=self.generations,
             warm_population=carried_over(self._members, self._modes, instance),
             options=GeneticOptions(self.population),
-        )  # fmt: skip
+        )
         self._members = evolution.non_dominated()
         self._modes = {job.name: [mode.name for mode in job.all_modes] for job in instance.jobs}
         return decision_of(instance, evolution.best)
 
 
 def pollux(
-    rules: Rules, stop: Stop, seed: int, *, solver: str = "highs",
-    changes: Mapping[str, Any] | None = None, **arguments: Any,
-) -> Pollux:  # fmt: skip
+    rules: Rules,
+    stop: Stop,
+    seed: int,
+    *,
+    solver: str = "highs",
+    changes: Mapping[str, Any] | None = None,
+    **arguments: Any,
+) -> Pollux:
     """Pollux by a solver, under rules that are changed in some fields."""
     return Pollux(solver, rules.replace(**(changes or {})), stop, seed, **arguments)
 
@@ -156,9 +167,13 @@ def decision_of(instance: Instance, allocation: Allocation, bound: Bound = NO_BO
         if job.modes and placements[job.name]
     }
     return Decision(
-        placements, instance=instance, bound=bound.value if math.isfinite(bound.value) else None,
-        modes=modes, bound_source=bound.source, evidence=bound.evidence,
-    )  # fmt: skip
+        placements,
+        instance=instance,
+        bound=bound.value if math.isfinite(bound.value) else None,
+        modes=modes,
+        bound_source=bound.source,
+        evidence=bound.evidence,
+    )
 
 
 def stay(round_: Round) -> Decision:

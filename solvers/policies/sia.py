@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 #: Seconds that Sia's artifact believes a restart to cost, by application. Its simulator charges
 #: others: 50 for cifar10, 80 for yolov3, 15 for ncf.
 BELIEVED_DELAY = {
-    "bert": 120.0, "cifar10": 30.0, "deepspeech2": 25.0, "imagenet": 250.0, "ncf": 30.0,
+    "bert": 120.0,
+    "cifar10": 30.0,
+    "deepspeech2": 25.0,
+    "imagenet": 250.0,
+    "ncf": 30.0,
     "yolov3": 45.0,
-}  # fmt: skip
+}
 
 
 def believed_delay(job: ActiveJob) -> float | None:

@@ -42,8 +42,9 @@ class TypedQueue:
             free = {kind: FreeGpus(cluster, kept.values(), kind) for kind in cluster.gpu_types}
             seconds = {
                 kind: job.oracle.seconds_per_step(job.replicas, cluster.most_per_node[kind], kind)
-                for kind, left in free.items() if left.total >= job.replicas
-            }  # fmt: skip
+                for kind, left in free.items()
+                if left.total >= job.replicas
+            }
             fits = [kind for kind, found in seconds.items() if math.isfinite(found)]
             if not fits:
                 break

@@ -63,9 +63,11 @@ def _count(below: float, rows: tuple[AtMost, ...]) -> Request:
     """Minimise the number of jobs below a utility; what no row admits at all is forbidden."""
     barred = max((row.below for row in rows if row.jobs == 0), default=0.0)
     return Request(
-        lambda utility: (utility < below).astype(float), lambda utility: utility < barred, rows,
+        lambda utility: (utility < below).astype(float),
+        lambda utility: utility < barred,
+        rows,
         gap=0.5,
-    )  # fmt: skip
+    )
 
 
 def _highest_level(search: Search, allowed: int, rows: tuple[AtMost, ...]) -> tuple[float, float]:

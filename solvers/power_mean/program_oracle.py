@@ -144,9 +144,11 @@ class ProgramOracle:
             self.instance, task.choices, task.scaled_cost, limits=task.limits
         )
         outcome = run_mixed_integer(
-            told_apart(self.instance, program), self.watch, gap=task.scaled_gap,
+            told_apart(self.instance, program),
+            self.watch,
+            gap=task.scaled_gap,
             most_branches=most_branches,
-        )  # fmt: skip
+        )
         self.nodes += outcome.nodes
         if outcome.values is None:
             return None, outcome.bound

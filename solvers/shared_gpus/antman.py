@@ -85,9 +85,10 @@ class AntMan:
             if job.host and placements.get(job.host) == jobs[job.host].placement:
                 placements[job.name], beside[job.name] = job.placement, job.host
         waiting = [
-            job for job in round_.jobs
+            job
+            for job in round_.jobs
             if job.name not in placements and not self.has_guarantee(job.name)
-        ]  # fmt: skip
+        ]
         for job, host in self._hosted(round_, jobs, placements, beside, waiting):
             if host:
                 beside[job.name] = host
@@ -129,14 +130,19 @@ class AntMan:
         return placements
 
     def _hosted(
-        self, round_: Round, jobs: Mapping[str, ActiveJob], placements: Mapping[str, Placement],
-        beside: Mapping[str, str], waiting: Sequence[ActiveJob],
-    ) -> list[tuple[ActiveJob, str]]:  # fmt: skip
+        self,
+        round_: Round,
+        jobs: Mapping[str, ActiveJob],
+        placements: Mapping[str, Placement],
+        beside: Mapping[str, str],
+        waiting: Sequence[ActiveJob],
+    ) -> list[tuple[ActiveJob, str]]:
         """Who of the waiting runs now, and beside whom; an empty name for idle GPUs."""
         hosts = [
-            jobs[name] for name in placements
+            jobs[name]
+            for name in placements
             if placements[name] and self.has_guarantee(name) and jobs[name].busy is not None
-        ]  # fmt: skip
+        ]
         if not waiting:
             return []
         taken = sum(jobs[name].replicas for name in placements if name not in beside)
@@ -152,14 +158,16 @@ class AntMan:
             found = least_loaded(problem, loads(hosts), self.threshold)
         names = ["", *(host.name for host in hosts)]
         return [
-            (job, names[host])
-            for job, host in zip(waiting, found, strict=True) if host is not None
-        ]  # fmt: skip
+            (job, names[host]) for job, host in zip(waiting, found, strict=True) if host is not None
+        ]
 
     def _settled(
-        self, round_: Round, jobs: Mapping[str, ActiveJob], placements: Mapping[str, Placement],
+        self,
+        round_: Round,
+        jobs: Mapping[str, ActiveJob],
+        placements: Mapping[str, Placement],
         beside: Mapping[str, str],
-    ) -> dict[str, Placement]:  # fmt: skip
+    ) -> dict[str, Placement]:
         """Who has no nodes yet gets those that hold it tightest."""
         own = [name for name in placements if name not in beside]
         kinds = dict.fromkeys(own, round_.cluster.gpu_types[0])

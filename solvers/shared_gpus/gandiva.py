@@ -154,9 +154,10 @@ class Gandiva:
         names = [job.name for job, _ in alone]
         place = {name: index for index, name in enumerate(names)}
         refused = [
-            (place[one], place[other]) for one, other in self._refused
+            (place[one], place[other])
+            for one, other in self._refused
             if one in place and other in place
-        ]  # fmt: skip
+        ]
         foreseen = Sharing(self.sharing.way, loss=0.0)
         problem = Pairing.of(
             [job.replicas for job, _ in alone], [use for _, use in alone], foreseen
@@ -197,8 +198,9 @@ class Gandiva:
         """Who has GPUs of his own in this slice, as many as he asks for."""
         held = {
             name: _as_asked(jobs[name])
-            for name in order if jobs[name].placement and not jobs[name].host
-        }  # fmt: skip
+            for name in order
+            if jobs[name].placement and not jobs[name].host
+        }
         serve = self._at_home if self.affinity else _anywhere
         placements = serve(round_, {name: jobs[name].replicas for name in order}, held)
         if self.migrate:
@@ -215,8 +217,9 @@ class Gandiva:
         idle = idle_gpus(node_gpus, placements)
         most = {
             name: most_gpus(jobs[name], len(pairs), self.growth)
-            for name, pairs in placements.items() if any(idle[node] for node, _ in pairs)
-        }  # fmt: skip
+            for name, pairs in placements.items()
+            if any(idle[node] for node, _ in pairs)
+        }
         return grow(node_gpus, placements, most)
 
     def _at_home(
@@ -225,9 +228,10 @@ class Gandiva:
         """Who runs at home, or moves; jobs without a home are given one in order of arrival."""
         node_gpus = round_.cluster.node_gpus.tolist()
         homes = {
-            name: home for name, home in {**self._homes, **held}.items()
+            name: home
+            for name, home in {**self._homes, **held}.items()
             if name in replicas and max(home)[0] < len(node_gpus)
-        }  # fmt: skip
+        }
         for job in round_.jobs:
             if job.name in replicas and job.name not in homes:
                 homes[job.name] = find_home(node_gpus, homes.values(), job.replicas)
@@ -273,9 +277,11 @@ def most_gpus(job: ActiveJob, nodes: int, growth: str) -> int:
     if model is None:
         return job.replicas
     limits, larger = job.batch, growth == "proportional"
-    most = limits.maximum * job.replicas / job.batch_size if larger else (
-        job.batch_size / limits.atomic_minimum
-    )  # fmt: skip
+    most = (
+        limits.maximum * job.replicas / job.batch_size
+        if larger
+        else (job.batch_size / limits.atomic_minimum)
+    )
     gpus = np.arange(job.replicas, max(int(min(most, MOST_REPLICAS)), job.replicas) + 1)
     examples = job.batch_size / (job.replicas if larger else gpus)
     passes = np.ceil(examples / limits.atomic_maximum)

@@ -48,9 +48,10 @@ def least_loaded(problem: Guests, busy: Sequence[float], threshold: float = 0.8)
     left, hosts = problem.room.tolist(), list[int | None]()
     for guest, gpus in enumerate(problem.gpus.tolist()):
         able = [
-            host for host in range(problem.num_hosts)
+            host
+            for host in range(problem.num_hosts)
             if busy[host] < threshold and left[host] >= gpus and problem.rate[guest, host] > -np.inf
-        ]  # fmt: skip
+        ]
         host = min(able, key=busy.__getitem__, default=None)
         if host is not None:
             left[host] -= gpus

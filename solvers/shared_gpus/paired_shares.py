@@ -119,9 +119,10 @@ class PairedShares(SharePolicy):
         pairs: list[tuple[int, int]] = []
         if self.way != "matching":
             pairs = [
-                (place[line[0]], place[line[1]]) for line in self._gains
+                (place[line[0]], place[line[1]])
+                for line in self._gains
                 if place.keys() >= set(line) and line not in self._refused
-            ]  # fmt: skip
+            ]
         paired = {job for pair in pairs for job in pair}
         free = np.array([job for job in range(len(names)) if job not in paired], dtype=np.int64)
         if free.size > 1:

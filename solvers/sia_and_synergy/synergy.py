@@ -120,9 +120,14 @@ def _while_there_is_time(watch: Watch, jobs: Iterable[int]) -> Iterator[int]:
 
 
 def tune(
-    instance: Instance, modes: SynergyModes, wanted: Indices, order: Order = "demand", *,
-    keep: bool = False, watch: Watch | None = None,
-) -> ModeOccupancy:  # fmt: skip
+    instance: Instance,
+    modes: SynergyModes,
+    wanted: Indices,
+    order: Order = "demand",
+    *,
+    keep: bool = False,
+    watch: Watch | None = None,
+) -> ModeOccupancy:
     """TUNE with these modes in place of the ideal ones.
 
     Parameters
@@ -223,9 +228,13 @@ def _givers(nodes: ModeOccupancy, node: int) -> list[int]:
 
 
 def _gives(
-    nodes: ModeOccupancy, placement: Placement, before: int, after: int, node: int,
+    nodes: ModeOccupancy,
+    placement: Placement,
+    before: int,
+    after: int,
+    node: int,
     needed: NDArray[np.float64],
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether a switch frees something that is missing on a node, and fits on all nodes."""
     if after in (NO_MODE, before):
         return False

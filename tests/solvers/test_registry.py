@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 LIMITS = BatchLimits(128, 4096, 32, 1024)
 MODEL = GoodputModel(
     ThroughputParameters(0.05, 0.001, 0.01, 0.001, 0.05, 0.005, 2.0),
-    GradientStatistics(1.0, 20.0), LIMITS,
-)  # fmt: skip
+    GradientStatistics(1.0, 20.0),
+    LIMITS,
+)
 
 
 class Told:
@@ -53,14 +54,32 @@ class Told:
 
 
 def active(
-    name: str, replicas: int = 1, *, placement: Placement = (), steps: float = 100.0,
-    floor: float = 0.0, explored: int = 64, submission: int = 0,
-) -> ActiveJob:  # fmt: skip
+    name: str,
+    replicas: int = 1,
+    *,
+    placement: Placement = (),
+    steps: float = 100.0,
+    floor: float = 0.0,
+    explored: int = 64,
+    submission: int = 0,
+) -> ActiveJob:
     """A job in the middle of its training."""
     return ActiveJob(
-        name, "cifar10", submission, 3600 - submission, placement, 1, 100.0, replicas, 1024, LIMITS,
-        None, explored, lambda: MODEL, Told(steps, floor),
-    )  # fmt: skip
+        name,
+        "cifar10",
+        submission,
+        3600 - submission,
+        placement,
+        1,
+        100.0,
+        replicas,
+        1024,
+        LIMITS,
+        None,
+        explored,
+        lambda: MODEL,
+        Told(steps, floor),
+    )
 
 
 def round_of(*jobs: ActiveJob, nodes: int = 2, time: int = 3600) -> Round:

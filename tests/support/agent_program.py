@@ -26,10 +26,15 @@ LIMITS = BatchLimits(16, 256, 4, 64, True)
 
 
 def job(
-    folder: str, optimiser: str = "sgd", rate: float = 0.1, batch_rule: str = "fixed",
-    learning_rate: str = "adascale", limits: Sequence[Any] = LIMITS, dropout: float = 0.1,
+    folder: str,
+    optimiser: str = "sgd",
+    rate: float = 0.1,
+    batch_rule: str = "fixed",
+    learning_rate: str = "adascale",
+    limits: Sequence[Any] = LIMITS,
+    dropout: float = 0.1,
     **options: Any,
-) -> TrainingAgent:  # fmt: skip
+) -> TrainingAgent:
     """An agent around a small network with dropout, and examples made up."""
     import torch
     from torch import nn
@@ -42,12 +47,13 @@ def job(
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     rules = BATCH_RULES | {"adabatch": AdaBatch(1)}
     return TrainingAgent(
-        module, kinds[optimiser](module.parameters(), lr=rate),
+        module,
+        kinds[optimiser](module.parameters(), lr=rate),
         DataLoader(TensorDataset(inputs, classes), batch_size=16),
         AgentOptions(
-            "mine", folder, BatchLimits(*limits), rules[batch_rule], learning_rate, **options,
+            "mine", folder, BatchLimits(*limits), rules[batch_rule], learning_rate, **options
         ),
-    )  # fmt: skip
+    )
 
 
 def cross_entropy(agent: TrainingAgent, inputs: Any, classes: Any) -> Any:
@@ -65,11 +71,16 @@ def train(agent: TrainingAgent, epochs: int, kill_at: int = -1) -> dict[str, Any
             os.kill(os.getpid(), signal.SIGKILL)
     weights = b"".join(one.detach().numpy().tobytes() for one in agent.module.parameters())
     return {
-        "weights": hashlib.sha256(weights).hexdigest(), "steps": agent.steps,
-        "examples": agent.examples, "progress": agent.progress, "loss": agent.loss,
-        "gradient": agent.gradient, "choice": agent.choice, "restarts": agent.report.restarts,
+        "weights": hashlib.sha256(weights).hexdigest(),
+        "steps": agent.steps,
+        "examples": agent.examples,
+        "progress": agent.progress,
+        "loss": agent.loss,
+        "gradient": agent.gradient,
+        "choice": agent.choice,
+        "restarts": agent.report.restarts,
         "throughput": agent.report.throughput,
-    }  # fmt: skip
+    }
 
 
 def main() -> int:

@@ -59,14 +59,16 @@ def _rules(random: np.random.Generator) -> Rules:
     floor = float(random.choice([10.0 ** random.uniform(-9.0, 6.0), 1e-3, 1e-9, 1e6]))
     idle = 10.0 ** random.uniform(-9.0, 6.0) if random.random() < 0.2 else None
     return Rules(
-        power=_power(random), floor=0.0 if idle and random.random() < 0.5 else floor,
-        idle_utility=idle, restart_delay=float(random.choice([0.0, 30.0])),
+        power=_power(random),
+        floor=0.0 if idle and random.random() < 0.5 else floor,
+        idle_utility=idle,
+        restart_delay=float(random.choice([0.0, 30.0])),
         max_nodes_per_job=int(random.choice([1, 2, 16])),
         interference_avoidance=bool(random.random() < 0.5),
         fair_share=("one_node", "one_gpu")[int(random.integers(2))],
         speedup_scale=("node", "job")[int(random.integers(2))],
         restart_penalty=("all", "running")[int(random.integers(2))],
-    )  # fmt: skip
+    )
 
 
 def _cluster(random: np.random.Generator, *, equipped: bool) -> Cluster:
@@ -85,18 +87,24 @@ def _job(random: np.random.Generator, index: int, cluster: Cluster, weight: floa
     least = int(random.choice([0, 0, 0, 1, 2]))
     modes = tuple(
         Mode(
-            f"mode{number}", _table(random), str(random.choice(["", *cluster.gpu_types])),
+            f"mode{number}",
+            _table(random),
+            str(random.choice(["", *cluster.gpu_types])),
             resources({"cpu": float(random.choice([0.5, 1.0, 2.0]))}),
         )
         for number in range(int(random.integers(1, 3)) if cluster.resource_names else 0)
-    )  # fmt: skip
+    )
     return Job(
-        f"job{index}", None if modes or random.random() < 0.1 else _table(random),
-        age=float(random.choice([0.0, 20.0, 1e3, 1e7])), restarts=int(random.choice([0, 1, 5])),
-        min_replicas=least, max_replicas=least + int(random.choice([1, 2, 5])),
-        preemptible=bool(random.random() < 0.7), modes=modes,
+        f"job{index}",
+        None if modes or random.random() < 0.1 else _table(random),
+        age=float(random.choice([0.0, 20.0, 1e3, 1e7])),
+        restarts=int(random.choice([0, 1, 5])),
+        min_replicas=least,
+        max_replicas=least + int(random.choice([1, 2, 5])),
+        preemptible=bool(random.random() < 0.7),
+        modes=modes,
         weight=min(max(weight, 1e-9), 1e9),
-    )  # fmt: skip
+    )
 
 
 def _table(random: np.random.Generator) -> SpeedupTable:

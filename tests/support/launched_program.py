@@ -31,12 +31,16 @@ def main() -> int:
     data = TensorDataset(inputs, (inputs[:, 0] > inputs[:, 1]).long())
     module = torch.nn.Linear(8, 2)
     agent = TrainingAgent(
-        module, torch.optim.SGD(module.parameters(), lr=0.1), DataLoader(data, TOTAL),
+        module,
+        torch.optim.SGD(module.parameters(), lr=0.1),
+        DataLoader(data, TOTAL),
         AgentOptions.of_launcher(
-            BatchLimits(TOTAL, 64, 4, 16), checkpoint_steps=CHECKPOINT_STEPS, look_seconds=0.05,
+            BatchLimits(TOTAL, 64, 4, 16),
+            checkpoint_steps=CHECKPOINT_STEPS,
+            look_seconds=0.05,
             publish_seconds=1000.0,
         ),
-    )  # fmt: skip
+    )
     first = os.environ["RANK"] == "0"
     with agent.options.file("steps.jsonl").open("a") as lines:
         for some, wanted in agent.batches(epochs):

@@ -11,24 +11,36 @@ TRUTH = ThroughputParameters(2e-3, 5e-5, 4e-3, 1e-3, 8e-3, 2e-3, 1.6)
 
 #: The columns that are equal in all rows.
 FACTS = {
-    **dict.fromkeys(IDENTITY, "1"), "model": "perceptron", "device": "Some CPU",
+    **dict.fromkeys(IDENTITY, "1"),
+    "model": "perceptron",
+    "device": "Some CPU",
     "memory_limit_gib": "",
-}  # fmt: skip
+}
 
 
 def row(
     nodes: int, replicas: int, atomic: int, accumulation: int, **changes: Any
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """What a configuration would take, a twentieth of a pass for the update."""
     whole = TRUTH.alpha_grad + TRUTH.beta_grad * atomic
     last = float(step_time(TRUTH, nodes, replicas, atomic, 0.0))
     return {
-        "nodes": nodes, "replicas": replicas, "atomic_batch_size": atomic,
-        "accumulation_steps": accumulation, "outcome": FITS, "pass_s": 0.95 * whole,
-        "update_s": 0.05 * whole, "step_s": last + accumulation * 0.95 * whole,
-        "pass_error": 0.01, "step_error": 0.01, "repetitions": 10, "measuring_s": 1.0,
-        "quiet": 1.0, "weights": 1000, **FACTS,
-    } | changes  # fmt: skip
+        "nodes": nodes,
+        "replicas": replicas,
+        "atomic_batch_size": atomic,
+        "accumulation_steps": accumulation,
+        "outcome": FITS,
+        "pass_s": 0.95 * whole,
+        "update_s": 0.05 * whole,
+        "step_s": last + accumulation * 0.95 * whole,
+        "pass_error": 0.01,
+        "step_error": 0.01,
+        "repetitions": 10,
+        "measuring_s": 1.0,
+        "quiet": 1.0,
+        "weights": 1000,
+        **FACTS,
+    } | changes
 
 
 def some_rows() -> list[dict[str, Any]]:

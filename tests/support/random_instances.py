@@ -165,10 +165,15 @@ def _with_bare_nodes(generator: np.random.Generator, cluster: Cluster) -> Cluste
     """The cluster, some of whose nodes may have lost their GPUs, but not all."""
     first, *others = cluster.groups
     bare = [generator.random() < 0.25 for _ in others]
-    return Cluster((
-        first,
-        *(replace(g, gpus=0, gpu_type="") if b else g for g, b in zip(others, bare, strict=True)),
-    ))  # fmt: skip
+    return Cluster(
+        (
+            first,
+            *(
+                replace(g, gpus=0, gpu_type="") if b else g
+                for g, b in zip(others, bare, strict=True)
+            ),
+        )
+    )
 
 
 def _with_shares(generator: np.random.Generator, job: Job) -> Job:
@@ -200,9 +205,10 @@ def _with_modes(generator: np.random.Generator, job: Job, cluster: Cluster) -> J
     modes = []
     for index in range(int(generator.integers(0, 4))):
         amounts = {
-            name: float(generator.choice([0.5, 1.0, 2.0])) for name in names
+            name: float(generator.choice([0.5, 1.0, 2.0]))
+            for name in names
             if generator.random() < 0.6
-        }  # fmt: skip
+        }
         kind = str(generator.choice(types)) if generator.random() < 0.6 else ""
         modes.append(Mode(f"mode{index}", _model(generator), kind, resources(amounts)))
     if not modes:

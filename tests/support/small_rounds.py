@@ -61,11 +61,14 @@ def share_round(seed: int) -> Instance:
     random, jobs, nodes, rules = _drawn(seed)
     groups = tuple(
         NodeGroup(
-            f"group{index}", 1, int(random.integers(1, 4)), str(random.choice(["a100", "t4"])),
+            f"group{index}",
+            1,
+            int(random.integers(1, 4)),
+            str(random.choice(["a100", "t4"])),
             resources({"cpu": float(random.integers(4, 13))}),
         )
         for index in range(nodes)
-    )  # fmt: skip
+    )
     cluster = Cluster(groups)
     drawn = tuple(_shared(random, index, cluster) for index in range(jobs))
     return Instance(cluster, drawn, rules, f"shares-{seed}")
@@ -79,9 +82,9 @@ def sia_round(seed: int) -> Instance:
     return generate_typed(seed, jobs, cluster=_typed(random), state=state, rules=sia)
 
 
-KINDS: Mapping[str, Callable[[int], Instance]] = MappingProxyType({
-    "gpus": gpu_round, "modes": mode_round, "shares": share_round, "sia": sia_round,
-})  # fmt: skip
+KINDS: Mapping[str, Callable[[int], Instance]] = MappingProxyType(
+    {"gpus": gpu_round, "modes": mode_round, "shares": share_round, "sia": sia_round}
+)
 
 
 def _drawn(seed: int) -> tuple[np.random.Generator, int, int, Rules]:
@@ -99,10 +102,12 @@ def _drawn(seed: int) -> tuple[np.random.Generator, int, int, Rules]:
 def _typed(random: np.random.Generator) -> Cluster:
     """Two or three groups of a node or two, each of its own type."""
     kinds = random.permutation(["t4", "a100", "rtx2080ti"])[: random.integers(2, 4)].tolist()
-    return Cluster(tuple(
-        NodeGroup(kind, 2 if len(kinds) == 2 and random.random() < 0.5 else 1, 4, kind)
-        for kind in kinds
-    ))  # fmt: skip
+    return Cluster(
+        tuple(
+            NodeGroup(kind, 2 if len(kinds) == 2 and random.random() < 0.5 else 1, 4, kind)
+            for kind in kinds
+        )
+    )
 
 
 def _with_pinned(random: np.random.Generator, instance: Instance) -> Instance:
@@ -132,10 +137,14 @@ def _shared(random: np.random.Generator, index: int, cluster: Cluster) -> Job:
     fits = cluster.groups[node].most_replicas(first) > 0
     runs = fits and node == index  # at most one on a node
     return Job(
-        f"job{index}", age=float(random.choice([0.0, 300.0, 1e4])),
-        restarts=int(random.integers(3)), placement=((node, 1),) if runs else (),
-        mode=first.name if runs else "", modes=tuple(modes),
+        f"job{index}",
+        age=float(random.choice([0.0, 300.0, 1e4])),
+        restarts=int(random.integers(3)),
+        placement=((node, 1),) if runs else (),
+        mode=first.name if runs else "",
+        modes=tuple(modes),
         preemptible=bool(random.random() < 0.5),
-        min_replicas=0 if runs else int(random.choice([0, 0, 2])), max_replicas=4,
+        min_replicas=0 if runs else int(random.choice([0, 0, 2])),
+        max_replicas=4,
         weight=float(random.choice([1.0, 3.0])),
-    )  # fmt: skip
+    )

@@ -96,9 +96,11 @@ def queue_row(jobs: int, load: float, seed: int) -> dict[str, Any]:
     """What every rule makes of one workload: average and 99th percentile, in hours."""
     arrivals, kinds = draw_arrivals(seed, jobs, load), np.repeat([0, 1], MACHINES)
     row: dict[str, Any] = {
-        "case": "batch" if np.isinf(load) else "queue", "jobs": jobs, "seed": seed,
+        "case": "batch" if np.isinf(load) else "queue",
+        "jobs": jobs,
+        "seed": seed,
         "load": "" if np.isinf(load) else load,
-    }  # fmt: skip
+    }
     if np.isinf(load):
         found = least_total_completion(UnrelatedMachines.idle(arrivals.times, MACHINES))
         row["bound"] = rounded(found.bound / jobs / 3600.0, 10)
@@ -123,12 +125,18 @@ def clock_row(jobs: int, seed: int) -> dict[str, Any]:
     seconds = time.perf_counter() - begin
     found = least_total_completion(problem)
     row = {
-        "case": "clock", "jobs": jobs, "machines": kinds.size, "seed": seed,
-        "places": len(places_of(problem).machine), "all_places": jobs * kinds.size,
+        "case": "clock",
+        "jobs": jobs,
+        "machines": kinds.size,
+        "seed": seed,
+        "places": len(places_of(problem).machine),
+        "all_places": jobs * kinds.size,
         "allox": rounded(total_completion(problem, schedule) / jobs / 3600.0, 10),
-        "bound": rounded(found.bound / jobs / 3600.0, 10), "gap": found.gap,
-        "match_seconds": rounded(seconds, 3), "proof_seconds": rounded(found.seconds, 3),
-    }  # fmt: skip
+        "bound": rounded(found.bound / jobs / 3600.0, 10),
+        "gap": found.gap,
+        "match_seconds": rounded(seconds, 3),
+        "proof_seconds": rounded(found.seconds, 3),
+    }
     if jobs <= LARGEST_PROGRAM:
         begin = time.perf_counter()
         program = build_matching(problem)
@@ -158,12 +166,17 @@ class QueueRows(RecordedTask):
         """Everything that the rows depend on."""
         load = self.load
         return {
-            "format": "goodalloc-allox", "version": 1, "library": library_version(),
-            "jobs": self.jobs, "seeds": self.seeds, "rules": list(RULES),
-            "seconds": [MEDIAN, SPREAD, MOST_SPEEDUP], "largest_program": LARGEST_PROGRAM,
+            "format": "goodalloc-allox",
+            "version": 1,
+            "library": library_version(),
+            "jobs": self.jobs,
+            "seeds": self.seeds,
+            "rules": list(RULES),
+            "seconds": [MEDIAN, SPREAD, MOST_SPEEDUP],
+            "largest_program": LARGEST_PROGRAM,
             "load": "clock" if load is None else "batch" if np.isinf(load) else load,
             "machines": [SIZES[self.jobs]] * 3 if load is None else list(MACHINES),
-        }  # fmt: skip
+        }
 
     def work(self, report: Report) -> Rows:
         """Draw and replay all workloads."""
@@ -223,8 +236,9 @@ def summarise_queues(rows: Rows) -> Rows:
                 f"{SHORT.get(name, name)}_x": float(
                     np.mean([row[name] / row["allox"] for row in group])
                 )
-                for name in RULES if name != "allox"
-            }  # fmt: skip
+                for name in RULES
+                if name != "allox"
+            }
             tails = {
                 f"p99_x_{SHORT[name]}": float(
                     np.mean([row["allox_p99"] / row[f"{name}_p99"] for row in group])
@@ -232,14 +246,20 @@ def summarise_queues(rows: Rows) -> Rows:
                 for name in SHORT
             }
             less = [below(row, "fair") for row in group]
-            shown.append({
-                "case": case, "load": load, "jobs": jobs, "workloads": len(group),
-                "allox_hours": rounded(float(np.mean([row["allox"] for row in group])), 3),
-                **{name: rounded(value, 3) for name, value in ratios.items()},
-                "below_DRF_%": rounded(float(np.mean(less)), 3),
-                "most_%": rounded(max(less), 3), "published_most_%": PUBLISHED,
-                **{name: rounded(value, 3) for name, value in tails.items()},
-            })  # fmt: skip
+            shown.append(
+                {
+                    "case": case,
+                    "load": load,
+                    "jobs": jobs,
+                    "workloads": len(group),
+                    "allox_hours": rounded(float(np.mean([row["allox"] for row in group])), 3),
+                    **{name: rounded(value, 3) for name, value in ratios.items()},
+                    "below_DRF_%": rounded(float(np.mean(less)), 3),
+                    "most_%": rounded(max(less), 3),
+                    "published_most_%": PUBLISHED,
+                    **{name: rounded(value, 3) for name, value in tails.items()},
+                }
+            )
     return shown
 
 
@@ -252,32 +272,43 @@ def plot_queues(rows: Rows) -> Figure:
     average, tail, clock = figure.subplots(1, 3)
     queues = [row for row in rows if row["case"] == "queue"]
     for ax, suffix, label in ((average, "", "average"), (tail, "_p99", "99th percentile of the")):
-        plot_ranges(ax, {
-            text: {
-                load: [row[f"{name}{suffix}"] for row in queues if row["load"] == load]
-                for load in sorted({row["load"] for row in queues})
-            }
-            for name, text in LINES.items()
-        }, doubling=False)  # fmt: skip
+        plot_ranges(
+            ax,
+            {
+                text: {
+                    load: [row[f"{name}{suffix}"] for row in queues if row["load"] == load]
+                    for load in sorted({row["load"] for row in queues})
+                }
+                for name, text in LINES.items()
+            },
+            doubling=False,
+        )
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter("")
         ax.set_xlabel("load")
         ax.set_ylabel(f"{label} completion time (h)")
-    figure.legend(*average.get_legend_handles_labels(), loc="outside lower center", ncols=8,
-                  frameon=False)  # fmt: skip
+    figure.legend(
+        *average.get_legend_handles_labels(), loc="outside lower center", ncols=8, frameon=False
+    )
     timed = [row for row in rows if row["case"] == "clock"]
-    plot_ranges(clock, {
-        label: {
-            jobs: [row[name] for row in timed if row["jobs"] == jobs and row.get(name, "") != ""]
-            for jobs in sorted({row["jobs"] for row in timed if row.get(name, "") != ""})
-        }
-        for name, label in (
-            ("match_seconds", "matching"), ("proof_seconds", "matching and proof"),
-            ("program_seconds", "linear program"),
-        )
-    })  # fmt: skip
+    plot_ranges(
+        clock,
+        {
+            label: {
+                jobs: [
+                    row[name] for row in timed if row["jobs"] == jobs and row.get(name, "") != ""
+                ]
+                for jobs in sorted({row["jobs"] for row in timed if row.get(name, "") != ""})
+            }
+            for name, label in (
+                ("match_seconds", "matching"),
+                ("proof_seconds", "matching and proof"),
+                ("program_seconds", "linear program"),
+            )
+        },
+    )
     clock.set_yscale("log")
     clock.yaxis.set_major_formatter("{x:g}")
     clock.set_xlabel("jobs, on 0.3 machines each")
@@ -288,6 +319,10 @@ def plot_queues(rows: Rows) -> Figure:
 
 ALLOX = Reproduction(
     "AlloX (EuroSys'20): the least completion times on processors and GPUs",
-    _tasks, _rows, lambda _, rows: plot_queues(rows), shown=summarise_queues,
-    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), note=NOTE,
-)  # fmt: skip
+    _tasks,
+    _rows,
+    lambda _, rows: plot_queues(rows),
+    shown=summarise_queues,
+    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
+    note=NOTE,
+)

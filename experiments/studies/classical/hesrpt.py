@@ -148,9 +148,12 @@ def flow_row(jobs: int, power: float, seed: int) -> dict[str, Any]:
     }
     for name, (way, minds) in WAYS.items():
         ends = fluid_completion_times(
-            sizes, GPUS, power, lambda left, way=way: way(left, power),  # type: ignore[misc]
+            sizes,
+            GPUS,
+            power,
+            lambda left, way=way: way(left, power),  # type: ignore[misc]
             last / DECISIONS if minds else np.inf,
-        )  # fmt: skip
+        )
         row[name] = rounded(float(ends.sum()) / least, 8)
     return row
 
@@ -171,10 +174,17 @@ class FlowRows(RecordedTask):
     def description(self) -> dict[str, Any]:
         """Everything that the rows depend on."""
         return {
-            "format": "goodalloc-hesrpt", "version": 1, "library": library_version(),
-            "jobs": self.jobs, "seeds": self.seeds, "powers": list(POWERS), "gpus": GPUS,
-            "tail": TAIL, "decisions": DECISIONS, "ways": list(WAYS),
-        }  # fmt: skip
+            "format": "goodalloc-hesrpt",
+            "version": 1,
+            "library": library_version(),
+            "jobs": self.jobs,
+            "seeds": self.seeds,
+            "powers": list(POWERS),
+            "gpus": GPUS,
+            "tail": TAIL,
+            "decisions": DECISIONS,
+            "ways": list(WAYS),
+        }
 
     def work(self, report: Report) -> Rows:
         """Draw all workloads and share the servers."""
@@ -209,11 +219,16 @@ def summarise_flows(rows: Rows) -> Rows:
             name: float(np.mean([100.0 * (row[name] - 1.0) for row in group])) for name in WAYS
         }
         rivals = (above[name] for name in ("equal", "srpt", "hell", "optimus"))
-        shown.append({
-            "jobs": jobs, "power": power, "workloads": len(group),
-            **{f"{name}_above_%": rounded(value, 3) for name, value in above.items()},
-            "best_rival_above_%": rounded(min(rivals), 3), "published_%": PUBLISHED,
-        })  # fmt: skip
+        shown.append(
+            {
+                "jobs": jobs,
+                "power": power,
+                "workloads": len(group),
+                **{f"{name}_above_%": rounded(value, 3) for name, value in above.items()},
+                "best_rival_above_%": rounded(min(rivals), 3),
+                "published_%": PUBLISHED,
+            }
+        )
     return shown
 
 
@@ -227,12 +242,16 @@ def plot_flows(rows: Rows) -> Figure:
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
     for ax, jobs in zip(panels, sizes, strict=True):
         group = [row for row in rows if row["jobs"] == jobs]
-        plot_ranges(ax, {
-            label: {
-                power: [row[name] for row in group if row["power"] == power] for power in POWERS
-            }
-            for name, label in LINES.items()
-        }, doubling=False)  # fmt: skip
+        plot_ranges(
+            ax,
+            {
+                label: {
+                    power: [row[name] for row in group if row["power"] == power] for power in POWERS
+                }
+                for name, label in LINES.items()
+            },
+            doubling=False,
+        )
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter("{x:g}")
@@ -241,13 +260,17 @@ def plot_flows(rows: Rows) -> Figure:
         ax.set_xlabel("power p of the speedup")
         ax.set_title(f"{jobs} jobs on {GPUS} GPUs", fontsize="medium")
     panels[0].set_ylabel("mean flow time over the least")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6,
-                  frameon=False)  # fmt: skip
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False
+    )
     return figure
 
 
 HESRPT = Reproduction(
     "heSRPT: the least flow time of jobs with a power-law speedup, and other ways to share",
-    _tasks, _rows, lambda _, rows: plot_flows(rows), shown=summarise_flows,
+    _tasks,
+    _rows,
+    lambda _, rows: plot_flows(rows),
+    shown=summarise_flows,
     ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
-)  # fmt: skip
+)

@@ -63,9 +63,11 @@ def fair(jobs: Sequence[LossJob], done: Sequence[float], cores: int) -> Decided:
 
 
 def by_gain(
-    share: Callable[..., Shares], normalised_by: NormalisedBy = "largest_fall", *,
+    share: Callable[..., Shares],
+    normalised_by: NormalisedBy = "largest_fall",
+    *,
     measure_gap: bool = False,
-) -> Rule:  # fmt: skip
+) -> Rule:
     """The rule of SLAQ with one of its solvers.
 
     Parameters
@@ -149,9 +151,10 @@ def run_cluster(
     now = 0.0
     while np.isnan(delays[:, -1]).any():
         there = [
-            index for index, job in enumerate(jobs)
+            index
+            for index, job in enumerate(jobs)
             if job.arrival <= now and np.isnan(delays[index, -1])
-        ]  # fmt: skip
+        ]
         if not there:
             now += INTERVAL
             continue

@@ -82,9 +82,11 @@ def replay(arrivals: Arrivals, machine_type: Indices, rule: Rule) -> Floats:
         held = np.zeros((users, arrivals.times.shape[1]), dtype=np.int64)
         np.add.at(held, (holder[busy], machine_type[busy]), 1)
         problem = UnrelatedMachines(
-            arrivals.times[waiting], machine_type, np.maximum(free_at - now, 0.0),
+            arrivals.times[waiting],
+            machine_type,
+            np.maximum(free_at - now, 0.0),
             now - arrivals.time[waiting],
-        )  # fmt: skip
+        )
         for index, machine in rule(Queue(problem, arrivals.user[waiting], held)):
             job = waiting[index]
             if free_at[machine] > now or not np.isinf(start[job]):

@@ -82,9 +82,11 @@ DELAY = 0.9
 BIN = 30.0
 
 LABELS = {
-    "fair": "fair shares", "slaq": "SLAQ's greedy", "slaq-exact": "the same, exact",
+    "fair": "fair shares",
+    "slaq": "SLAQ's greedy",
+    "slaq-exact": "the same, exact",
     "slaq-first-loss": "greedy, by the first loss",
-}  # fmt: skip
+}
 
 
 def delay_column(level: float) -> str:
@@ -148,11 +150,19 @@ class QualityTask(RecordedTask):
     def description(self) -> dict[str, Any]:
         """Everything that the rows depend on."""
         return {
-            "format": "goodalloc-slaq-quality", "version": 1, "library": library_version(),
-            "case": self.case, "cores": CASES[self.case].cores, "jobs": self.jobs,
-            "machines": CASES[self.case].machines, "seed": self.seed, "rules": list(RULES),
-            "interval": INTERVAL, "levels": list(LEVELS), "bin": BIN,
-        }  # fmt: skip
+            "format": "goodalloc-slaq-quality",
+            "version": 1,
+            "library": library_version(),
+            "case": self.case,
+            "cores": CASES[self.case].cores,
+            "jobs": self.jobs,
+            "machines": CASES[self.case].machines,
+            "seed": self.seed,
+            "rules": list(RULES),
+            "interval": INTERVAL,
+            "levels": list(LEVELS),
+            "bin": BIN,
+        }
 
     def work(self, report: Report) -> dict[str, Any]:
         """Run the jobs under every rule."""
@@ -163,13 +173,21 @@ class QualityTask(RecordedTask):
         courses: dict[str, list[float | None]] = {}
         for number, (name, rule) in enumerate(RULES.items()):
             course = run_cluster(
-                jobs, cores, rule,
+                jobs,
+                cores,
+                rule,
                 lambda share, before=number: report((before + share) / len(RULES)),  # type: ignore[misc]
-            )  # fmt: skip
-            rows.append({
-                "case": self.case, "cores": cores, "jobs": self.jobs, "seed": self.seed,
-                "rule": name, **course_row(course, end),
-            })  # fmt: skip
+            )
+            rows.append(
+                {
+                    "case": self.case,
+                    "cores": cores,
+                    "jobs": self.jobs,
+                    "seed": self.seed,
+                    "rule": name,
+                    **course_row(course, end),
+                }
+            )
             courses[name] = [None if math.isnan(v) else rounded(v) for v in binned(course, end)]
         return {"rows": rows, "courses": courses}
 
@@ -202,9 +220,10 @@ def change(rows: Rows, case: str, rule: str, column: str) -> dict[str, float]:
         Which of them.
     """
     found = {
-        (row["seed"], row["rule"]): row[column] for row in rows
+        (row["seed"], row["rule"]): row[column]
+        for row in rows
         if row["case"] == case and row["rule"] in (rule, "fair")
-    }  # fmt: skip
+    }
     seeds = sorted({seed for seed, _ in found})
     return estimate([100.0 * (found[s, rule] / found[s, "fair"] - 1.0) for s in seeds])
 
@@ -225,20 +244,24 @@ def summarise(rows: Rows) -> Rows:
             )
             gaps = [row["gap_mean"] for row in group if row["gap_mean"] != ""]
             worst = [row["gap_max"] for row in group if row["gap_max"] != ""]
-            shown.append({
-                "case": CASES[case].title, "rule": rule, "loss": _mean(group, "loss"),
-                "quality_%": _plus_minus({**loss, "mean": -loss["mean"]}) if compared else "",
-                "published_%": PUBLISHED["quality"] if rule == "slaq" else "",
-                **{
-                    f"to_{round(100 * level)}_s": _mean(group, delay_column(level))
-                    for level in LEVELS
-                },
-                "to_90_%": _plus_minus(delay) if compared else "",
-                "published_delay_%": PUBLISHED["delay"] if rule == "slaq" else "",
-                "end_s": _mean(group, "completion_seconds"),
-                "mean_gap": rounded(float(np.mean(gaps)), 2) if gaps else "",
-                "worst_gap": rounded(max(worst), 2) if worst else "",
-            })  # fmt: skip
+            shown.append(
+                {
+                    "case": CASES[case].title,
+                    "rule": rule,
+                    "loss": _mean(group, "loss"),
+                    "quality_%": _plus_minus({**loss, "mean": -loss["mean"]}) if compared else "",
+                    "published_%": PUBLISHED["quality"] if rule == "slaq" else "",
+                    **{
+                        f"to_{round(100 * level)}_s": _mean(group, delay_column(level))
+                        for level in LEVELS
+                    },
+                    "to_90_%": _plus_minus(delay) if compared else "",
+                    "published_delay_%": PUBLISHED["delay"] if rule == "slaq" else "",
+                    "end_s": _mean(group, "completion_seconds"),
+                    "mean_gap": rounded(float(np.mean(gaps)), 2) if gaps else "",
+                    "worst_gap": rounded(max(worst), 2) if worst else "",
+                }
+            )
     return shown
 
 
@@ -270,9 +293,13 @@ def _plot_quality(ax: Axes, courses: Sequence[dict[str, list[float | None]]]) ->
         known = ~np.isnan(left)
         mean = np.where(known, left, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
         ax.plot(
-            minutes, np.where(known.any(axis=0), 100.0 * mean, np.nan), label=label,
-            color=COLOURS[index], linestyle=STYLES[index % len(STYLES)], linewidth=1.5,
-        )  # fmt: skip
+            minutes,
+            np.where(known.any(axis=0), 100.0 * mean, np.nan),
+            label=label,
+            color=COLOURS[index],
+            linestyle=STYLES[index % len(STYLES)],
+            linewidth=1.5,
+        )
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("minutes")
     ax.set_ylabel("left of the falls of the losses (%)")
@@ -287,9 +314,14 @@ def _plot_delays(ax: Axes, rows: Rows) -> None:
         found = [estimate([r[c] for r in rows if r["rule"] == rule]) for c in columns]
         ax.bar(
             np.arange(len(columns)) + (index - (len(LABELS) - 1) / 2) * width,
-            [one["mean"] for one in found], width, yerr=[one["half_width"] for one in found],
-            label=label, color=COLOURS[index], capsize=2, error_kw={"linewidth": 0.9},
-        )  # fmt: skip
+            [one["mean"] for one in found],
+            width,
+            yerr=[one["half_width"] for one in found],
+            label=label,
+            color=COLOURS[index],
+            capsize=2,
+            error_kw={"linewidth": 0.9},
+        )
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter("{x:g}")
     ax.set_xticks(range(len(columns)), [*(f"{round(100 * level)} %" for level in LEVELS), "end"])
@@ -300,6 +332,9 @@ def _plot_delays(ax: Axes, rows: Rows) -> None:
 
 SLAQ = Reproduction(
     "slaq: quality and delays of SLAQ, greedy and exact, against fair shares (SoCC'17)",
-    _tasks, _rows, _plot, shown=summarise,
+    _tasks,
+    _rows,
+    _plot,
+    shown=summarise,
     ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
-)  # fmt: skip
+)

@@ -94,14 +94,22 @@ def auction_row(bidders: int, case: str, seed: int) -> dict[str, Any]:
     won = int(found.won.sum())
     gains = lie_gains(auction)
     return {
-        "case": case, "bidders": bidders, "free": FREE, "seed": seed, "zeros": product.zeros,
-        "log_product": rounded(product.logarithm, 10), "log_bound": rounded(proved.bound, 10),
-        "won_gpus": won, "kept_gpus": int(found.kept().sum()),
+        "case": case,
+        "bidders": bidders,
+        "free": FREE,
+        "seed": seed,
+        "zeros": product.zeros,
+        "log_product": rounded(product.logarithm, 10),
+        "log_bound": rounded(proved.bound, 10),
+        "won_gpus": won,
+        "kept_gpus": int(found.kept().sum()),
         "mean_share": rounded(float(found.share[found.won > 0].mean()), 6) if won else "",
-        "lies": len(gains), "lies_that_pay": int(sum(gain > 1 + ROUNDING for _, gain in gains)),
+        "lies": len(gains),
+        "lies_that_pay": int(sum(gain > 1 + ROUNDING for _, gain in gains)),
         "lies_that_pay_divided": int(sum(gain > 1 + ROUNDING for gain, _ in gains)),
-        "auction_seconds": rounded(seconds, 3), "program_seconds": rounded(proved.seconds, 3),
-    }  # fmt: skip
+        "auction_seconds": rounded(seconds, 3),
+        "program_seconds": rounded(proved.seconds, 3),
+    }
 
 
 def lie_gains(auction: Auction) -> list[tuple[float, float]]:
@@ -161,21 +169,35 @@ def summarise_auctions(rows: Rows) -> Rows:
         for bidders in sorted({row["bidders"] for row in rows}):
             group = [r for r in rows if (r["case"], r["bidders"]) == (case, bidders)]
             shares = [row["mean_share"] for row in group if row["mean_share"] != ""]
-            shown.append({
-                "expects": case, "bidders": bidders, "auctions": len(group),
-                "mean_share": rounded(float(np.mean(shares)), 3),
-                "kept_%": rounded(float(np.mean([kept_percent(row) for row in group])), 3),
-                "lies_that_pay_%": rounded(float(np.mean([lying_percent(r) for r in group])), 3),
-                "divided_%": rounded(float(np.mean(
-                    [100.0 * row["lies_that_pay_divided"] / row["lies"] for row in group]
-                )), 3),
-                "auction_ms": rounded(
-                    1e3 * float(np.median([row["auction_seconds"] for row in group])), 2
-                ),
-                "program_ms": rounded(
-                    1e3 * float(np.median([row["program_seconds"] for row in group])), 2
-                ),
-            })  # fmt: skip
+            shown.append(
+                {
+                    "expects": case,
+                    "bidders": bidders,
+                    "auctions": len(group),
+                    "mean_share": rounded(float(np.mean(shares)), 3),
+                    "kept_%": rounded(float(np.mean([kept_percent(row) for row in group])), 3),
+                    "lies_that_pay_%": rounded(
+                        float(np.mean([lying_percent(r) for r in group])), 3
+                    ),
+                    "divided_%": rounded(
+                        float(
+                            np.mean(
+                                [
+                                    100.0 * row["lies_that_pay_divided"] / row["lies"]
+                                    for row in group
+                                ]
+                            )
+                        ),
+                        3,
+                    ),
+                    "auction_ms": rounded(
+                        1e3 * float(np.median([row["auction_seconds"] for row in group])), 2
+                    ),
+                    "program_ms": rounded(
+                        1e3 * float(np.median([row["program_seconds"] for row in group])), 2
+                    ),
+                }
+            )
     return shown
 
 
@@ -187,13 +209,16 @@ def plot_auctions(rows: Rows) -> Figure:
     left, right = figure.subplots(1, 2)
     sizes = sorted({row["bidders"] for row in rows})
     for ax, column in ((left, kept_percent), (right, lying_percent)):
-        plot_ranges(ax, {
-            case: {
-                size: [column(r) for r in rows if (r["case"], r["bidders"]) == (case, size)]
-                for size in sizes
-            }
-            for case in WAITS
-        })  # fmt: skip
+        plot_ranges(
+            ax,
+            {
+                case: {
+                    size: [column(r) for r in rows if (r["case"], r["bidders"]) == (case, size)]
+                    for size in sizes
+                }
+                for case in WAITS
+            },
+        )
         ax.set_xlabel("bidders")
         ax.set_ylim(bottom=-1.0)
     left.set_ylabel("GPUs kept of those won, rounded down (%)")
@@ -203,7 +228,10 @@ def plot_auctions(rows: Rows) -> Figure:
 
 
 THEMIS_AUCTIONS = Reproduction(
-    "Themis's auction: payments and lies", lambda _: (), _rows,
-    lambda _, rows: plot_auctions(rows), shown=summarise_auctions,
+    "Themis's auction: payments and lies",
+    lambda _: (),
+    _rows,
+    lambda _, rows: plot_auctions(rows),
+    shown=summarise_auctions,
     ignores=("workloads", "pollux", "seeds", "gaps", "artifact"),
-)  # fmt: skip
+)

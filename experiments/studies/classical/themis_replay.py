@@ -48,9 +48,11 @@ LEVELS = ("themis-exact", "themis-maxmin", "tiresias")
 #: nothing expects nothing ever after; what payments leave is rounded down.
 KNOBS = tuple(AuctionTerms(knob) for knob in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
 OTHER_TERMS = (
-    AuctionTerms(lease=300.0), AuctionTerms(lease=3600.0), AuctionTerms(wait=math.inf),
+    AuctionTerms(lease=300.0),
+    AuctionTerms(lease=3600.0),
+    AuctionTerms(wait=math.inf),
     AuctionTerms(rounding="down"),
-)  # fmt: skip
+)
 
 #: Seeds of what Themis leaves to chance.
 SEEDS = (0, 1, 2)
@@ -121,19 +123,24 @@ def _rows(plan: Plan) -> Rows:
         folder = replays[number, way].folder
         told = summarise(way.policy, folder)
         service = pd.read_csv(folder / "jobs.csv").attained_service.sum()
-        rows.append({
-            "workload": number, "policy": way.policy,
-            **terms_of(way), "seed": way.seed, "jobs": rho.size,
-            "median_rho": rounded(float(np.median(rho)), 4),
-            "greatest_rho": rounded(float(rho.max()), 4),
-            "above_1_percent": rounded(100.0 * float((rho > 1.0).mean()), 4),
-            "jains_index": rounded(jains_index(rho), 4),
-            "average_jct_hours": told["average_jct_hours"],
-            "gpu_hours": rounded(float(service) / HOUR, 4),
-            "makespan_hours": told["makespan_hours"],
-            "restarts_per_job": told["restarts_per_job"],
-            "decision_ms": told["decision_ms"],
-        })  # fmt: skip
+        rows.append(
+            {
+                "workload": number,
+                "policy": way.policy,
+                **terms_of(way),
+                "seed": way.seed,
+                "jobs": rho.size,
+                "median_rho": rounded(float(np.median(rho)), 4),
+                "greatest_rho": rounded(float(rho.max()), 4),
+                "above_1_percent": rounded(100.0 * float((rho > 1.0).mean()), 4),
+                "jains_index": rounded(jains_index(rho), 4),
+                "average_jct_hours": told["average_jct_hours"],
+                "gpu_hours": rounded(float(service) / HOUR, 4),
+                "makespan_hours": told["makespan_hours"],
+                "restarts_per_job": told["restarts_per_job"],
+                "decision_ms": told["decision_ms"],
+            }
+        )
     return rows
 
 
@@ -169,9 +176,14 @@ def summarise_replays(rows: Rows) -> Rows:
     for row in rows:
         groups.setdefault(label_of(row), []).append(row)
     columns = (
-        "median_rho", "greatest_rho", "above_1_percent", "jains_index", "average_jct_hours",
-        "gpu_hours", "restarts_per_job",
-    )  # fmt: skip
+        "median_rho",
+        "greatest_rho",
+        "above_1_percent",
+        "jains_index",
+        "average_jct_hours",
+        "gpu_hours",
+        "restarts_per_job",
+    )
     shown = []
     for label, group in groups.items():
         line: dict[str, Any] = {"policy": label, "replays": len(group)}
@@ -238,9 +250,13 @@ def draw_knob(ax: Axes, rows: Rows, column: str, drawn: Mapping[str, Mapping[str
     means = [np.mean([r[column] for r in own if r["fairness_knob"] == knob]) for knob in knobs]
     colour = drawn["themis"]["color"]
     ax.plot(
-        [row["fairness_knob"] for row in own], [row[column] for row in own], "o", color=colour,
-        markersize=4, alpha=0.5,
-    )  # fmt: skip
+        [row["fairness_knob"] for row in own],
+        [row[column] for row in own],
+        "o",
+        color=colour,
+        markersize=4,
+        alpha=0.5,
+    )
     ax.plot(knobs, means, color=colour, linewidth=1.4)
     for policy in LEVELS:
         level = float(np.mean([row[column] for row in rows if row["policy"] == policy]))
@@ -252,6 +268,10 @@ def draw_knob(ax: Axes, rows: Rows, column: str, drawn: Mapping[str, Mapping[str
 
 
 THEMIS = Reproduction(
-    "Themis's auctions beside exact finish-time fairness", _tasks, _rows, _plot,
-    shown=summarise_replays, ignores=("pollux", "seeds", "gaps"),
-)  # fmt: skip
+    "Themis's auctions beside exact finish-time fairness",
+    _tasks,
+    _rows,
+    _plot,
+    shown=summarise_replays,
+    ignores=("pollux", "seeds", "gaps"),
+)

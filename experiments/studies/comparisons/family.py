@@ -47,12 +47,37 @@ if TYPE_CHECKING:
 
 #: Those that decide on GPUs of one type.
 FAMILY = (
-    "pollux", "pollux-genetic", "pollux-greedy", "pollux-goodput", "pollux-remaining", "sia",
-    "optimus", "tiresias", "tiresias-gittins", "gavel", "gavel-makespan", "gavel-finish-time",
-    "gavel-completion", "gavel-throughput", "gavel-levels", "gavel-packed", "themis",
-    "themis-exact", "themis-maxmin", "slaq", "slaq-exact", "gandiva", "gandiva-exact", "antman",
-    "antman-exact", "allox", "hesrpt", "srtf", "fifo", "equal",
-)  # fmt: skip
+    "pollux",
+    "pollux-genetic",
+    "pollux-greedy",
+    "pollux-goodput",
+    "pollux-remaining",
+    "sia",
+    "optimus",
+    "tiresias",
+    "tiresias-gittins",
+    "gavel",
+    "gavel-makespan",
+    "gavel-finish-time",
+    "gavel-completion",
+    "gavel-throughput",
+    "gavel-levels",
+    "gavel-packed",
+    "themis",
+    "themis-exact",
+    "themis-maxmin",
+    "slaq",
+    "slaq-exact",
+    "gandiva",
+    "gandiva-exact",
+    "antman",
+    "antman-exact",
+    "allox",
+    "hesrpt",
+    "srtf",
+    "fifo",
+    "equal",
+)
 
 #: Those that take minutes, left out of quick runs.
 SLOW = ("pollux-genetic", "sia")
@@ -160,9 +185,15 @@ def _replays(plan: Plan) -> dict[tuple[int, str], JudgedTask]:
             if plan.quick and policy in SLOW:
                 continue
             task = JudgedTask(
-                plan.folder, policy, workload, setting, plan.traces, gaps=False,
-                seconds=PROOF_SECONDS, every=every,
-            )  # fmt: skip
+                plan.folder,
+                policy,
+                workload,
+                setting,
+                plan.traces,
+                gaps=False,
+                seconds=PROOF_SECONDS,
+                every=every,
+            )
             folder = plan.folder / "replays" / f"family-{policy}-{digest(task.description())}"
             found[number, policy] = replace(task, folder=folder)
     return found
@@ -181,19 +212,24 @@ def _rows(plan: Plan) -> Rows:
         gpus = task.setting.cluster.num_gpus
         rho = finish_time_fairness(jobs, gpus, alone)
         told, gaps = summarise(policy, task.folder), task.judged()
-        rows.append({
-            "workload": number, "policy": policy,
-            "average_jct_hours": told["average_jct_hours"],
-            "median_jct_hours": rounded(float(jobs.jct.median()) / 3600.0, 4),
-            "p99_jct_hours": told["p99_jct_hours"], "makespan_hours": told["makespan_hours"],
-            "median_rho": rounded(float(np.median(rho)), 4),
-            "greatest_rho": rounded(float(rho.max()), 4),
-            "held_percent": rounded(100.0 * float(rounds.allocated_gpus.mean()) / gpus, 4),
-            "restarts_per_job": told["restarts_per_job"], "decision_ms": told["decision_ms"],
-            "judged": len(gaps),
-            **{name: rounded(value, 4) for name, value in parts_of_gaps(gaps).items()},
-            **{f"{name}_gap": rounded(float(gaps[name].mean()), 5) for name in OBJECTIVES},
-        })  # fmt: skip
+        rows.append(
+            {
+                "workload": number,
+                "policy": policy,
+                "average_jct_hours": told["average_jct_hours"],
+                "median_jct_hours": rounded(float(jobs.jct.median()) / 3600.0, 4),
+                "p99_jct_hours": told["p99_jct_hours"],
+                "makespan_hours": told["makespan_hours"],
+                "median_rho": rounded(float(np.median(rho)), 4),
+                "greatest_rho": rounded(float(rho.max()), 4),
+                "held_percent": rounded(100.0 * float(rounds.allocated_gpus.mean()) / gpus, 4),
+                "restarts_per_job": told["restarts_per_job"],
+                "decision_ms": told["decision_ms"],
+                "judged": len(gaps),
+                **{name: rounded(value, 4) for name, value in parts_of_gaps(gaps).items()},
+                **{f"{name}_gap": rounded(float(gaps[name].mean()), 5) for name in OBJECTIVES},
+            }
+        )
     return rows
 
 
@@ -202,11 +238,18 @@ def summarise_family(rows: Rows) -> Rows:
     frame = pd.DataFrame(rows).drop(columns=["workload", "judged"])
     means = frame.groupby("policy", sort=False).mean().sort_values("average_jct_hours")
     names = {
-        "average_jct_hours": "average h", "median_jct_hours": "median h", "p99_jct_hours": "p99 h",
-        "makespan_hours": "makespan h", "median_rho": "median rho", "greatest_rho": "greatest rho",
-        "held_percent": "held %", "restarts_per_job": "restarts", "decision_ms": "decision ms",
-        "mean_more_starved": "more starved", "served_over_best": "served over best",
-    }  # fmt: skip
+        "average_jct_hours": "average h",
+        "median_jct_hours": "median h",
+        "p99_jct_hours": "p99 h",
+        "makespan_hours": "makespan h",
+        "median_rho": "median rho",
+        "greatest_rho": "greatest rho",
+        "held_percent": "held %",
+        "restarts_per_job": "restarts",
+        "decision_ms": "decision ms",
+        "mean_more_starved": "more starved",
+        "served_over_best": "served over best",
+    }
     return [
         {
             "policy": policy,
@@ -238,9 +281,14 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     for place, values in enumerate(gaps):
         for column, value in enumerate(values):
             heat.text(
-                column, place, f"{value:.1f}" if value >= 0.05 else "0", ha="center", va="center",
-                fontsize="small", color="black" if value > 55.0 else "white",
-            )  # fmt: skip
+                column,
+                place,
+                f"{value:.1f}" if value >= 0.05 else "0",
+                ha="center",
+                va="center",
+                fontsize="small",
+                color="black" if value > 55.0 else "white",
+            )
     heat.set_xticks(range(len(OBJECTIVES)), list(OBJECTIVES))
     heat.set_yticks(range(len(shown)), [row["policy"] for row in shown])
     heat.set_title("mean gap (%)", fontsize="medium")
@@ -253,6 +301,11 @@ def _plot(_: Plan, rows: Rows) -> Figure:
 
 
 THE_FAMILY = Reproduction(
-    "family: all policies on one workload, judged by three objectives", _tasks, _rows, _plot,
-    shown=summarise_family, ignores=("pollux", "seeds", "gaps"), note=NOTE,
-)  # fmt: skip
+    "family: all policies on one workload, judged by three objectives",
+    _tasks,
+    _rows,
+    _plot,
+    shown=summarise_family,
+    ignores=("pollux", "seeds", "gaps"),
+    note=NOTE,
+)

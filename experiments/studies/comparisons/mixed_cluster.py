@@ -29,28 +29,40 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
 
 #: 32 GPUs, and as many cores for each as Synergy's servers have.
-MIXED = Cluster((
-    NodeGroup("t4", 4, 4, "t4", resources({"cpu": 12.0})),
-    NodeGroup("a100", 2, 8, "a100", resources({"cpu": 24.0})),
-))  # fmt: skip
+MIXED = Cluster(
+    (
+        NodeGroup("t4", 4, 4, "t4", resources({"cpu": 12.0})),
+        NodeGroup("a100", 2, 8, "a100", resources({"cpu": 24.0})),
+    )
+)
 
 #: Half the published GPUs, and half the jobs.
 LOAD = 0.5
 
 POLICIES = {
-    "pollux": "Pollux, exactly", "pollux-genetic": "Pollux, genetic algorithm",
-    "pollux-proportional": "Pollux, shares of the cores", "sia": "Sia",
+    "pollux": "Pollux, exactly",
+    "pollux-genetic": "Pollux, genetic algorithm",
+    "pollux-proportional": "Pollux, shares of the cores",
+    "sia": "Sia",
     "synergy-tune": "Synergy-TUNE",
-}  # fmt: skip
+}
 
 #: Seconds for the decision of a round, after which the best so far is taken.
 SECONDS = 2.0
 
 #: Columns of the table, from the summary of a replay.
 QUANTITIES = (
-    "average_jct_hours", "p99_jct_hours", "makespan_hours", "restarts_per_job", "efficiency",
-    "mean_more_starved", "served_over_best", "mean_gap", "decision_ms", "worst_decision_ms",
-)  # fmt: skip
+    "average_jct_hours",
+    "p99_jct_hours",
+    "makespan_hours",
+    "restarts_per_job",
+    "efficiency",
+    "mean_more_starved",
+    "served_over_best",
+    "mean_gap",
+    "decision_ms",
+    "worst_decision_ms",
+)
 
 
 def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
@@ -68,10 +80,9 @@ def _rows(plan: Plan) -> Rows:
     for number in plan.workloads:
         for policy in POLICIES:
             found = summarise(policy, _task(plan, number, policy).folder)
-            rows.append({
-                "workload": number, "policy": policy,
-                **{name: found[name] for name in QUANTITIES},
-            })  # fmt: skip
+            rows.append(
+                {"workload": number, "policy": policy, **{name: found[name] for name in QUANTITIES}}
+            )
     return rows
 
 
@@ -103,6 +114,10 @@ def _plot(_: Plan, rows: Rows) -> Figure:
 
 
 MIXED_CLUSTER = Reproduction(
-    "Two types of GPU and few cores: co-adapted, by shares, by Synergy-TUNE", _tasks, _rows, _plot,
-    shown=_shown, ignores=("pollux", "seeds", "artifact"),
-)  # fmt: skip
+    "Two types of GPU and few cores: co-adapted, by shares, by Synergy-TUNE",
+    _tasks,
+    _rows,
+    _plot,
+    shown=_shown,
+    ignores=("pollux", "seeds", "artifact"),
+)

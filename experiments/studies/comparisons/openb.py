@@ -94,20 +94,27 @@ def _row(instance: Instance, result: Result, published: float | None) -> dict[st
     gpus = float((allocation.job_replicas * share).sum())
     percent = 100.0 * gpus / instance.cluster.num_gpus
     return {
-        "load_percent": 0, "solver": result.solver, "published_percent": _blank(published),
+        "load_percent": 0,
+        "solver": result.solver,
+        "published_percent": _blank(published),
         "allocated_percent": rounded(percent, 4),
         "deviation_points": _blank(None if published is None else rounded(percent - published, 3)),
         "allocated_gpus": rounded(gpus, 8),
         "bound_gpus": rounded(gpus_allocated(instance, result.bound), 8),
         "gap": rounded(result.gap, 3),
-        "bound_source": result.bound_source, "evidence": str(result.evidence),
-        "pods": instance.num_jobs, "placed": int(np.count_nonzero(allocation.job_replicas)),
+        "bound_source": result.bound_source,
+        "evidence": str(result.evidence),
+        "pods": instance.num_jobs,
+        "placed": int(np.count_nonzero(allocation.job_replicas)),
         "without_gpu": int(((instance.mode_share == 0)[instance.first_mode]).sum()),
         "without_gpu_placed": int(((share == 0) & (allocation.job_replicas > 0)).sum()),
-        "worth_without_gpu": CORES_ONLY_WORTH, "gpus": instance.cluster.num_gpus,
-        "nodes": instance.cluster.num_nodes, "status": result.status.value, "seed": 0,
+        "worth_without_gpu": CORES_ONLY_WORTH,
+        "gpus": instance.cluster.num_gpus,
+        "nodes": instance.cluster.num_nodes,
+        "status": result.status.value,
+        "seed": 0,
         "seconds": rounded(result.solve_seconds, 3),
-    }  # fmt: skip
+    }
 
 
 def _blank(value: float | None) -> float | str:
@@ -122,19 +129,22 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     for solver, look in looks(LABELS).items():
         ours = [_mean(rows, solver, load, "allocated_percent") for load in loads]
         ax.plot(loads, ours, label=LABELS[solver], **look)
-    bounds = [
-        100.0 * _mean(rows, "pods", load, "bound_gpus") / rows[0]["gpus"] for load in loads
-    ]  # fmt: skip
+    bounds = [100.0 * _mean(rows, "pods", load, "bound_gpus") / rows[0]["gpus"] for load in loads]
     ax.plot(loads, bounds, "k_", markersize=18, label="bound on any placement")
     published = [
-        (row["load_percent"], row["published_percent"]) for row in rows
+        (row["load_percent"], row["published_percent"])
+        for row in rows
         if row["published_percent"] != ""
-    ]  # fmt: skip
+    ]
     if published:
         ax.plot(
-            *zip(*sorted(set(published)), strict=True), marker="D", color="black",
-            markerfacecolor="white", linestyle="none", label="published",
-        )  # fmt: skip
+            *zip(*sorted(set(published)), strict=True),
+            marker="D",
+            color="black",
+            markerfacecolor="white",
+            linestyle="none",
+            label="published",
+        )
     ax.set_xticks(loads, [f"{load:g}" for load in loads])
     ax.set_xlabel("GPUs asked for (% of those that there are)")
     ax.set_ylabel("GPUs allocated (%)")
@@ -152,13 +162,26 @@ def _mean(rows: Rows, solver: str, load: float, column: str) -> float:
 def _shown(rows: Rows) -> Rows:
     """The columns that fit on a screen."""
     names = (
-        "load_percent", "seed", "solver", "published_percent", "allocated_percent",
-        "deviation_points", "allocated_gpus", "bound_gpus", "gap", "placed", "seconds",
-    )  # fmt: skip
+        "load_percent",
+        "seed",
+        "solver",
+        "published_percent",
+        "allocated_percent",
+        "deviation_points",
+        "allocated_gpus",
+        "bound_gpus",
+        "gap",
+        "placed",
+        "seconds",
+    )
     return [{name: row[name] for name in names} for row in rows]
 
 
 OPENB = Reproduction(
-    "openb: GPUs allocated from a batch of pods (ATC'23, Figure 9a)", lambda _: (), _rows, _plot,
-    shown=_shown, ignores=("workloads", "pollux", "gaps"),
-)  # fmt: skip
+    "openb: GPUs allocated from a batch of pods (ATC'23, Figure 9a)",
+    lambda _: (),
+    _rows,
+    _plot,
+    shown=_shown,
+    ignores=("workloads", "pollux", "gaps"),
+)

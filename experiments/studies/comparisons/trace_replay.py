@@ -61,10 +61,21 @@ if TYPE_CHECKING:
 
 #: Those that keep the users' GPUs; the oracle of some knows steps and rates.
 RIGID = (
-    "fifo", "srtf", "tiresias", "tiresias-gittins", "gavel", "gavel-makespan", "gavel-finish-time",
-    "gavel-completion", "gavel-throughput", "allox", "gandiva", "themis", "themis-exact",
+    "fifo",
+    "srtf",
+    "tiresias",
+    "tiresias-gittins",
+    "gavel",
+    "gavel-makespan",
+    "gavel-finish-time",
+    "gavel-completion",
+    "gavel-throughput",
+    "allox",
+    "gandiva",
+    "themis",
+    "themis-exact",
     "themis-maxmin",
-)  # fmt: skip
+)
 
 #: Tiresias's Gittins index that knows from the start what past jobs of its authors' cluster took.
 TOLD = "tiresias-gittins-told"
@@ -148,10 +159,15 @@ class TraceTask(RecordedTask):
     def description(self) -> dict[str, Any]:
         """Everything that the record depends on."""
         return {
-            "format": "goodalloc-trace-replay", "version": 1, "library": library_version(),
-            "trace": self.trace, "policy": self.policy, "jobs": self.jobs, "restart": RESTART,
+            "format": "goodalloc-trace-replay",
+            "version": 1,
+            "library": library_version(),
+            "trace": self.trace,
+            "policy": self.policy,
+            "jobs": self.jobs,
+            "restart": RESTART,
             "interval": TRACES[self.trace].interval,
-        }  # fmt: skip
+        }
 
     def workload(self) -> tuple[RigidJob, ...]:
         """The jobs."""
@@ -274,15 +290,22 @@ def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> dict[str, A
     jct = (completed - np.array([job.submission for job in jobs])) / HOUR
     rho = fairness(jobs, completed, gpus)
     row: dict[str, Any] = {
-        "trace": TRACES[task.trace].text, "gpus": gpus, "load": load_of(jobs, gpus),
-        "jobs": len(jobs), "policy": task.policy, "average_jct_hours": jct.mean(),
-        "median_jct_hours": np.median(jct), "p99_jct_hours": np.percentile(jct, 99),
+        "trace": TRACES[task.trace].text,
+        "gpus": gpus,
+        "load": load_of(jobs, gpus),
+        "jobs": len(jobs),
+        "policy": task.policy,
+        "average_jct_hours": jct.mean(),
+        "median_jct_hours": np.median(jct),
+        "p99_jct_hours": np.percentile(jct, 99),
         "makespan_hours": completed.max() / HOUR,
         "alone_hours": np.mean([job.seconds for job in jobs]) / HOUR,
         "restarts_per_job": np.mean(record["restarts"]),
-        "median_rho": np.median(rho), "greatest_rho": rho.max(),
-        "deadlines_met_percent": "", "deadlines_possible_percent": "",
-    }  # fmt: skip
+        "median_rho": np.median(rho),
+        "greatest_rho": rho.max(),
+        "deadlines_met_percent": "",
+        "deadlines_possible_percent": "",
+    }
     if np.isfinite([job.deadline for job in jobs]).any():
         deadline = np.array([job.deadline for job in jobs])
         alone = np.array([job.submission + job.seconds for job in jobs])
@@ -297,11 +320,19 @@ def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> dict[str, A
 def _shown(rows: Rows) -> Rows:
     """Fewer columns, of shorter names."""
     short = {
-        "trace": "trace", "gpus": "GPUs", "load": "load", "policy": "policy",
-        "average_jct_hours": "jct (h)", "median_jct_hours": "median", "p99_jct_hours": "p99",
-        "makespan_hours": "makespan", "median_rho": "median rho", "greatest_rho": "worst rho",
-        "deadlines_met_percent": "deadlines met (%)", "restarts_per_job": "restarts",
-    }  # fmt: skip
+        "trace": "trace",
+        "gpus": "GPUs",
+        "load": "load",
+        "policy": "policy",
+        "average_jct_hours": "jct (h)",
+        "median_jct_hours": "median",
+        "p99_jct_hours": "p99",
+        "makespan_hours": "makespan",
+        "median_rho": "median rho",
+        "greatest_rho": "worst rho",
+        "deadlines_met_percent": "deadlines met (%)",
+        "restarts_per_job": "restarts",
+    }
     return [{shown: row[name] for name, shown in short.items()} for row in rows]
 
 
@@ -320,9 +351,14 @@ def _plot(_: Plan, rows: Rows) -> Figure:
         place = range(len(mine))
         ax.barh(place, [row["average_jct_hours"] for row in mine], color="#0072B2", label="average")
         ax.plot(
-            [row["median_jct_hours"] for row in mine], place, "D", color="black", markersize=4,
-            markerfacecolor="white", label="median",
-        )  # fmt: skip
+            [row["median_jct_hours"] for row in mine],
+            place,
+            "D",
+            color="black",
+            markersize=4,
+            markerfacecolor="white",
+            label="median",
+        )
         ax.axvline(
             mine[0]["alone_hours"], color="#D55E00", linewidth=1.2, label="average without waiting"
         )
@@ -343,6 +379,11 @@ is told to tiresias-gittins-told is from the start how long past jobs took."""
 
 TRACE_REPLAY = Reproduction(
     "published traces of rigid jobs under every policy that keeps the users' GPUs",
-    _tasks, _rows, _plot, _require, _shown, ignores=("pollux", "seeds", "gaps", "workloads"),
+    _tasks,
+    _rows,
+    _plot,
+    _require,
+    _shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"),
     note=NOTE,
-)  # fmt: skip
+)

@@ -212,5 +212,6 @@ class Reproduction:
         return {
             "truth": truth,
             "workload_numbers": told("workloads", " ".join(map(str, plan.workloads))),
-            "quick": told("quick", plan.quick), "version": library_version(),
-        }  # fmt: skip
+            "quick": told("quick", plan.quick),
+            "version": library_version(),
+        }

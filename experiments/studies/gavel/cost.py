@@ -63,11 +63,12 @@ CASES: Mapping[str, Case] = {
         GavelWorkload(
             0.4, ((1, 1.0),), short_share=1.0, short=_DAYS, families=("ResNet-50", "A3C")
         ),
-        120, 15,
+        120,
+        15,
     ),
     "GPUs to spare": Case(GavelWorkload(2.0, ((1, 1.0),)), 200, 25),
     "GPUs scarce": Case(GavelWorkload(100.0, ((1, 1.0),)), 300, 25),
-}  # fmt: skip
+}
 
 #: Policies, made of the deadlines.
 CONTENDERS: Mapping[str, Callable[[Deadlines], Policy]] = {
@@ -86,8 +87,9 @@ CONTENDERS: Mapping[str, Callable[[Deadlines], Policy]] = {
 #: As reported, of the first case: by how much less a policy spends than throughput does, and which
 #: part of the deadlines it misses, in per cent.
 PUBLISHED: Mapping[str, tuple[str, str]] = {
-    "per dollar": ("1.4", "35"), "per dollar, deadlines": ("", "0"),
-}  # fmt: skip
+    "per dollar": ("1.4", "35"),
+    "per dollar, deadlines": ("", "0"),
+}
 
 SEEDS, QUICK_SEEDS = 3, 1
 
@@ -115,11 +117,16 @@ class CostTask(RecordedTask):
     def description(self) -> dict[str, Any]:
         """Everything that the record depends on."""
         return {
-            "format": "goodalloc-gavel-cost", "version": 1, "library": library_version(),
-            "workload": repr(CASES[self.case].workload), "contender": self.contender,
-            "jobs": self.jobs, "seed": self.seed, "prices": dict(PRICES),
+            "format": "goodalloc-gavel-cost",
+            "version": 1,
+            "library": library_version(),
+            "workload": repr(CASES[self.case].workload),
+            "contender": self.contender,
+            "jobs": self.jobs,
+            "seed": self.seed,
+            "prices": dict(PRICES),
             "table": self.table is not None,
-        }  # fmt: skip
+        }
 
     def work(self, report: Report) -> dict[str, Any]:
         """Replay."""
@@ -157,8 +164,10 @@ def _seeds(plan: Plan) -> range:
 def _tasks(plan: Plan) -> list[CostTask]:
     return [
         _task(plan, case, contender, seed)
-        for case in CASES for contender in CONTENDERS for seed in _seeds(plan)
-    ]  # fmt: skip
+        for case in CASES
+        for contender in CONTENDERS
+        for seed in _seeds(plan)
+    ]
 
 
 def _rows(plan: Plan) -> Rows:
@@ -171,15 +180,20 @@ def _rows(plan: Plan) -> Rows:
         }
         for name, records in runs.items():
             row: dict[str, Any] = {
-                "case": case, "policy": name, "seeds": len(records),
+                "case": case,
+                "policy": name,
+                "seeds": len(records),
                 "jobs": _task(plan, case, name, 0).jobs,
-            }  # fmt: skip
+            }
             for quantity in ("dollars", "missed_percent", "average_jct"):
                 row |= estimated(quantity, [record[quantity] for record in records])
-            row |= estimated("times_cheaper", [
-                most["dollars"] / record["dollars"]
-                for most, record in zip(runs["throughput"], records, strict=True)
-            ])  # fmt: skip
+            row |= estimated(
+                "times_cheaper",
+                [
+                    most["dollars"] / record["dollars"]
+                    for most, record in zip(runs["throughput"], records, strict=True)
+                ],
+            )
             for kind in records[0]["gpu_hours"]:
                 hours = [record["gpu_hours"][kind] for record in records]
                 row[f"{kind}_hours"] = rounded(float(np.mean(hours)))
@@ -193,13 +207,18 @@ def _shown(rows: Rows) -> Rows:
     for row in rows:
         reported = PUBLISHED.get(row["policy"], ("", "")) if row["case"] == "two models" else ()
         cheaper, missed = reported or ("", "")
-        shown.append({
-            "case": row["case"], "policy": row["policy"],
-            "dollars": rounded(row["dollars"], 4),
-            "times cheaper": _in_words(row, "times_cheaper", ".2f"), "reported": cheaper,
-            "missed (%)": _in_words(row, "missed_percent", ".1f"), "reported (%)": missed,
-            "average JCT (h)": _in_words(row, "average_jct", ".1f"),
-        })  # fmt: skip
+        shown.append(
+            {
+                "case": row["case"],
+                "policy": row["policy"],
+                "dollars": rounded(row["dollars"], 4),
+                "times cheaper": _in_words(row, "times_cheaper", ".2f"),
+                "reported": cheaper,
+                "missed (%)": _in_words(row, "missed_percent", ".1f"),
+                "reported (%)": missed,
+                "average JCT (h)": _in_words(row, "average_jct", ".1f"),
+            }
+        )
     return shown
 
 
@@ -217,11 +236,17 @@ def _plot(_: Plan, rows: Rows) -> Figure:
         mine = [row for row in rows if row["case"] == case]
         for index, row in enumerate(mine):
             axes.errorbar(
-                row["dollars"] / 1e3, row["missed_percent"], fmt=MARKERS[index],
-                xerr=_width(row, "dollars") / 1e3, yerr=_width(row, "missed_percent"),
-                color=COLOURS[index], markersize=7, markerfacecolor="none", elinewidth=0.8,
+                row["dollars"] / 1e3,
+                row["missed_percent"],
+                fmt=MARKERS[index],
+                xerr=_width(row, "dollars") / 1e3,
+                yerr=_width(row, "missed_percent"),
+                color=COLOURS[index],
+                markersize=7,
+                markerfacecolor="none",
+                elinewidth=0.8,
                 label=row["policy"],
-            )  # fmt: skip
+            )
         axes.set_title(f"{case}: {mine[0]['jobs']} jobs", fontsize="medium")
         axes.set_xlim(0.0, 1.08 * axes.get_xlim()[1])
         axes.set_xlabel("thousand dollars")
@@ -240,7 +265,11 @@ def _width(row: dict[str, Any], quantity: str) -> float:
 
 GAVEL_COST = Reproduction(
     "gavel-cost: dollars and deadlines under Gavel's policies",
-    _tasks, _rows, _plot, shown=_shown,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
+    _tasks,
+    _rows,
+    _plot,
+    shown=_shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"),
+    lists=FOLDER,
     require=lambda plan: require_gavel_table(plan.artifact),
-)  # fmt: skip
+)

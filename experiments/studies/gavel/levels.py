@@ -91,11 +91,12 @@ def jobs_one_by_one(seed: int, rates: RateTable) -> tuple[GavelJob, ...]:
     horizon = (len(names) + JOBS_EACH) * APART
     return tuple(
         job._replace(
-            name=f"{name}/{place}", submission=float(place * APART),
+            name=f"{name}/{place}",
+            submission=float(place * APART),
             steps=horizon * float(rates.alone_rates([job.configuration], [1]).max()),
         )
         for place, (name, job) in enumerate(zip(names, drawn, strict=True))
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,15 @@ class LevelsTask(RecordedTask):
     def description(self) -> dict[str, Any]:
         """Everything that the record depends on."""
         return {
-            "format": "goodalloc-gavel-levels", "version": 1, "library": library_version(),
-            "contender": self.contender, "seed": self.seed, "apart": APART, "window": WINDOW,
+            "format": "goodalloc-gavel-levels",
+            "version": 1,
+            "library": library_version(),
+            "contender": self.contender,
+            "seed": self.seed,
+            "apart": APART,
+            "window": WINDOW,
             "table": self.table is not None,
-        }  # fmt: skip
+        }
 
     def work(self, report: Report) -> dict[str, list[float]]:
         """Replay; the progress of every entity in each window, in seconds of what is due."""
@@ -182,15 +188,21 @@ def _rows(plan: Plan) -> Rows:
                     shares[name].append(100.0 * float(part))
             for name in present:
                 share, total = estimate(shares[name]), estimate(totals)
-                rows.append({
-                    "policy": contender, "entities": count, "entity": name,
-                    "seeds": len(totals),
-                    "weight_percent": rounded(
-                        100.0 * WEIGHTS[name] / sum(WEIGHTS[one] for one in present)
-                    ),
-                    "share_percent": share["mean"], "share_half_width": share["half_width"],
-                    "progress": total["mean"], "progress_half_width": total["half_width"],
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "policy": contender,
+                        "entities": count,
+                        "entity": name,
+                        "seeds": len(totals),
+                        "weight_percent": rounded(
+                            100.0 * WEIGHTS[name] / sum(WEIGHTS[one] for one in present)
+                        ),
+                        "share_percent": share["mean"],
+                        "share_half_width": share["half_width"],
+                        "progress": total["mean"],
+                        "progress_half_width": total["half_width"],
+                    }
+                )
     return rows
 
 
@@ -198,13 +210,15 @@ def _shown(rows: Rows) -> Rows:
     """Shares beside weights."""
     return [
         {
-            "policy": row["policy"], "entities": row["entities"], "entity": row["entity"],
+            "policy": row["policy"],
+            "entities": row["entities"],
+            "entity": row["entity"],
             "by weight (%)": f"{row['weight_percent']:.1f}",
             "share (%)": shown_estimate(row["share_percent"], row["share_half_width"]),
             "progress of all": shown_estimate(row["progress"], row["progress_half_width"], ".2f"),
         }
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def _plot(plan: Plan, _: Rows) -> Figure:
@@ -219,9 +233,14 @@ def _plot(plan: Plan, _: Rows) -> Figure:
         parts = 100.0 * (runs / runs.sum(axis=1, keepdims=True)).mean(axis=0)
         hours = np.arange(parts.shape[1]) * WINDOW / HOUR
         axes.stackplot(
-            np.append(hours, hours[-1] + WINDOW / HOUR), np.append(parts, parts[:, -1:], axis=1),
-            step="post", labels=list(WEIGHTS), colors=COLOURS[:3], alpha=0.75, linewidth=0.0,
-        )  # fmt: skip
+            np.append(hours, hours[-1] + WINDOW / HOUR),
+            np.append(parts, parts[:, -1:], axis=1),
+            step="post",
+            labels=list(WEIGHTS),
+            colors=COLOURS[:3],
+            alpha=0.75,
+            linewidth=0.0,
+        )
         there = weights[:, None] * (parts > 0)
         due = 100.0 * np.cumsum(there, axis=0) / there.sum(axis=0)
         for line in due[:-1]:
@@ -239,7 +258,11 @@ def _plot(plan: Plan, _: Rows) -> Figure:
 
 GAVEL_LEVELS = Reproduction(
     "gavel-levels: entities beside their weights under Gavel's hierarchical fairness",
-    _tasks, _rows, _plot, shown=_shown,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
+    _tasks,
+    _rows,
+    _plot,
+    shown=_shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"),
+    lists=FOLDER,
     require=lambda plan: require_gavel_table(plan.artifact),
-)  # fmt: skip
+)

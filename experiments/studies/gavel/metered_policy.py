@@ -55,8 +55,9 @@ class Metered:
         types = round_.cluster.node_types
         held = {
             name: (types[pairs[0][0]], sum(gpus for _, gpus in pairs))
-            for name, pairs in decision.placements.items() if pairs
-        }  # fmt: skip
+            for name, pairs in decision.placements.items()
+            if pairs
+        }
         self._rounds.append((round_.time, held))
         return decision
 

@@ -63,13 +63,17 @@ CONTENDERS: Mapping[str, Contender] = {
     ),
     "completion": Contender("completion times", COLOURS[1], lambda _: Gavel("completion")),
     "completion-packed": Contender(
-        "completion times, pairs", COLOURS[1], lambda _: Gavel("completion", packed=True),
+        "completion times, pairs",
+        COLOURS[1],
+        lambda _: Gavel("completion", packed=True),
         "completion",
     ),
     "equal": Contender("equal shares", COLOURS[6], lambda _: PairedShares("none")),
     "random-all": Contender(
-        "equal, all at random", COLOURS[2],
-        lambda seed: PairedShares(everybody=True, seed=seed), "equal",
+        "equal, all at random",
+        COLOURS[2],
+        lambda seed: PairedShares(everybody=True, seed=seed),
+        "equal",
     ),
     "random": Contender(
         "equal, some at random", COLOURS[3], lambda seed: PairedShares(seed=seed), "equal"
@@ -80,7 +84,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "matching": Contender(
         "equal, best matching", COLOURS[5], lambda _: PairedShares("matching"), "equal"
     ),
-}  # fmt: skip
+}
 
 #: Jobs an hour; the last one in quick runs.
 LOADS = (1.5, 2.25, 3.0)
@@ -104,10 +108,16 @@ class PackingTask(RateReplay):
     def description(self) -> dict[str, Any]:
         """Everything that the record depends on."""
         return {
-            "format": "goodalloc-gavel-packing", "version": 1, "library": library_version(),
-            "contender": self.contender, "load": self.load, "jobs": self.jobs, "seed": self.seed,
-            "table": self.table is not None, "nodes": self.nodes,
-        }  # fmt: skip
+            "format": "goodalloc-gavel-packing",
+            "version": 1,
+            "library": library_version(),
+            "contender": self.contender,
+            "load": self.load,
+            "jobs": self.jobs,
+            "seed": self.seed,
+            "table": self.table is not None,
+            "nodes": self.nodes,
+        }
 
     def policy(self) -> Policy:
         """Who decides."""
@@ -135,7 +145,7 @@ def _loads(plan: Plan) -> tuple[float, ...]:
 def _tasks(plan: Plan) -> list[PackingTask]:
     return [
         task for load in _loads(plan) for name in CONTENDERS for task in _runs(plan, name, load)
-    ]  # fmt: skip
+    ]
 
 
 def _rows(plan: Plan) -> Rows:
@@ -145,9 +155,11 @@ def _rows(plan: Plan) -> Rows:
         hours = {name: [one.hours() for one in _runs(plan, name, load)] for name in CONTENDERS}
         for name, contender in CONTENDERS.items():
             row: dict[str, Any] = {
-                "jobs_per_hour": load, "policy": name, "without_pairs": contender.alone,
+                "jobs_per_hour": load,
+                "policy": name,
+                "without_pairs": contender.alone,
                 "seeds": len(hours[name]),
-            }  # fmt: skip
+            }
             for quantity in ("average_jct", "makespan", "restarts"):
                 row |= estimated(quantity, [one[quantity] for one in hours[name]])
             both = zip(hours[name], hours[contender.alone or name], strict=True)
@@ -163,17 +175,19 @@ def _shown(rows: Rows) -> Rows:
     """A line a load and policy: hours, and by how many per cent pairs shorten them."""
     return [
         {
-            "jobs/hour": row["jobs_per_hour"], "policy": CONTENDERS[row["policy"]].label,
+            "jobs/hour": row["jobs_per_hour"],
+            "policy": CONTENDERS[row["policy"]].label,
             "average JCT (h)": shown_estimate(row["average_jct"], row["average_jct_half_width"]),
             "makespan (h)": rounded(row["makespan"], 4),
             "shorter by pairs (%)": (
                 shown_estimate(row["gain_percent"], row["gain_percent_half_width"])
-                if row["without_pairs"] else ""
+                if row["without_pairs"]
+                else ""
             ),
             "restarts/job": rounded(row["restarts"], 3),
         }
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def _plot(_: Plan, rows: Rows) -> Figure:
@@ -187,19 +201,25 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     for name, contender in CONTENDERS.items():
         mine = [row for row in rows if row["policy"] == name]
         lines.plot(
-            [row["jobs_per_hour"] for row in mine], [row["average_jct"] for row in mine],
-            color=contender.colour, marker="o", markersize=4,
-            linestyle="-" if contender.alone else "--", label=contender.label,
+            [row["jobs_per_hour"] for row in mine],
+            [row["average_jct"] for row in mine],
+            color=contender.colour,
+            marker="o",
+            markersize=4,
+            linestyle="-" if contender.alone else "--",
+            label=contender.label,
             markerfacecolor=contender.colour if contender.alone else "white",
-        )  # fmt: skip
+        )
         if contender.alone:
             shift = (packed.index(name) - (len(packed) - 1) / 2) * width
             gains.bar(
                 [place + shift for place in range(len(mine))],
-                [row["gain_percent"] for row in mine], width=width,
-                color=contender.colour, ecolor="#555555",
+                [row["gain_percent"] for row in mine],
+                width=width,
+                color=contender.colour,
+                ecolor="#555555",
                 yerr=[row["gain_percent_half_width"] for row in mine],
-            )  # fmt: skip
+            )
     lines.set_ylim(bottom=0.0)
     loads = sorted({row["jobs_per_hour"] for row in rows})
     lines.set_xticks(loads)
@@ -217,6 +237,11 @@ def _plot(_: Plan, rows: Rows) -> Figure:
 
 PACKING = Reproduction(
     "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
-    _tasks, _rows, _plot, lambda plan: require_gavel_table(plan.artifact), _shown,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
-)  # fmt: skip
+    _tasks,
+    _rows,
+    _plot,
+    lambda plan: require_gavel_table(plan.artifact),
+    _shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"),
+    lists=FOLDER,
+)

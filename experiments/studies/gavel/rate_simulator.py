@@ -110,9 +110,12 @@ class _RateOracle(NamedTuple):
 
 
 def _rate_on(
-    job: GavelJob | RigidJob, rates: RateTable | None, replicas: int, gpu_type: str,
+    job: GavelJob | RigidJob,
+    rates: RateTable | None,
+    replicas: int,
+    gpu_type: str,
     consolidated: bool = True,
-) -> float:  # fmt: skip
+) -> float:
     """Steps per second on so many GPUs of a type; 0 where it does not run."""
     if isinstance(job, RigidJob):
         return job.rate if replicas == job.replicas else 0.0
@@ -122,9 +125,12 @@ def _rate_on(
 
 
 def _pair_rates_on(
-    one: GavelJob | RigidJob, other: GavelJob | RigidJob, rates: RateTable | None, replicas: int,
+    one: GavelJob | RigidJob,
+    other: GavelJob | RigidJob,
+    rates: RateTable | None,
+    replicas: int,
     gpu_type: str,
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float]:
     """Steps per second of two jobs on the same GPUs; 0 where no table has them."""
     if rates is None or isinstance(one, RigidJob) or isinstance(other, RigidJob):
         return 0.0, 0.0
@@ -244,15 +250,25 @@ class RateSimulator:
         """What the policy sees of a job."""
         job = one.job
         return ActiveJob(
-            name=job.name, application=str(job.configuration), submission=int(job.submission),
-            age=int(self.time - job.submission), placement=one.placement,
-            restarts=max(one.restarts, 0), attained_service=one.service, replicas=job.replicas,
-            batch_size=1, batch=_NO_CHOICE, fixed_replicas=job.replicas,
-            most_explored=job.replicas, model=lambda: None,
+            name=job.name,
+            application=str(job.configuration),
+            submission=int(job.submission),
+            age=int(self.time - job.submission),
+            placement=one.placement,
+            restarts=max(one.restarts, 0),
+            attained_service=one.service,
+            replicas=job.replicas,
+            batch_size=1,
+            batch=_NO_CHOICE,
+            fixed_replicas=job.replicas,
+            most_explored=job.replicas,
+            model=lambda: None,
             oracle=_RateOracle(one, self.rates, self.cluster.gpu_types),
             host=one.host if one.beside and one.beside.left > 0 else "",
-            busy=self._busy(one), memory=0.0, share=one.share,
-        )  # fmt: skip
+            busy=self._busy(one),
+            memory=0.0,
+            share=one.share,
+        )
 
     def _busy(self, one: _Running) -> float | None:
         """How busy it kept the GPUs that it ran on last; None before it ran, or without a table.
@@ -288,9 +304,13 @@ class RateSimulator:
             return None
         one.left = 0.0
         return Completed(
-            one.job.name, one.job.submission, one.start, self.time + spent, one.restarts,
+            one.job.name,
+            one.job.submission,
+            one.start,
+            self.time + spent,
+            one.restarts,
             one.service,
-        )  # fmt: skip
+        )
 
     def _rate(self, one: _Running, beside: _Running | None = None) -> float:
         """True steps per second of a job where it is; of GPUs of several types the slowest.

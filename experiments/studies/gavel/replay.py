@@ -136,8 +136,9 @@ class RateReplay(RecordedTask):
         first, last = (int(part * self.jobs) for part in MIDDLE)
         return {
             "average_jct": float(np.mean(found["jct"][first:last])) / 3600.0,
-            "makespan": found["makespan"] / 3600.0, "restarts": found["restarts"],
-        }  # fmt: skip
+            "makespan": found["makespan"] / 3600.0,
+            "restarts": found["restarts"],
+        }
 
 
 @dataclass(frozen=True)
@@ -156,11 +157,17 @@ class GavelTask(RateReplay):
     def description(self) -> dict[str, Any]:
         """Everything that the record depends on."""
         return {
-            "format": "goodalloc-gavel-replay", "version": 1, "library": library_version(),
-            "contender": self.contender, "blind": self.blind, "load": self.load,
-            "jobs": self.jobs, "seed": self.seed, "table": self.table is not None,
+            "format": "goodalloc-gavel-replay",
+            "version": 1,
+            "library": library_version(),
+            "contender": self.contender,
+            "blind": self.blind,
+            "load": self.load,
+            "jobs": self.jobs,
+            "seed": self.seed,
+            "table": self.table is not None,
             "nodes": self.nodes,
-        }  # fmt: skip
+        }
 
     def policy(self) -> Policy:
         """One that knows types of GPU, or the same one that does not."""
@@ -181,9 +188,11 @@ def _seeds(plan: Plan) -> range:
 def _tasks(plan: Plan) -> list[GavelTask]:
     return [
         _task(plan, contender, blind, load, seed)
-        for load in LOADS for contender in _at(load) for blind in (False, True)
+        for load in LOADS
+        for contender in _at(load)
+        for blind in (False, True)
         for seed in _seeds(plan)
-    ]  # fmt: skip
+    ]
 
 
 def _at(load: float) -> list[str]:
@@ -207,9 +216,11 @@ def _rows(plan: Plan) -> Rows:
                 ratios |= estimated(f"{quantity}_blind_over_known", found)
             for blind, records in runs.items():
                 row: dict[str, Any] = {
-                    "jobs_per_hour": load, "policy": contender, "knows_types": not blind,
+                    "jobs_per_hour": load,
+                    "policy": contender,
+                    "knows_types": not blind,
                     "seeds": len(records),
-                }  # fmt: skip
+                }
                 for quantity in ("average_jct", "makespan", "restarts"):
                     row |= estimated(quantity, [record[quantity] for record in records])
                 rows.append(row | ratios)
@@ -223,16 +234,21 @@ def _shown(rows: Rows) -> Rows:
     blind = [row for row in rows if not row["knows_types"]]
     for one, other in zip(known, blind, strict=True):
         quantity = "average_jct" if one["jobs_per_hour"] else "makespan"
-        shown.append({
-            "jobs/hour": one["jobs_per_hour"] or "all at once", "policy": one["policy"],
-            "quantity": "average JCT (h)" if one["jobs_per_hour"] else "makespan (h)",
-            "types known": rounded(one[quantity], 4), "types equal": rounded(other[quantity], 4),
-            "ratio": shown_estimate(
-                one[f"{quantity}_blind_over_known"],
-                one[f"{quantity}_blind_over_known_half_width"], ".2f",
-            ),
-            "restarts/job": rounded(one["restarts"], 3),
-        })  # fmt: skip
+        shown.append(
+            {
+                "jobs/hour": one["jobs_per_hour"] or "all at once",
+                "policy": one["policy"],
+                "quantity": "average JCT (h)" if one["jobs_per_hour"] else "makespan (h)",
+                "types known": rounded(one[quantity], 4),
+                "types equal": rounded(other[quantity], 4),
+                "ratio": shown_estimate(
+                    one[f"{quantity}_blind_over_known"],
+                    one[f"{quantity}_blind_over_known_half_width"],
+                    ".2f",
+                ),
+                "restarts/job": rounded(one["restarts"], 3),
+            }
+        )
     return shown
 
 
@@ -245,14 +261,19 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     for index, name in enumerate(_at(1.0)):
         for knows in (True, False):
             mine = [
-                row for row in rows
+                row
+                for row in rows
                 if row["policy"] == name and row["knows_types"] == knows and row["jobs_per_hour"]
-            ]  # fmt: skip
+            ]
             lines.plot(
-                [row["jobs_per_hour"] for row in mine], [row["average_jct"] for row in mine],
-                color=COLOURS[index], linestyle="-" if knows else "--", marker="o", markersize=4,
+                [row["jobs_per_hour"] for row in mine],
+                [row["average_jct"] for row in mine],
+                color=COLOURS[index],
+                linestyle="-" if knows else "--",
+                marker="o",
+                markersize=4,
                 label=name if knows else f"{name}, types equal",
-            )  # fmt: skip
+            )
     lines.set_ylim(bottom=0.0)
     lines.set_xticks([load for load in LOADS if load])
     lines.set_xlabel("jobs an hour")
@@ -268,10 +289,12 @@ def _plot_makespans(rows: Rows, ax: Axes) -> None:
     for shift, knows in ((-0.2, True), (0.2, False)):
         mine = [row for row in rows if row["knows_types"] == knows]
         ax.barh(
-            [place + shift for place in range(len(names))], [row["makespan"] for row in mine],
-            height=0.38, color="#0072B2" if knows else "#BBBBBB",
+            [place + shift for place in range(len(names))],
+            [row["makespan"] for row in mine],
+            height=0.38,
+            color="#0072B2" if knows else "#BBBBBB",
             label="types known" if knows else "types equal",
-        )  # fmt: skip
+        )
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.set_xlabel("makespan of jobs that are all there at the start (h)")
@@ -281,6 +304,11 @@ def _plot_makespans(rows: Rows, ax: Axes) -> None:
 
 GAVEL = Reproduction(
     "gavel: policies that know types of GPU beside those that do not, on Gavel's throughputs",
-    _tasks, _rows, _plot, lambda plan: require_gavel_table(plan.artifact), _shown,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER,
-)  # fmt: skip
+    _tasks,
+    _rows,
+    _plot,
+    lambda plan: require_gavel_table(plan.artifact),
+    _shown,
+    ignores=("pollux", "seeds", "gaps", "workloads"),
+    lists=FOLDER,
+)

@@ -146,16 +146,21 @@ def share_rows(jobs: int, seed: int, table: Path | None, *, packed: bool = False
                     found[f"{parts} {how}"] = split.result, max(split.seconds)
         for way, (result, longest) in found.items():
             better = result.value / best.value
-            rows.append({
-                "jobs": jobs, "seed": seed, "goal": f"{name}, packed" if packed else name,
-                "way": way,
-                "value": rounded(result.value, 9),
-                "loss": rounded(1.0 - better if goal.larger_is_better else better - 1.0, 9),
-                "gap": rounded(best.gap, 3) if way == "exact" else "",
-                "programs": result.programs, "solve_seconds": rounded(result.solve_seconds, 3),
-                "longest_seconds": rounded(longest, 3),
-                "build_seconds": rounded(result.build_seconds, 3),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "jobs": jobs,
+                    "seed": seed,
+                    "goal": f"{name}, packed" if packed else name,
+                    "way": way,
+                    "value": rounded(result.value, 9),
+                    "loss": rounded(1.0 - better if goal.larger_is_better else better - 1.0, 9),
+                    "gap": rounded(best.gap, 3) if way == "exact" else "",
+                    "programs": result.programs,
+                    "solve_seconds": rounded(result.solve_seconds, 3),
+                    "longest_seconds": rounded(longest, 3),
+                    "build_seconds": rounded(result.build_seconds, 3),
+                }
+            )
     return rows
 
 
@@ -177,10 +182,17 @@ class TimeShareGaps(RecordedTask):
     def description(self) -> dict[str, Any]:
         """Everything that the rows depend on."""
         return {
-            "format": "goodalloc-time-share-gaps", "version": 1, "library": library_version(),
-            "jobs": self.jobs, "seed": self.seed, "parts": list(PARTS), "ways": 2, "crowd": CROWD,
-            "table": self.table is not None, "packed": self.packed,
-        }  # fmt: skip
+            "format": "goodalloc-time-share-gaps",
+            "version": 1,
+            "library": library_version(),
+            "jobs": self.jobs,
+            "seed": self.seed,
+            "parts": list(PARTS),
+            "ways": 2,
+            "crowd": CROWD,
+            "table": self.table is not None,
+            "packed": self.packed,
+        }
 
     def work(self, report: Report) -> Rows:
         """Draw and decide."""
@@ -225,14 +237,21 @@ def summarise_time_shares(rows: Rows) -> Rows:
         mine = [row for row in rows if (row["jobs"], row["goal"], row["way"]) == key]
         losses = [_loss(row) for row in mine]
         exact = key[2] == "exact"
-        shown.append({
-            "jobs": key[0], "goal": key[1], "way": key[2],
-            "worst gap": f"{max(row['gap'] for row in mine):.0e}" if exact else "",
-            "loss (%)": "" if exact else rounded(float(np.mean(losses)), 3),
-            "worst loss (%)": "" if exact else rounded(max(losses), 3),
-            "programs": mine[0]["programs"],
-            **{f"{part} ms": _milliseconds(mine, part) for part in ("build", "solve", "longest")},
-        })  # fmt: skip
+        shown.append(
+            {
+                "jobs": key[0],
+                "goal": key[1],
+                "way": key[2],
+                "worst gap": f"{max(row['gap'] for row in mine):.0e}" if exact else "",
+                "loss (%)": "" if exact else rounded(float(np.mean(losses)), 3),
+                "worst loss (%)": "" if exact else rounded(max(losses), 3),
+                "programs": mine[0]["programs"],
+                **{
+                    f"{part} ms": _milliseconds(mine, part)
+                    for part in ("build", "solve", "longest")
+                },
+            }
+        )
     return shown
 
 
@@ -258,19 +277,26 @@ def _plot(_: Plan, rows: Rows) -> Figure:
             means = {
                 parts: float(np.mean([100.0 * row["loss"] for row in mine]))
                 for parts in PARTS
-                if (mine := [
-                    row for row in rows
-                    if (row["jobs"], row["goal"]) == (jobs, "max-min")
-                    and row["way"] == f"{parts} {how}"
-                ])
-            }  # fmt: skip
+                if (
+                    mine := [
+                        row
+                        for row in rows
+                        if (row["jobs"], row["goal"]) == (jobs, "max-min")
+                        and row["way"] == f"{parts} {how}"
+                    ]
+                )
+            }
             if not means:  # only packed
                 continue
             losses.plot(
-                list(means), list(means.values()), style, color=COLOURS[index],
-                marker=MARKERS[index], markersize=4.5,
+                list(means),
+                list(means.values()),
+                style,
+                color=COLOURS[index],
+                marker=MARKERS[index],
+                markersize=4.5,
                 label=f"{jobs} jobs" if style == "-" else None,
-            )  # fmt: skip
+            )
     logarithmic(losses, "x", base=2)
     losses.set_xticks(PARTS, [str(parts) for parts in PARTS])
     losses.set_xlabel("parts")
@@ -281,18 +307,23 @@ def _plot(_: Plan, rows: Rows) -> Figure:
         for way, style in (("exact", "-"), ("bisection", "--")):
             known = {
                 jobs: [
-                    row["solve_seconds"] for row in rows
+                    row["solve_seconds"]
+                    for row in rows
                     if (row["jobs"], row["goal"], row["way"]) == (jobs, goal, way)
                 ]
                 for jobs in sizes
-            }  # fmt: skip
+            }
             medians = {jobs: float(np.median(found)) for jobs, found in known.items() if found}
             if any(value > 0 for value in medians.values()):
                 seconds.plot(
-                    list(medians), list(medians.values()), style, color=COLOURS[index],
-                    marker=MARKERS[index], markersize=4.5,
+                    list(medians),
+                    list(medians.values()),
+                    style,
+                    color=COLOURS[index],
+                    marker=MARKERS[index],
+                    markersize=4.5,
                     label=goal if way == "exact" else f"{goal}, bisection",
-                )  # fmt: skip
+                )
     logarithmic(seconds, "x", base=2)
     seconds.set_yscale("log")
     seconds.set_xticks(sizes, [str(size) for size in sizes])
@@ -305,7 +336,13 @@ def _plot(_: Plan, rows: Rows) -> Figure:
 
 TIME_SHARES = Reproduction(
     "time-shares: Gavel's programs exactly, by bisection, and split as by POP",
-    _tasks, _rows, _plot, shown=summarise_time_shares,
-    ignores=("pollux", "seeds", "gaps", "workloads"), lists=FOLDER, times=True,
-    note=NOTE, require=lambda plan: require_gavel_table(plan.artifact),
-)  # fmt: skip
+    _tasks,
+    _rows,
+    _plot,
+    shown=summarise_time_shares,
+    ignores=("pollux", "seeds", "gaps", "workloads"),
+    lists=FOLDER,
+    times=True,
+    note=NOTE,
+    require=lambda plan: require_gavel_table(plan.artifact),
+)

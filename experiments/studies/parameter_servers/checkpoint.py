@@ -67,9 +67,7 @@ def new_state(folder: str | os.PathLike[str]) -> Path:
     return file
 
 
-def write_checkpoint(
-    folder: str | os.PathLike[str], network: str, steps: int, state: Path
-) -> None:  # fmt: skip
+def write_checkpoint(folder: str | os.PathLike[str], network: str, steps: int, state: Path) -> None:
     """Make a state that was written the checkpoint of a folder, in place of what was there.
 
     Parameters
@@ -82,9 +80,13 @@ def write_checkpoint(
         The file.
     """
     document = {
-        "format": FORMAT, "version": 1, "network": network, "steps": steps, "state": state.name,
+        "format": FORMAT,
+        "version": 1,
+        "network": network,
+        "steps": steps,
+        "state": state.name,
         "bytes": state.stat().st_size,
-    }  # fmt: skip
+    }
     write_atomically(Path(folder) / CHECKPOINT, dump(document) + "\n")
     for other in state.parent.glob(STATE.format("*")):
         if other != state:

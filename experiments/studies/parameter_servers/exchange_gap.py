@@ -76,10 +76,13 @@ CASES = {
     "time": Case("remaining time", "time", ANY_CHOICE, NODES_PER_JOB, _SMALL),
     "service": Case("remaining service", "service", ANY_CHOICE, NODES_PER_JOB, _SMALL),
     "awkward": Case(
-        "remaining time, awkward workers", "time",
-        PsChoices((1, 2, 3, 4), (1, 2, 3, 4), (3,), (5, 7), (0.0, 1.0)), 1.0, _AWKWARD,
+        "remaining time, awkward workers",
+        "time",
+        PsChoices((1, 2, 3, 4), (1, 2, 3, 4), (3,), (5, 7), (0.0, 1.0)),
+        1.0,
+        _AWKWARD,
     ),
-}  # fmt: skip
+}
 
 #: Seconds and gap of an exact solve.
 STOP = Stop(seconds=60.0, gap=1e-6)
@@ -122,15 +125,22 @@ def gap_row(jobs: int, case: str, seed: int) -> dict[str, Any]:
         if broken:
             raise RuntimeError(f"Round of {jobs} jobs, seed {seed}: {broken[0]}")
     return {
-        "jobs": jobs, "nodes": len(drawn.nodes), "case": case, "seed": seed,
-        "exchange": rounded(exchanged.total, 10), "exchanges": len(exchanged.exchanges),
+        "jobs": jobs,
+        "nodes": len(drawn.nodes),
+        "case": case,
+        "seed": seed,
+        "exchange": rounded(exchanged.total, 10),
+        "exchanges": len(exchanged.exchanges),
         "greedy": rounded(total_of(tables, greedy), 10),
-        "pool": rounded(pool.total, 10), "pool_bound": rounded(pool.bound, 10),
-        "placed": rounded(placed.total, 10), "placed_bound": rounded(placed.bound, 10),
+        "pool": rounded(pool.total, 10),
+        "pool_bound": rounded(pool.bound, 10),
+        "placed": rounded(placed.total, 10),
+        "placed_bound": rounded(placed.bound, 10),
         "exchange_seconds": rounded(exchange_seconds, 3),
         "greedy_seconds": rounded(greedy_seconds, 3),
-        "pool_seconds": rounded(pool.seconds, 3), "placed_seconds": rounded(placed.seconds, 3),
-    }  # fmt: skip
+        "pool_seconds": rounded(pool.seconds, 3),
+        "placed_seconds": rounded(placed.seconds, 3),
+    }
 
 
 def total_of(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> float:
@@ -156,12 +166,18 @@ class ExchangeGaps(RecordedTask):
         """Everything that the rows depend on."""
         case = CASES[self.case]
         return {
-            "format": "goodalloc-exchange-gaps", "version": 1, "library": library_version(),
-            "jobs": self.jobs, "rounds": self.rounds, "case": self.case, "gap": STOP.gap,
+            "format": "goodalloc-exchange-gaps",
+            "version": 1,
+            "library": library_version(),
+            "jobs": self.jobs,
+            "rounds": self.rounds,
+            "case": self.case,
+            "gap": STOP.gap,
             "seconds": STOP.seconds,
             "choices": [list(getattr(case.choices, axis)) for axis in AXES],
-            "nodes_per_job": case.nodes_per_job, "pods": list(case.pods),
-        }  # fmt: skip
+            "nodes_per_job": case.nodes_per_job,
+            "pods": list(case.pods),
+        }
 
     def work(self, report: Report) -> Rows:
         """Draw and decide all rounds."""
@@ -218,14 +234,18 @@ def summarise_gaps(rows: Rows) -> Rows:
                 f"{way}_s": float(np.median([row[f"{way}_seconds"] for row in group]))
                 for way in ("exchange", "pool", "placed")
             }
-            shown.append({
-                "case": case, "jobs": jobs, "rounds": len(group),
-                **{name: rounded(value, 3) for name, value in means.items()},
-                "exchange_worst_%": rounded(max(losses), 3),
-                "worst_gap": rounded(max(*gaps, 0.0), 2),
-                **{name: rounded(value, 2) for name, value in seconds.items()},
-                "placed_worst_s": rounded(max(row["placed_seconds"] for row in group), 2),
-            })  # fmt: skip
+            shown.append(
+                {
+                    "case": case,
+                    "jobs": jobs,
+                    "rounds": len(group),
+                    **{name: rounded(value, 3) for name, value in means.items()},
+                    "exchange_worst_%": rounded(max(losses), 3),
+                    "worst_gap": rounded(max(*gaps, 0.0), 2),
+                    **{name: rounded(value, 2) for name, value in seconds.items()},
+                    "placed_worst_s": rounded(max(row["placed_seconds"] for row in group), 2),
+                }
+            )
     return shown
 
 
@@ -244,11 +264,14 @@ def plot_gaps(rows: Rows) -> Figure:
         }
 
     for ax, (name, case) in zip(panels, CASES.items(), strict=True):
-        plot_ranges(ax, {
-            "AITurbo's exchange": by_size(lambda r: above(r, "exchange"), name),
-            "Optimus's greedy": by_size(lambda r: above(r, "greedy"), name),
-            "exact, on nodes": by_size(lambda r: max(above(r, "placed"), 0.0), name),
-        })  # fmt: skip
+        plot_ranges(
+            ax,
+            {
+                "AITurbo's exchange": by_size(lambda r: above(r, "exchange"), name),
+                "Optimus's greedy": by_size(lambda r: above(r, "greedy"), name),
+                "exact, on nodes": by_size(lambda r: max(above(r, "placed"), 0.0), name),
+            },
+        )
         ax.set_yscale("symlog", linthresh=1.0)
         ax.yaxis.set_major_formatter("{x:g}")
         ax.set_ylim(bottom=-0.05)
@@ -256,12 +279,15 @@ def plot_gaps(rows: Rows) -> Figure:
         ax.set_ylabel("above the exact optimum (%)")
         ax.set_title(case.title, fontsize="medium")
     panels[0].legend(frameon=False)
-    plot_ranges(clock, {
-        "exchange": by_size(lambda r: r["exchange_seconds"]),
-        "greedy": by_size(lambda r: r["greedy_seconds"]),
-        "exact, on nodes": by_size(lambda r: r["placed_seconds"]),
-        "exact": by_size(lambda r: r["pool_seconds"]),
-    })  # fmt: skip
+    plot_ranges(
+        clock,
+        {
+            "exchange": by_size(lambda r: r["exchange_seconds"]),
+            "greedy": by_size(lambda r: r["greedy_seconds"]),
+            "exact, on nodes": by_size(lambda r: r["placed_seconds"]),
+            "exact": by_size(lambda r: r["pool_seconds"]),
+        },
+    )
     clock.set_yscale("log")
     clock.set_xlabel("jobs")
     clock.set_ylabel("seconds")
@@ -273,6 +299,9 @@ def plot_gaps(rows: Rows) -> Figure:
 
 EXCHANGE = Reproduction(
     "AITurbo's exchange and Optimus's greedy against the exact optimum",
-    _tasks, _rows, lambda _, rows: plot_gaps(rows), shown=summarise_gaps,
+    _tasks,
+    _rows,
+    lambda _, rows: plot_gaps(rows),
+    shown=summarise_gaps,
     ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
-)  # fmt: skip
+)

@@ -83,15 +83,23 @@ def _layers(name: str) -> Any:
     if name == "perceptron":
         (inputs,) = NETWORKS[name]
         return nn.Sequential(
-            nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(),
+            nn.Linear(inputs, HIDDEN),
+            nn.ReLU(),
+            nn.Linear(HIDDEN, HIDDEN),
+            nn.ReLU(),
             nn.Linear(HIDDEN, CLASSES),
-        )  # fmt: skip
+        )
     (colours, height, width), (few, many) = NETWORKS[name], CHANNELS
     return nn.Sequential(
-        nn.Conv2d(colours, few, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(few, many, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(many * (height // 4) * (width // 4), CLASSES),
-    )  # fmt: skip
+        nn.Conv2d(colours, few, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(few, many, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(many * (height // 4) * (width // 4), CLASSES),
+    )
 
 
 def draw_examples(name: str, seed: int) -> Examples:

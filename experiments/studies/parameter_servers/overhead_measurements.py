@@ -86,16 +86,21 @@ def _measured(
     low, middle, high = np.percentile(steps.total, (25, 50, 75))
     start, parts = training.start._asdict(), steps._asdict()
     return {
-        "network": job.network, "servers": servers, "workers": workers,
-        "batch_size": job.batch_size, **here,
+        "network": job.network,
+        "servers": servers,
+        "workers": workers,
+        "batch_size": job.batch_size,
+        **here,
         "processes_per_core": rounded((servers + workers) / here["cores"]),
         **{f"{stage}_s": rounded(start[stage]) for stage in STAGES},
         "start_processor_s": rounded(training.start.processor),
-        "first_step_s": rounded(first), "step_s": rounded(middle),
-        "step_25th_s": rounded(low), "step_75th_s": rounded(high),
+        "first_step_s": rounded(first),
+        "step_s": rounded(middle),
+        "step_25th_s": rounded(low),
+        "step_75th_s": rounded(high),
         **{f"{part}_s": rounded(float(np.median(parts[part]))) for part in PARTS},
         "step_processor_s": rounded(steps.processor),
-    }  # fmt: skip
+    }
 
 
 def measure_restarts(network: str, extent: Extent, folder: Path, report: Report) -> Rows:
@@ -131,13 +136,17 @@ def measure_restarts(network: str, extent: Extent, folder: Path, report: Report)
             clock.append(time.perf_counter())
             checkpoint, stop, _, first = np.diff(clock)
             training.train(extent.warm_up)
-            rows.append({
-                "kind": "restart",
-                **_measured(job, training, first, training.train(extent.steps)),
-                "old_servers": before[0], "old_workers": before[1],
-                "checkpoint_s": rounded(checkpoint), "stop_s": rounded(stop),
-                "cost_s": rounded(clock[-1] - clock[0]),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "kind": "restart",
+                    **_measured(job, training, first, training.train(extent.steps)),
+                    "old_servers": before[0],
+                    "old_workers": before[1],
+                    "checkpoint_s": rounded(checkpoint),
+                    "stop_s": rounded(stop),
+                    "cost_s": rounded(clock[-1] - clock[0]),
+                }
+            )
             report(len(rows) / len(extent.changes))
     finally:
         training.kill()
@@ -205,10 +214,14 @@ def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -
             training.stop()
         end = time.perf_counter()
         kind = "fitted" if len(rows) < len(fitted) else "held out"
-        rows.append({
-            "kind": kind, **_measured(job, training, first, steps),
-            "stop_s": rounded(end - clock), "cost_s": rounded(end - begin),
-        })  # fmt: skip
+        rows.append(
+            {
+                "kind": kind,
+                **_measured(job, training, first, steps),
+                "stop_s": rounded(end - clock),
+                "cost_s": rounded(end - begin),
+            }
+        )
         report(len(rows) / len(order))
     return with_predictions(rows)
 
@@ -237,8 +250,9 @@ def with_predictions(rows: Rows) -> Rows:
     fit = fit_step_time(FORM, *columns(known), [row["step_s"] for row in known])
     return [
         {
-            **row, "predicted_s": rounded(float(seconds)),
+            **row,
+            "predicted_s": rounded(float(seconds)),
             "error_%": rounded(100.0 * (float(seconds) / row["step_s"] - 1.0)),
         }
         for row, seconds in zip(rows, seconds_per_step(fit.parameters, *columns(rows)), strict=True)
-    ]  # fmt: skip
+    ]

@@ -87,10 +87,15 @@ class OverheadTask:
     def description(self) -> dict[str, Any]:
         """Everything that the rows depend on, the machine as far as it is known."""
         return {
-            "format": "goodalloc-ps-overheads", "version": 1, "library": library_version(),
-            "what": self.what, "network": self.network, "repetition": self.repetition,
-            **self.extent._asdict(), **machine(),
-        }  # fmt: skip
+            "format": "goodalloc-ps-overheads",
+            "version": 1,
+            "library": library_version(),
+            "what": self.what,
+            "network": self.network,
+            "repetition": self.repetition,
+            **self.extent._asdict(),
+            **machine(),
+        }
 
     def run(self, report: Report = lambda _: None) -> None:
         """Measure, unless that is done, and nothing else meanwhile.
@@ -146,7 +151,11 @@ def _rows(plan: Plan) -> Rows:
 
 OVERHEADS = Reproduction(
     "overheads: restarts and profiling with parameter servers, measured on this machine (HPDC'21)",
-    _tasks, _rows, lambda _, rows: plot_overheads(rows),
-    lambda _: require_extra("measure", "Measuring overheads"), summarise_overheads,
-    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), measures=True,
-)  # fmt: skip
+    _tasks,
+    _rows,
+    lambda _, rows: plot_overheads(rows),
+    lambda _: require_extra("measure", "Measuring overheads"),
+    summarise_overheads,
+    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
+    measures=True,
+)

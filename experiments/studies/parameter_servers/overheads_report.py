@@ -42,11 +42,16 @@ def summarise_overheads(rows: Rows) -> Rows:
     for network in dict.fromkeys(row["network"] for row in rows):
         quantities = _quantities([row for row in rows if row["network"] == network])
         for quantity, values in quantities.items():
-            shown.append({
-                "network": network, "quantity": quantity, "median": rounded(np.median(values), 3),
-                "least": rounded(min(values), 3), "greatest": rounded(max(values), 3),
-                "values": len(values),
-            })  # fmt: skip
+            shown.append(
+                {
+                    "network": network,
+                    "quantity": quantity,
+                    "median": rounded(np.median(values), 3),
+                    "least": rounded(min(values), 3),
+                    "greatest": rounded(max(values), 3),
+                    "values": len(values),
+                }
+            )
     return shown
 
 
@@ -122,10 +127,15 @@ def _plot_steps(rows: Rows, ax: Axes) -> None:
             some = [row for row in rows if (row["network"], row["kind"]) == (network, kind)]
             face = COLOURS[index] if kind == "fitted" else "none"
             ax.plot(
-                [row["step_s"] for row in some], [row["predicted_s"] for row in some],
-                linestyle="none", marker=MARKERS[index], markersize=5, color=COLOURS[index],
-                markerfacecolor=face, label=f"{network}, {kind}",
-            )  # fmt: skip
+                [row["step_s"] for row in some],
+                [row["predicted_s"] for row in some],
+                linestyle="none",
+                marker=MARKERS[index],
+                markersize=5,
+                color=COLOURS[index],
+                markerfacecolor=face,
+                label=f"{network}, {kind}",
+            )
     identity(ax)
     ax.set_xlabel("measured step (s)")
     ax.set_ylabel("fitted and predicted step (s)")

@@ -97,9 +97,7 @@ def main() -> int:
     return 0
 
 
-def _obey(
-    make_step: Callable[[], list[float]], save: Callable[[str], None]
-) -> None:  # fmt: skip
+def _obey(make_step: Callable[[], list[float]], save: Callable[[str], None]) -> None:
     """Make steps, of which the seconds are told, and save to files, until told to stop."""
     while (order := hear())["order"] != "stop":
         if order["order"] == "save":

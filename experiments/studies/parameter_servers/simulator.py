@@ -143,10 +143,14 @@ class SimulatedPsJob:
         known = Forecast(told.steps, 0.0)
         found = known if told.losses is None else forecast(told.losses, self.done)
         job = PsJob(
-            told.name, max(found.steps - self.done, LEAST_LEFT * self.done), told.batch_size,
-            told.step_time, told.choices,
-            None if self.cell is None else told.choices.at(self.cell), restart_seconds,
-        )  # fmt: skip
+            told.name,
+            max(found.steps - self.done, LEAST_LEFT * self.done),
+            told.batch_size,
+            told.step_time,
+            told.choices,
+            None if self.cell is None else told.choices.at(self.cell),
+            restart_seconds,
+        )
         step = float(seconds_per_step(told.step_time, told.asked, told.batch_size))
         predictable = is_predictable(told.confidence, found.error)
         left = (told.steps - self.done) * step
@@ -253,9 +257,10 @@ class PsSimulator:
         """
         while any(job.completion is None for job in self.jobs):
             active = [
-                job for job in self.jobs
+                job
+                for job in self.jobs
                 if job.completion is None and job.submission.time <= self.time
-            ]  # fmt: skip
+            ]
             if active:
                 yield self._round(active)
             self.time += self.setting.interval
@@ -307,10 +312,14 @@ class PsSimulator:
             told = known[name]
             shape = told.choices.shape
             # A configuration is a tuple of numbers, too, but of other ones.
-            inside = type(cell) is tuple and len(cell) == len(shape) and all(
-                isinstance(index, Integral) and 0 <= index < size
-                for index, size in zip(cell, shape, strict=True)
-            )  # fmt: skip
+            inside = (
+                type(cell) is tuple
+                and len(cell) == len(shape)
+                and all(
+                    isinstance(index, Integral) and 0 <= index < size
+                    for index, size in zip(cell, shape, strict=True)
+                )
+            )
             here = told.choices.at(cell) if inside else None
             if here is None or not np.isfinite(
                 seconds_per_step(told.step_time, here, told.batch_size)
@@ -339,9 +348,11 @@ class PsSimulator:
             pods, placed = place_together([table], [()], np.maximum(left, 0))
             if placed[0]:
                 job.give(cell, pods[0], self.setting)
-            elif job.cell is None or job.pods is None or (
-                taken(job.submission, job.cell, job.pods) > left + RESOURCE_TOLERANCE
-            ).any():  # fmt: skip
+            elif (
+                job.cell is None
+                or job.pods is None
+                or (taken(job.submission, job.cell, job.pods) > left + RESOURCE_TOLERANCE).any()
+            ):
                 job.give(None, None, self.setting)
                 continue
             assert job.cell is not None

@@ -116,18 +116,20 @@ def _rows(plan: Plan) -> Rows:
     ]
 
 
-def _row(
-    name: str, form: str, choice: str, points: int, errors: list[Floats]
-) -> dict[str, Any]:  # fmt: skip
+def _row(name: str, form: str, choice: str, points: int, errors: list[Floats]) -> dict[str, Any]:
     """Medians over the draws of the median and of the 90th percentile, and the worst median."""
     medians = [100.0 * np.median(error) for error in errors]
     tails = [100.0 * np.percentile(error, 90) for error in errors]
     return {
-        "model": name, "form": form, "choice": choice, "points": points, "draws": len(errors),
+        "model": name,
+        "form": form,
+        "choice": choice,
+        "points": points,
+        "draws": len(errors),
         "median_percent": rounded(float(np.median(medians)), 4),
         "percentile_90_percent": rounded(float(np.median(tails)), 4),
         "worst_median_percent": rounded(float(np.max(medians)), 4),
-    }  # fmt: skip
+    }
 
 
 def _folder(plan: Plan) -> Path:
@@ -173,9 +175,10 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
     for index, (name, measured) in enumerate(tables.items()):
         look = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
         drawn = [
-            (row["points"], row["median_percent"]) for row in rows
+            (row["points"], row["median_percent"])
+            for row in rows
             if (row["model"], row["form"], row["choice"]) == (name, DRAWN, "random")
-        ]  # fmt: skip
+        ]
         few.plot(*zip(*drawn, strict=True), label=name, markersize=4, linewidth=1.2, **look)
         fit = fit_step_time(
             FORMS[DRAWN], measured.configuration, measured.batch_size, measured.seconds
@@ -196,6 +199,11 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
 
 STEP_TIMES = Reproduction(
     "step-times: seconds of a step with parameter servers (EuroSys'18, HPDC'21; data of DL2)",
-    lambda _: (), _rows, _plot, _folder, _shown,
-    ignores=("workloads", "pollux", "seeds", "gaps", "quick"), lists="dl2-ps-worker-speed",
-)  # fmt: skip
+    lambda _: (),
+    _rows,
+    _plot,
+    _folder,
+    _shown,
+    ignores=("workloads", "pollux", "seeds", "gaps", "quick"),
+    lists="dl2-ps-worker-speed",
+)

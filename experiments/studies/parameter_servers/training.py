@@ -66,9 +66,13 @@ class PsTraining(Processes):
     """
 
     def __init__(
-        self, job: TrainingJob, servers: int, workers: int,
-        checkpoint: str | os.PathLike[str] | None = None, patience: float = PATIENCE,
-    ) -> None:  # fmt: skip
+        self,
+        job: TrainingJob,
+        servers: int,
+        workers: int,
+        checkpoint: str | os.PathLike[str] | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
         require_extra("measure", "Training with parameter servers")
         require_count("Training: servers", servers, 1, MOST)
         require_count("Training: workers", workers, 1, min(MOST, job.batch_size))
@@ -84,9 +88,11 @@ class PsTraining(Processes):
         self._places = [("server", number) for number in range(servers)]
         self._places += [("worker", number) for number in range(workers)]
         super().__init__(
-            PROGRAM, [f"{kind} {number}" for kind, number in self._places],
-            f"Training with parameter servers ({servers}) and workers ({workers})", patience,
-        )  # fmt: skip
+            PROGRAM,
+            [f"{kind} {number}" for kind, number in self._places],
+            f"Training with parameter servers ({servers}) and workers ({workers})",
+            patience,
+        )
         try:
             self.start = self._start("" if found is None else str(found.file))
         except BaseException:
@@ -130,12 +136,21 @@ class PsTraining(Processes):
         self._launch()
         roles = [
             Role(
-                *place, self.servers, self.workers, self.job.network, self.job.seed,
-                self.job.batch_size, self.job.learning_rate, self.job.momentum, token,
-                self.patience, self.steps, file,
+                *place,
+                self.servers,
+                self.workers,
+                self.job.network,
+                self.job.seed,
+                self.job.batch_size,
+                self.job.learning_rate,
+                self.job.momentum,
+                token,
+                self.patience,
+                self.steps,
+                file,
             )._asdict()
             for place in self._places
-        ]  # fmt: skip
+        ]
         self._say(roles, "starting")
         self._wait("starting an interpreter")
         clock.append(time.perf_counter())

@@ -38,9 +38,12 @@ JOB = (Submission("imagenet", 0, "imagenet", 1, 200),)
 
 #: What is measured of a replay, and by how much that by goodput is published to differ: per cent.
 PUBLISHED = {
-    "node_hours": -25.0, "hours": 6.0, "efficiency": math.nan, "most_nodes": math.nan,
+    "node_hours": -25.0,
+    "hours": 6.0,
+    "efficiency": math.nan,
+    "most_nodes": math.nan,
     "restarts": math.nan,
-}  # fmt: skip
+}
 
 #: What a replay follows, and how the picture calls it.
 MEASURES = {"goodput": "goodput (Pollux)", "throughput": "throughput (Or et al.)"}
@@ -68,10 +71,11 @@ class Variant:
     def task(self, plan: Plan, measure: str) -> ReplayTask:
         """The replay by that measure, from one node of four GPUs."""
         return plan.replay(
-            f"autoscaling-{measure}", JOB,
+            f"autoscaling-{measure}",
+            JOB,
             setting=Setting(Cluster.uniform(1, 4), knowledge=self.knowledge),
             utility=(self.low, self.high),
-        )  # fmt: skip
+        )
 
 
 VARIANTS = (
@@ -100,10 +104,14 @@ def _rows(plan: Plan) -> Rows:
 def _row(variant: Variant, quantity: str, goodput: float, throughput: float) -> dict[str, Any]:
     published, ours = PUBLISHED[quantity], 100.0 * (goodput / throughput - 1.0)
     return {
-        "case": variant.label, "quantity": quantity, "goodput": rounded(goodput, 4),
-        "throughput": rounded(throughput, 4), "published_change_percent": published,
-        "our_change_percent": rounded(ours, 3), "deviation_points": rounded(ours - published, 3),
-    }  # fmt: skip
+        "case": variant.label,
+        "quantity": quantity,
+        "goodput": rounded(goodput, 4),
+        "throughput": rounded(throughput, 4),
+        "published_change_percent": published,
+        "our_change_percent": rounded(ours, 3),
+        "deviation_points": rounded(ours - published, 3),
+    }
 
 
 def measured(folder: Path) -> dict[str, float]:
@@ -113,9 +121,11 @@ def measured(folder: Path) -> dict[str, float]:
     ends = rounds.time.shift(-1, fill_value=jobs.completion.max())
     return {
         "node_hours": float((rounds.nodes * (ends - rounds.time)).sum()) / HOUR,
-        "hours": row["makespan_hours"], "efficiency": row["efficiency"],
-        "most_nodes": float(rounds.nodes.max()), "restarts": row["restarts_per_job"],
-    }  # fmt: skip
+        "hours": row["makespan_hours"],
+        "efficiency": row["efficiency"],
+        "most_nodes": float(rounds.nodes.max()),
+        "restarts": row["restarts_per_job"],
+    }
 
 
 def _plot(plan: Plan, _: Rows) -> Figure:

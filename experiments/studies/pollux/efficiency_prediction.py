@@ -122,16 +122,18 @@ def _rows(name: str, found: Efficiencies) -> list[dict[str, Any]]:
     for index, batch in enumerate(found.batch_sizes[1:], start=1):
         for source, origin in found.sources(index).items():
             error = found.predicted[origin, index] / measured[index] - 1.0
-            rows.append({
-                "application": name,
-                "batch_size": batch,
-                "predicted_from": found.batch_sizes[origin],
-                "source": source,
-                "measured_efficiency": rounded(float(measured[index].mean())),
-                "mean_error": rounded(float(np.abs(error).mean())),
-                "worst_error": rounded(float(np.abs(error).max())),
-                "bias": rounded(float(error.mean())),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "application": name,
+                    "batch_size": batch,
+                    "predicted_from": found.batch_sizes[origin],
+                    "source": source,
+                    "measured_efficiency": rounded(float(measured[index].mean())),
+                    "mean_error": rounded(float(np.abs(error).mean())),
+                    "worst_error": rounded(float(np.abs(error).max())),
+                    "bias": rounded(float(error.mean())),
+                }
+            )
     return rows
 
 
@@ -157,9 +159,11 @@ def plot_fig2(traces: str | None) -> Figure:
     panels[0][0].set_ylabel("efficiency")
     panels[0][1].set_ylabel("efficiency, mean over the training")
     figure.legend(
-        *panels[0][1].get_legend_handles_labels(), loc="outside lower center", ncols=4,
+        *panels[0][1].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
         frameon=False,
-    )  # fmt: skip
+    )
     return figure
 
 
@@ -171,9 +175,14 @@ def _plot_training(found: Efficiencies, ax: Axes) -> None:
         look: dict[str, Any] = {"color": COLOURS[colour], "linewidth": 1.3}
         every = max(percent.size // 8, 1)
         ax.plot(
-            percent, found.measured[index], marker=MARKERS[colour], markersize=4, markevery=every,
-            label=f"{found.batch_sizes[index]}", **look,
-        )  # fmt: skip
+            percent,
+            found.measured[index],
+            marker=MARKERS[colour],
+            markersize=4,
+            markevery=every,
+            label=f"{found.batch_sizes[index]}",
+            **look,
+        )
         for source, origin in (("initial", 0), ("next smaller", index - 1)):
             ax.plot(percent, found.predicted[origin, index], linestyle=SOURCES[source], **look)
     ax.set_xlim(0.0, 102.0)
@@ -194,13 +203,21 @@ def _plot_batch_sizes(found: Efficiencies, ax: Axes) -> None:
     }
     for colour, (source, line) in enumerate(lines.items(), start=2):
         ax.plot(
-            *line, color=COLOURS[colour], linestyle=SOURCES[source], linewidth=1.6,
+            *line,
+            color=COLOURS[colour],
+            linestyle=SOURCES[source],
+            linewidth=1.6,
             label=f"predicted from the {source} batch size",
-        )  # fmt: skip
+        )
     ax.plot(
-        sizes, found.measured.mean(axis=1), marker="o", markersize=5, linestyle="none",
-        color="black", label="measured",
-    )  # fmt: skip
+        sizes,
+        found.measured.mean(axis=1),
+        marker="o",
+        markersize=5,
+        linestyle="none",
+        color="black",
+        label="measured",
+    )
     logarithmic(ax, "x", base=2)
     ax.set_xticks(sizes[::2])
     ax.set_ylim(0.0, 1.05)
@@ -208,6 +225,8 @@ def _plot_batch_sizes(found: Efficiencies, ax: Axes) -> None:
 
 
 FIGURE_2 = prediction(
-    "Figure 2: statistical efficiency, measured and predicted", fig2_rows, plot_fig2,
+    "Figure 2: statistical efficiency, measured and predicted",
+    fig2_rows,
+    plot_fig2,
     lambda plan: require_traces(plan.traces, 2),
-)  # fmt: skip
+)

@@ -172,15 +172,16 @@ def _fairness(plan: Plan) -> dict[str, NDArray[np.float64]]:
     """The rho of all jobs of all workloads, by curve."""
     alone = {name: pd.read_csv(task.file) for name, task in alone_tasks(plan).items()}
     return {
-        label: np.concatenate([
-            finish_time_fairness(
-                pd.read_csv(task.folder / "jobs.csv"),
-                task.setting.cluster.num_gpus, alone,
-            )
-            for task in tasks
-        ])
+        label: np.concatenate(
+            [
+                finish_time_fairness(
+                    pd.read_csv(task.folder / "jobs.csv"), task.setting.cluster.num_gpus, alone
+                )
+                for task in tasks
+            ]
+        )
         for label, tasks in _replays(plan).items()
-    }  # fmt: skip
+    }
 
 
 def _rows(plan: Plan) -> Rows:
@@ -194,7 +195,9 @@ def _rows(plan: Plan) -> Rows:
     published_ratio = {first: 1.0, "optimus": 1.5, "tiresias": 5.4} if known else {}
     return [
         {
-            "policy": label, "jobs": rho.size, "median_rho": rounded(float(np.median(rho)), 4),
+            "policy": label,
+            "jobs": rho.size,
+            "median_rho": rounded(float(np.median(rho)), 4),
             "published_below_2": published_share.get(label, ""),
             "below_2": rounded(100.0 * float((rho < 2.0).mean()), 4),
             "greatest_rho": rounded(greatest[label], 4),
@@ -202,7 +205,7 @@ def _rows(plan: Plan) -> Rows:
             "ratio": rounded(greatest[label] / greatest[first], 4),
         }
         for label, rho in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def _plot(plan: Plan, _: Rows) -> Figure:

@@ -48,9 +48,16 @@ APPLICATION = "cifar10"
 CLUSTER = Setting(Cluster.uniform(4, 4))
 
 COLUMNS = (
-    "trial", *Hyperparameters._fields, "accuracy", "submission", "start", "completion", "seconds",
-    "gpu_seconds", "restarts",
-)  # fmt: skip
+    "trial",
+    *Hyperparameters._fields,
+    "accuracy",
+    "submission",
+    "start",
+    "completion",
+    "seconds",
+    "gpu_seconds",
+    "restarts",
+)
 
 
 class Sampler:
@@ -145,12 +152,19 @@ class SearchTask:
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on."""
         return {
-            "format": "goodalloc-search", "version": 1, "library": library_version(),
-            "policy": self.policy, "trials": self.trials, "concurrent": self.concurrent,
-            "seed": self.seed, "stagger": self.stagger, "replicas": self.replicas,
-            "batch_size": self.batch_size, "traces": traces_digest(self.traces),
+            "format": "goodalloc-search",
+            "version": 1,
+            "library": library_version(),
+            "policy": self.policy,
+            "trials": self.trials,
+            "concurrent": self.concurrent,
+            "seed": self.seed,
+            "stagger": self.stagger,
+            "replicas": self.replicas,
+            "batch_size": self.batch_size,
+            "traces": traces_digest(self.traces),
             **asdict(self.setting),
-        }  # fmt: skip
+        }
 
     def run(self, report: Report = lambda _: None) -> None:
         """Search, unless that is done.
@@ -228,12 +242,16 @@ class _Search:
         assert job.completion is not None
         submission = job.submission.time
         row = {
-            "trial": trial, **self.proposed[trial]._asdict(),
-            "accuracy": self.accuracies[trial], "submission": submission,
-            "start": job.first_start, "completion": job.completion,
-            "seconds": job.completion - submission, "gpu_seconds": job.attained_service,
+            "trial": trial,
+            **self.proposed[trial]._asdict(),
+            "accuracy": self.accuracies[trial],
+            "submission": submission,
+            "start": job.first_start,
+            "completion": job.completion,
+            "seconds": job.completion - submission,
+            "gpu_seconds": job.attained_service,
             "restarts": job.restarts or 0,
-        }  # fmt: skip
+        }
         return {
             name: rounded(value, 10) if isinstance(value, float) else value
             for name, value in row.items()

@@ -87,11 +87,17 @@ class Configuration:
         setting = replace(CLUSTER, knowledge=self.knowledge)
         tasks = (
             SearchTask(
-                plan.folder, policy, trials=30 if plan.quick else 100, seed=number,
-                replicas=REPLICAS, batch_size=batch, traces=plan.traces, setting=setting,
+                plan.folder,
+                policy,
+                trials=30 if plan.quick else 100,
+                seed=number,
+                replicas=REPLICAS,
+                batch_size=batch,
+                traces=plan.traces,
+                setting=setting,
             )
             for number in plan.workloads
-        )  # fmt: skip
+        )
         return [
             replace(
                 task, folder=plan.folder / "searches" / f"{policy}-{digest(task.description())}"
@@ -140,10 +146,11 @@ def hyperparameter_table(title: str) -> Reproduction:
 
     def tasks(plan: Plan) -> list[SearchTask]:
         return [
-            task for configuration in CONFIGURATIONS
+            task
+            for configuration in CONFIGURATIONS
             for policy in plan.policies_of(configuration.policy)
             for task in configuration.tasks(plan, policy)
-        ]  # fmt: skip
+        ]
 
     def require(_: Plan) -> None:
         require_extra("search", "Table 3")
@@ -182,23 +189,30 @@ def quantities(task: SearchTask) -> dict[str, float]:
 
 
 def _rows(
-    label: str, policy: str, published: Mapping[str, float] | None,
+    label: str,
+    policy: str,
+    published: Mapping[str, float] | None,
     searches: Sequence[Mapping[str, float]],
-) -> Rows:  # fmt: skip
+) -> Rows:
     """Published, ours, the deviation, and half the width of a 95 % confidence interval."""
     rows: list[dict[str, Any]] = []
     for quantity in searches[0]:
         ours = estimate([search[quantity] for search in searches])
         known = published[quantity] if published else None
-        rows.append({
-            "configuration": label, "policy": policy, "quantity": quantity,
-            "published": "" if known is None else rounded(known, 3), "ours": ours["mean"],
-            "half_width": ours["half_width"],
-            "deviation_percent": (
-                "" if known is None else rounded(100.0 * (ours["mean"] / known - 1.0), 3)
-            ),
-            "searches": len(searches),
-        })  # fmt: skip
+        rows.append(
+            {
+                "configuration": label,
+                "policy": policy,
+                "quantity": quantity,
+                "published": "" if known is None else rounded(known, 3),
+                "ours": ours["mean"],
+                "half_width": ours["half_width"],
+                "deviation_percent": (
+                    "" if known is None else rounded(100.0 * (ours["mean"] / known - 1.0), 3)
+                ),
+                "searches": len(searches),
+            }
+        )
     return rows
 
 

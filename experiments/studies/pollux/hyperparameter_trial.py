@@ -60,10 +60,15 @@ def train(hyperparameters: Hyperparameters, seed: int) -> float:
 
     pictures, held_out, digits, expected = _halves(seed)
     network = MLPClassifier(
-        (hyperparameters.width,), solver="sgd", alpha=hyperparameters.weight_decay,
-        learning_rate_init=hyperparameters.learning_rate, momentum=hyperparameters.momentum,
-        batch_size=BATCH, max_iter=EPOCHS, random_state=seed,
-    )  # fmt: skip
+        (hyperparameters.width,),
+        solver="sgd",
+        alpha=hyperparameters.weight_decay,
+        learning_rate_init=hyperparameters.learning_rate,
+        momentum=hyperparameters.momentum,
+        batch_size=BATCH,
+        max_iter=EPOCHS,
+        random_state=seed,
+    )
     # Every trial is stopped after the same time, whether or not it has converged by then.
     with threadpool_limits(1), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -92,12 +92,14 @@ class Pair:
             for way in (self.way, self.baseline)
         )
         row: dict[str, Any] = {
-            "scenario": self.scenario.label, "way": self.way.label,
-            "baseline": self.baseline.label, "workloads": len(found),
+            "scenario": self.scenario.label,
+            "way": self.way.label,
+            "baseline": self.baseline.label,
+            "workloads": len(found),
             "seeds": max(len(found[0]), len(base[0])),
             "average_hours": estimate(_over_seeds(found, "average"))["mean"],
             "baseline_hours": estimate(_over_seeds(base, "average"))["mean"],
-        }  # fmt: skip
+        }
         for quantity in QUANTITIES:
             pairs = zip(_over_seeds(found, quantity), _over_seeds(base, quantity), strict=True)
             change = estimate([100.0 * (ours / theirs - 1.0) for ours, theirs in pairs])
@@ -114,12 +116,14 @@ def hours(folder: Path) -> dict[str, float]:
     """Hours by quantity, and gaps, of a finished replay."""
     jobs, summary = pd.read_csv(folder / "jobs.csv"), summarise("", folder)
     return {
-        "average": summary["average_jct_hours"], "p99": summary["p99_jct_hours"],
-        "makespan": summary["makespan_hours"], "worst_gap": summary["worst_gap"],
+        "average": summary["average_jct_hours"],
+        "p99": summary["p99_jct_hours"],
+        "makespan": summary["makespan_hours"],
+        "worst_gap": summary["worst_gap"],
         **{name: summary[name] for name in ("mean_more_starved", "served_over_best", "mean_gap")},
         "short": float(jobs.jct[jobs.application.isin(SHORT)].mean()) / 3600.0,
         "long": float(jobs.jct[jobs.application.isin(LONG)].mean()) / 3600.0,
-    }  # fmt: skip
+    }
 
 
 def _over_seeds(found: Sequence[Sequence[Mapping[str, float]]], quantity: str) -> list[float]:
@@ -195,9 +199,13 @@ def plot_pairs(title: str, rows: Rows) -> Figure:
             [row["average_change"] for row in shown],
             [labels.index(f"{row['way']}, {row['scenario']}") + shift for row in shown],
             xerr=np.nan_to_num([row["average_half_width"] for row in shown]),
-            label=f"against {baseline}", color=COLOURS[index], marker=MARKERS[index],
-            markerfacecolor=COLOURS[index] if index == 0 else "white", linestyle="none", capsize=3,
-        )  # fmt: skip
+            label=f"against {baseline}",
+            color=COLOURS[index],
+            marker=MARKERS[index],
+            markerfacecolor=COLOURS[index] if index == 0 else "white",
+            linestyle="none",
+            capsize=3,
+        )
     ax.axvline(0.0, color="black", linewidth=0.8)
     ax.set_yticks(range(len(labels)), labels, fontsize="small")
     ax.invert_yaxis()

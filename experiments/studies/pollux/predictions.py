@@ -34,14 +34,20 @@ GPUS_PER_NODE = 4
 
 
 def prediction(
-    title: str, rows: Callable[[str | None], Rows], plot: Callable[[str | None], Figure],
+    title: str,
+    rows: Callable[[str | None], Rows],
+    plot: Callable[[str | None], Figure],
     require: Callable[[Plan], object] = lambda _: None,
-) -> Reproduction:  # fmt: skip
+) -> Reproduction:
     """A reproduction that takes no replays."""
     return Reproduction(
-        title, lambda _: (), lambda plan: rows(plan.traces), lambda plan, _: plot(plan.traces),
-        require, ignores=("workloads", "pollux", "seeds", "quick"),
-    )  # fmt: skip
+        title,
+        lambda _: (),
+        lambda plan: rows(plan.traces),
+        lambda plan, _: plot(plan.traces),
+        require,
+        ignores=("workloads", "pollux", "seeds", "quick"),
+    )
 
 
 class Pass(NamedTuple):

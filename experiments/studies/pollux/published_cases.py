@@ -61,12 +61,16 @@ class Case:
         setting = Setting(interval=self.interval, interference=self.interference)
         return [
             plan.replay(
-                policy, plan.workload(number, self.requests, self.load), setting=setting,
-                power=self.power, interference_avoidance=self.interference_avoidance, seed=seed,
+                policy,
+                plan.workload(number, self.requests, self.load),
+                setting=setting,
+                power=self.power,
+                interference_avoidance=self.interference_avoidance,
+                seed=seed,
             )
             for number in plan.workloads
             for seed in plan.seeds_of(policy)
-        ]  # fmt: skip
+        ]
 
 
 def _hours(average: float, tail: float, makespan: float) -> dict[str, float]:
@@ -104,13 +108,16 @@ CASES: Mapping[str, tuple[Case, ...]] = {
         Case("avoided", "pollux", {AVERAGE: 0.764}),
         *(
             Case(
-                f"not avoided, {loss:.0%} lost", "pollux", {AVERAGE: hours}, interference=loss,
+                f"not avoided, {loss:.0%} lost",
+                "pollux",
+                {AVERAGE: hours},
+                interference=loss,
                 interference_avoidance=False,
             )
             for loss, hours in ((0.0, 0.766), (0.25, 0.883), (0.5, 1.084))
         ),
     ),
-}  # fmt: skip
+}
 
 
 def published_cases(title: str, cases: Sequence[Case]) -> Reproduction:
@@ -118,9 +125,11 @@ def published_cases(title: str, cases: Sequence[Case]) -> Reproduction:
 
     def tasks(plan: Plan) -> list[ReplayTask]:
         return [
-            task for case in cases for policy in plan.policies_of(case.policy)
+            task
+            for case in cases
+            for policy in plan.policies_of(case.policy)
             for task in case.tasks(plan, policy)
-        ]  # fmt: skip
+        ]
 
     def rows(plan: Plan) -> Rows:
         return [row for case in cases for row in _rows(plan, case)]
@@ -146,14 +155,19 @@ def _row(
     values = np.array([row[quantity] for row in found])
     published, ours = case.published[quantity], float(values.mean())
     return {
-        "case": case.label, "policy": policy, "quantity": quantity, "published": published,
-        "ours": rounded(ours, 4), "deviation_percent": rounded(100.0 * (ours / published - 1.0), 3),
-        "least": rounded(float(values.min()), 4), "greatest": rounded(float(values.max()), 4),
+        "case": case.label,
+        "policy": policy,
+        "quantity": quantity,
+        "published": published,
+        "ours": rounded(ours, 4),
+        "deviation_percent": rounded(100.0 * (ours / published - 1.0), 3),
+        "least": rounded(float(values.min()), 4),
+        "greatest": rounded(float(values.max()), 4),
         "replays": len(found),
         **{name: rounded(float(np.mean([row[name] for row in found])), 4) for name in GAP_PARTS},
         "mean_gap": float(np.mean([row["mean_gap"] for row in found])),
         "worst_gap": float(np.max([row["worst_gap"] for row in found])),
-    }  # fmt: skip
+    }
 
 
 def plot_cases(title: str, rows: Rows) -> Figure:
@@ -164,16 +178,24 @@ def plot_cases(title: str, rows: Rows) -> Figure:
     for index, row in enumerate(shown):
         exact = row["policy"] == "pollux"
         ax.barh(
-            index, row["ours"], height=0.6, color="#0072B2" if exact else "#9ecae1",
+            index,
+            row["ours"],
+            height=0.6,
+            color="#0072B2" if exact else "#9ecae1",
             label="every round exactly" if exact else "other policies",
-        )  # fmt: skip
+        )
         if row["replays"] > 1:
             reach = [[row["ours"] - row["least"]], [row["greatest"] - row["ours"]]]
             ax.errorbar(row["ours"], index, xerr=reach, color="black", capsize=3, linewidth=1.0)
         ax.plot(
-            row["published"], index, marker="D", color="black", markerfacecolor="white",
-            linestyle="none", label="published",
-        )  # fmt: skip
+            row["published"],
+            index,
+            marker="D",
+            color="black",
+            markerfacecolor="white",
+            linestyle="none",
+            label="published",
+        )
     labels = [f"{row['case']}: {row['policy']}" if several else row["case"] for row in shown]
     labels = [label.replace("= -", "= −") for label in labels]
     ax.set_yticks(range(len(shown)), labels, fontsize="small")

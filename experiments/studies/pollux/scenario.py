@@ -53,9 +53,7 @@ class Scenario:
 
 
 PUBLISHED = Scenario("load 1")
-LOADS = (
-    Scenario("load 0.5", 0.5), PUBLISHED, Scenario("load 1.5", 1.5), Scenario("load 2", 2.0),
-)  # fmt: skip
+LOADS = (Scenario("load 0.5", 0.5), PUBLISHED, Scenario("load 1.5", 1.5), Scenario("load 2", 2.0))
 DISTURBED = (
     Scenario("half the nodes lost", setting=Setting(outages=(Outage(3 * HOUR, 4 * HOUR, 8),))),
     Scenario("burst of 80 jobs", burst=80),

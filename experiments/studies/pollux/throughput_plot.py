@@ -78,9 +78,12 @@ def _plot_gpus(found: CrossValidation, application: MeasuredApplication, ax: Axe
         passes = [plan_pass(batch, count, limits) for count in gpus]
         measured = [measured_throughput(application, one) for one in passes]
         ax.plot(
-            gpus, predicted_throughput(found.fits[0], passes), color=COLOURS[look],
-            linestyle=STYLES[look], linewidth=1.4,
-        )  # fmt: skip
+            gpus,
+            predicted_throughput(found.fits[0], passes),
+            color=COLOURS[look],
+            linestyle=STYLES[look],
+            linewidth=1.4,
+        )
         seen = [found.seen(len(packed(count)), count) for count in gpus]
         _mark(ax, gpus, measured, seen, look, f"{batch}")
     logarithmic(ax, "x", base=2)
@@ -100,9 +103,12 @@ def _plot_batch_sizes(found: CrossValidation, ax: Axes) -> None:
         batch = gpus * atomic[here]
         local = np.geomspace(atomic[here].min(), atomic[here].max(), 50)
         ax.plot(
-            gpus * local, throughput(found.fits[0], count, gpus, local, 0.0), color=COLOURS[look],
-            linestyle=STYLES[look], linewidth=1.4,
-        )  # fmt: skip
+            gpus * local,
+            throughput(found.fits[0], count, gpus, local, 0.0),
+            color=COLOURS[look],
+            linestyle=STYLES[look],
+            linewidth=1.4,
+        )
         seen = [found.seen(count, gpus)] * batch.size
         _mark(ax, batch, batch / step[here], seen, look, f"{gpus}")
     logarithmic(ax, "x")
@@ -112,20 +118,34 @@ def _plot_batch_sizes(found: CrossValidation, ax: Axes) -> None:
 
 
 def _mark(
-    ax: Axes, x: Sequence[float] | Floats, y: Sequence[float] | Floats, seen: Sequence[bool],
-    look: int, label: str,
-) -> None:  # fmt: skip
+    ax: Axes,
+    x: Sequence[float] | Floats,
+    y: Sequence[float] | Floats,
+    seen: Sequence[bool],
+    look: int,
+    label: str,
+) -> None:
     """Draw measurements: filled where they were fitted, open where they were held out."""
     for filled in (True, False):
         chosen = np.array(seen) == filled
         ax.plot(
-            np.asarray(x)[chosen], np.asarray(y)[chosen], color=COLOURS[look], markersize=4,
-            marker=MARKERS[look], markerfacecolor=None if filled else "white", linestyle="none",
-        )  # fmt: skip
+            np.asarray(x)[chosen],
+            np.asarray(y)[chosen],
+            color=COLOURS[look],
+            markersize=4,
+            marker=MARKERS[look],
+            markerfacecolor=None if filled else "white",
+            linestyle="none",
+        )
     ax.plot(
-        [], [], color=COLOURS[look], marker=MARKERS[look], linestyle=STYLES[look], markersize=4,
+        [],
+        [],
+        color=COLOURS[look],
+        marker=MARKERS[look],
+        linestyle=STYLES[look],
+        markersize=4,
         label=label,
-    )  # fmt: skip
+    )
 
 
 def _add_legend(figure: Figure) -> None:
@@ -138,11 +158,15 @@ def _add_legend(figure: Figure) -> None:
             Line2D([], [], label="measured, model fitted to it", **marker),
             Line2D([], [], label="measured, held out", markerfacecolor="white", **marker),
         ],
-        loc="outside lower center", ncols=3, frameon=False,
-    )  # fmt: skip
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+    )
 
 
 FIGURE_3 = prediction(
-    "Figure 3: throughput, measured and predicted", fig3_rows, plot_fig3,
+    "Figure 3: throughput, measured and predicted",
+    fig3_rows,
+    plot_fig3,
     lambda plan: require_traces(plan.traces, 3),
-)  # fmt: skip
+)

@@ -181,12 +181,17 @@ def fig3_rows(traces: str | None) -> list[dict[str, Any]]:
             ("GPUs doubled", *doubled[name]),
         ):
             measured = table[:, 4]
-            rows.append({
-                "application": name,
-                "allocations": allocations,
-                "measurements": len(table),
-                "rmsle": rounded(rmsle(predicted, measured)),
-                "least_rmsle": rounded(least_error(table)),
-                **{k: rounded(value) for k, value in relative_errors(predicted, measured).items()},
-            })  # fmt: skip
+            rows.append(
+                {
+                    "application": name,
+                    "allocations": allocations,
+                    "measurements": len(table),
+                    "rmsle": rounded(rmsle(predicted, measured)),
+                    "least_rmsle": rounded(least_error(table)),
+                    **{
+                        k: rounded(value)
+                        for k, value in relative_errors(predicted, measured).items()
+                    },
+                }
+            )
     return rows

@@ -64,9 +64,12 @@ def _plot_cluster(plan: Plan, _: Rows) -> Figure:
 
 
 FIGURE_5 = Reproduction(
-    "Figure 5: allocated GPUs and efficiency over time", _cluster_tasks, _cluster_rows,
-    _plot_cluster, ignores=("seeds",),
-)  # fmt: skip
+    "Figure 5: allocated GPUs and efficiency over time",
+    _cluster_tasks,
+    _cluster_rows,
+    _plot_cluster,
+    ignores=("seeds",),
+)
 
 #: One ImageNet job from the start, two YOLOv3 jobs later; cluster and times are ours.
 COADAPTED = (
@@ -87,13 +90,15 @@ def _job_rows(plan: Plan) -> Rows:
     grouped = samples[samples.gpus > 0].groupby(["job", "active_jobs"])
     return [
         {
-            "job": job, "active_jobs": active, "hours": rounded(len(part) * interval / HOUR, 4),
+            "job": job,
+            "active_jobs": active,
+            "hours": rounded(len(part) * interval / HOUR, 4),
             "mean_gpus": rounded(float(part.gpus.mean()), 4),
             "mean_batch_size": rounded(float(part.batch_size.mean()), 4),
             "mean_efficiency": rounded(float(part.efficiency.mean()), 4),
         }
         for (job, active), part in grouped
-    ]  # fmt: skip
+    ]
 
 
 def _samples(plan: Plan) -> pd.DataFrame:
@@ -129,5 +134,8 @@ def _plot_jobs(plan: Plan, _: Rows) -> Figure:
 
 FIGURE_6 = Reproduction(
     "Figure 6: one ImageNet and two YOLOv3 jobs adapt to each other",
-    lambda plan: [_job_task(plan)], _job_rows, _plot_jobs, ignores=("workloads", "seeds", "quick"),
-)  # fmt: skip
+    lambda plan: [_job_task(plan)],
+    _job_rows,
+    _plot_jobs,
+    ignores=("workloads", "seeds", "quick"),
+)

@@ -241,9 +241,13 @@ def plot_fig1(traces: str | None) -> Figure:
         for index, (line, (model, measured, _)) in enumerate(curves.items()):
             look = {"color": COLOURS[index], "label": line, "marker": MARKERS[index]}
             ax.plot(
-                PLOTTED_GPUS, model, color=COLOURS[index], linestyle=STYLES[index], linewidth=1.5,
+                PLOTTED_GPUS,
+                model,
+                color=COLOURS[index],
+                linestyle=STYLES[index],
+                linewidth=1.5,
                 label=f"{line}, model" if measured is not None else line,
-            )  # fmt: skip
+            )
             if measured is not None:
                 look["label"] = f"{line}, measured"
                 ax.plot(PLOTTED_GPUS, measured, linestyle="none", markersize=5, **look)

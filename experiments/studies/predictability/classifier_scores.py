@@ -99,9 +99,7 @@ def area_under_curve(truth: Flags, ranking: Floats) -> float:
     return float(above / (inside * outside))
 
 
-def reliability(
-    unpredictable: ArrayLike, probability: ArrayLike, bins: int = BINS
-) -> Reliability:  # fmt: skip
+def reliability(unpredictable: ArrayLike, probability: ArrayLike, bins: int = BINS) -> Reliability:
     """What was said to be likely against what was: bins of equal width, empty ones left out.
 
     Parameters

@@ -76,9 +76,13 @@ def _mlp(learner: Learner) -> Any:
 
 #: What learns, by name; the first knows only how many jobs are unpredictable.
 CLASSIFIERS: Mapping[str, Callable[[Learner], Any]] = {
-    "majority": _majority, "knn": _knn, "logistic": _logistic, "forest": _forest, "svm": _svm,
+    "majority": _majority,
+    "knn": _knn,
+    "logistic": _logistic,
+    "forest": _forest,
+    "svm": _svm,
     "mlp": _mlp,
-}  # fmt: skip
+}
 
 #: Those whose features stay as they are; the others get them standardised.
 UNSCALED = ("majority", "forest")

@@ -66,9 +66,10 @@ def fold_numbers(
     labels = records.unpredictable
     kinds = records.columns(["job_type"])[:, 0]
     counts = {
-        "unpredictable jobs": int(labels.sum()), "predictable jobs": int((~labels).sum()),
+        "unpredictable jobs": int(labels.sum()),
+        "predictable jobs": int((~labels).sum()),
         **({"job types": np.unique(kinds).size} if validation == "unseen types" else {}),
-    }  # fmt: skip
+    }
     for name, count in counts.items():
         require_count(f"Cross-validation: number of {name}", count, FOLDS)
     if validation == "stratified":
@@ -82,9 +83,8 @@ def fold_numbers(
 
 
 def predict_unseen(
-    records: JobRecords, learner: Learner, folds: NDArray[np.intp],
-    report: Report = lambda _: None,
-) -> NDArray[np.float64]:  # fmt: skip
+    records: JobRecords, learner: Learner, folds: NDArray[np.intp], report: Report = lambda _: None
+) -> NDArray[np.float64]:
     """The probability that each job is unpredictable, learnt from the jobs of all other folds.
 
     Parameters
@@ -140,11 +140,16 @@ class CrossValidation:
     def description(self) -> dict[str, Any]:
         """Everything that the predictions depend on."""
         return {
-            "format": "goodalloc-cross-validation", "version": 1, "library": library_version(),
+            "format": "goodalloc-cross-validation",
+            "version": 1,
+            "library": library_version(),
             "scikit_learn": importlib.metadata.version("scikit-learn"),
-            "records": traces_digest(str(self.source)), "folds": FOLDS,
-            "validation": self.validation, "every": self.every, **asdict(self.learner),
-        }  # fmt: skip
+            "records": traces_digest(str(self.source)),
+            "folds": FOLDS,
+            "validation": self.validation,
+            "every": self.every,
+            **asdict(self.learner),
+        }
 
     def records(self) -> JobRecords:
         """The jobs.

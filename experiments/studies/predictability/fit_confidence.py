@@ -51,11 +51,13 @@ def derive_confidence(reference: Path) -> dict[str, Any]:
     places = np.linspace(0.0, 1.0, QUANTILES)
     jobs = dict(zip(KINDS, (~records.unpredictable, records.unpredictable), strict=True))
     return {
-        "format": FORMAT, "version": VERSION, "source": SOURCE,
+        "format": FORMAT,
+        "version": VERSION,
+        "source": SOURCE,
         "quantiles": {
             kind: np.quantile(confidence[which], places).tolist() for kind, which in jobs.items()
         },
-    }  # fmt: skip
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -21,15 +21,19 @@ if TYPE_CHECKING:
 
 #: What a picture calls the columns.
 SCORES = {
-    "accuracy": "accuracy", "f1": "F1 of the unpredictable class",
+    "accuracy": "accuracy",
+    "f1": "F1 of the unpredictable class",
     "auc": "area under the ROC curve",
-}  # fmt: skip
+}
 
 #: What it calls the classifiers, and the times at which features are known.
 NAMES = {
-    "knn": "nearest\nneighbours", "logistic": "logistic\nregression", "forest": "random\nforest",
-    "svm": "support\nvectors", "mlp": "perceptron",
-}  # fmt: skip
+    "knn": "nearest\nneighbours",
+    "logistic": "logistic\nregression",
+    "forest": "random\nforest",
+    "svm": "support\nvectors",
+    "mlp": "perceptron",
+}
 KNOWN = {"submission": "at submission", "running": "while running", "afterwards": "afterwards"}
 TIMES = dict(zip(KNOWN, COLOURS, strict=False))
 
@@ -71,9 +75,12 @@ def plot_predictability(
     handles, labels = panels["accuracy"].get_legend_handles_labels()
     order = [2, 3, 4, 0, 1]  # bars, then lines
     figure.legend(
-        [handles[i] for i in order], [labels[i] for i in order], loc="outside upper center",
-        ncols=5, frameon=False,
-    )  # fmt: skip
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        loc="outside upper center",
+        ncols=5,
+        frameon=False,
+    )
     _plot_calibration(unpredictable, probabilities, panels["calibration"])
     _plot_features(rows, panels["features"])
     return figure
@@ -85,10 +92,11 @@ def _plot_scores(rows: Rows, score_name: str, ax: Axes) -> None:
     def mean(classifier: str, known: str, job_type: str, validation: str) -> float:
         wanted = (classifier, known, job_type, validation)
         values = [
-            row[score_name] for row in rows
+            row[score_name]
+            for row in rows
             if tuple(row[key] for key in ("classifier", "known", "job_type", "validation"))
             == wanted
-        ]  # fmt: skip
+        ]
         return float(np.mean(values))
 
     base = mean("majority", "submission", "code", "stratified")
@@ -98,13 +106,24 @@ def _plot_scores(rows: Rows, score_name: str, ax: Axes) -> None:
         seen = np.array([mean(name, known, "code", "stratified") for name in NAMES])
         new = [mean(name, known, "left_out", "unseen types") for name in NAMES]
         ax.bar(
-            places, seen - base, 0.92 * step, base, color=TIMES[known], label=f"known {label}",
+            places,
+            seen - base,
+            0.92 * step,
+            base,
+            color=TIMES[known],
+            label=f"known {label}",
             zorder=2,
-        )  # fmt: skip
+        )
         ax.plot(
-            places, new, "D", color="black", markerfacecolor="white", markersize=4.5,
-            label="kinds of job never seen before" if index == len(KNOWN) - 1 else None, zorder=4,
-        )  # fmt: skip
+            places,
+            new,
+            "D",
+            color="black",
+            markerfacecolor="white",
+            markersize=4.5,
+            label="kinds of job never seen before" if index == len(KNOWN) - 1 else None,
+            zorder=4,
+        )
     ax.axhline(base, color="black", linewidth=1.0, label="all called predictable", zorder=3)
     ax.set_xticks(range(len(NAMES)), list(NAMES.values()), fontsize="small")
     ax.grid(visible=False, axis="x")
@@ -120,30 +139,41 @@ def _plot_calibration(
         error = score(unpredictable, probabilities[name]).calibration_error
         label = f"{' '.join(NAMES[name].split())}, {error:.3f}"
         ax.plot(
-            curve.predicted, curve.observed, label=label, color=CURVES[index],
-            marker=MARKERS[index], linestyle=STYLES[index % len(STYLES)], markersize=4.5,
-        )  # fmt: skip
+            curve.predicted,
+            curve.observed,
+            label=label,
+            color=CURVES[index],
+            marker=MARKERS[index],
+            linestyle=STYLES[index % len(STYLES)],
+            markersize=4.5,
+        )
     ax.set_xlabel("probability of being unpredictable, at submission")
     ax.set_ylabel("share that is unpredictable")
     ax.legend(
-        title="expected calibration error", fontsize="small", title_fontsize="small",
-        loc="upper left", frameon=False,
-    )  # fmt: skip
+        title="expected calibration error",
+        fontsize="small",
+        title_fontsize="small",
+        loc="upper left",
+        frameon=False,
+    )
 
 
 def _plot_features(rows: Rows, ax: Axes) -> None:
     """Correlations and importance, a row a feature, the most correlated above."""
     features = sorted(
-        (row for row in rows if row["feature"]),
-        key=lambda row: np.nan_to_num(abs(row["pearson"])),
+        (row for row in rows if row["feature"]), key=lambda row: np.nan_to_num(abs(row["pearson"]))
     )
     heights = range(len(features))
     for index, (measure, marker) in enumerate(MEASURES.items()):
         ax.plot(
-            [row[measure] for row in features], heights, marker, color=COLOURS[index + 3],
-            markersize=12 if marker == "|" else 6, markeredgewidth=2 if marker == "|" else 0,
+            [row[measure] for row in features],
+            heights,
+            marker,
+            color=COLOURS[index + 3],
+            markersize=12 if marker == "|" else 6,
+            markeredgewidth=2 if marker == "|" else 0,
             label="importance in a forest" if measure == "importance" else measure.title(),
-        )  # fmt: skip
+        )
     ax.axvline(0.0, color="0.4", linewidth=0.8)
     ax.set_yticks(heights, [row["feature"].replace("_", " ") for row in features])
     for tick, row in zip(ax.get_yticklabels(), features, strict=True):

@@ -62,27 +62,43 @@ SUBMISSION, AFTERWARDS = Case("submission"), Case("afterwards")
 UNSEEN = Case("afterwards", "left_out", "unseen types")
 
 CASES = (
-    SUBMISSION, Case("submission", "one_hot"), Case("submission", "left_out"), Case("running"),
+    SUBMISSION,
+    Case("submission", "one_hot"),
+    Case("submission", "left_out"),
+    Case("running"),
     AFTERWARDS,
-    Case("submission", "left_out", "unseen types"), Case("running", "left_out", "unseen types"),
+    Case("submission", "left_out", "unseen types"),
+    Case("running", "left_out", "unseen types"),
     UNSEEN,
-)  # fmt: skip
+)
 
 #: Accuracies that the project measured first, with the same settings.
 EARLIER: Mapping[Case, Mapping[str, float]] = {
     SUBMISSION: {
-        "majority": 0.850, "knn": 0.902, "logistic": 0.860, "forest": 0.908, "svm": 0.866,
+        "majority": 0.850,
+        "knn": 0.902,
+        "logistic": 0.860,
+        "forest": 0.908,
+        "svm": 0.866,
         "mlp": 0.899,
     },
     AFTERWARDS: {
-        "majority": 0.850, "knn": 0.997, "logistic": 0.990, "forest": 0.999, "svm": 0.998,
+        "majority": 0.850,
+        "knn": 0.997,
+        "logistic": 0.990,
+        "forest": 0.999,
+        "svm": 0.998,
         "mlp": 0.999,
     },
     UNSEEN: {
-        "majority": 0.850, "knn": 0.966, "logistic": 0.971, "forest": 0.951, "svm": 0.953,
+        "majority": 0.850,
+        "knn": 0.966,
+        "logistic": 0.971,
+        "forest": 0.951,
+        "svm": 0.953,
         "mlp": 0.961,
     },
-}  # fmt: skip
+}
 
 #: Of the best threshold on the final accuracy, 0.449.
 EARLIER_THRESHOLD = 0.959
@@ -134,8 +150,10 @@ def _tasks(plan: Plan) -> list[CrossValidation]:
     """The quick ones first."""
     return [
         _task(plan, case, classifier, seed)
-        for classifier in CLASSIFIERS for seed in plan.seeds for case in CASES
-    ]  # fmt: skip
+        for classifier in CLASSIFIERS
+        for seed in plan.seeds
+        for case in CASES
+    ]
 
 
 def _rows(plan: Plan) -> Rows:
@@ -143,27 +161,49 @@ def _rows(plan: Plan) -> Rows:
     records = _records(plan)
     rows = [
         _classifier_row(plan, records, case, classifier, seed)
-        for case in CASES for classifier in CLASSIFIERS for seed in plan.seeds
-    ]  # fmt: skip
+        for case in CASES
+        for classifier in CLASSIFIERS
+        for seed in plan.seeds
+    ]
     return rows + _indicator_rows(plan, records)
 
 
 #: Columns of the table, blank where they do not apply.
 COLUMNS = (
-    "known", "job_type", "validation", "classifier", "feature", "threshold", "seed", "accuracy",
-    "earlier_accuracy", "deviation_points", "follow_on_accuracy", "worst_fold_accuracy", "f1",
-    "auc", "brier", "calibration_error", "pearson", "kendall", "spearman", "importance", "jobs",
+    "known",
+    "job_type",
+    "validation",
+    "classifier",
+    "feature",
+    "threshold",
+    "seed",
+    "accuracy",
+    "earlier_accuracy",
+    "deviation_points",
+    "follow_on_accuracy",
+    "worst_fold_accuracy",
+    "f1",
+    "auc",
+    "brier",
+    "calibration_error",
+    "pearson",
+    "kendall",
+    "spearman",
+    "importance",
+    "jobs",
     "incomplete_left_out",
-)  # fmt: skip
+)
 
 
 def _row(
     records: JobRecords, accuracy: float, earlier: float | None, **found: Any
 ) -> dict[str, Any]:
     values = {
-        "accuracy": accuracy, "jobs": len(records), "incomplete_left_out": records.incomplete,
+        "accuracy": accuracy,
+        "jobs": len(records),
+        "incomplete_left_out": records.incomplete,
         **found,
-    }  # fmt: skip
+    }
     if earlier is not None:
         values["earlier_accuracy"] = earlier
         values["deviation_points"] = 100.0 * (accuracy - earlier)
@@ -176,19 +216,23 @@ def _classifier_row(
 ) -> dict[str, Any]:
     """Means over the folds; the calibration is that of all jobs together."""
     folds, probability = _task(plan, case, classifier, seed).predictions(len(records))
-    scores = [
-        score(records.unpredictable[fold], probability[fold]) for fold in fold_slices(folds)
-    ]  # fmt: skip
+    scores = [score(records.unpredictable[fold], probability[fold]) for fold in fold_slices(folds)]
     means = {name: _mean([getattr(one, name) for one in scores]) for name in ("f1", "auc", "brier")}
     together = score(records.unpredictable, probability)
     accuracies = [one.accuracy for one in scores]
     known = {} if plan.quick else EARLIER.get(case, {})
     return _row(
-        records, float(np.mean(accuracies)), known.get(classifier),
-        **case._asdict(), classifier=classifier, seed=seed, **means,
-        worst_fold_accuracy=min(accuracies), calibration_error=together.calibration_error,
+        records,
+        float(np.mean(accuracies)),
+        known.get(classifier),
+        **case._asdict(),
+        classifier=classifier,
+        seed=seed,
+        **means,
+        worst_fold_accuracy=min(accuracies),
+        calibration_error=together.calibration_error,
         follow_on_accuracy=FOLLOW_ON.get(classifier, "") if case == AFTERWARDS else "",
-    )  # fmt: skip
+    )
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -211,22 +255,42 @@ def _indicator_rows(plan: Plan, records: JobRecords) -> Rows:
         threshold = f"{'<' if best.below else '>='} {best.value:g}" if told.any() else "(none)"
         area = area_under_curve(truth, values)
         earlier = None if plan.quick or feature.name != "accuracy" else EARLIER_THRESHOLD
-        rows.append(_row(
-            records, best.accuracy, earlier, known=feature.known, validation="in sample",
-            classifier="threshold", feature=feature.name, threshold=threshold, seed=seed,
-            f1=score(truth, told.astype(float)).f1, auc=max(area, 1.0 - area),
-            importance=share, **correlations(values, truth)._asdict(),
-        ))  # fmt: skip
+        rows.append(
+            _row(
+                records,
+                best.accuracy,
+                earlier,
+                known=feature.known,
+                validation="in sample",
+                classifier="threshold",
+                feature=feature.name,
+                threshold=threshold,
+                seed=seed,
+                f1=score(truth, told.astype(float)).f1,
+                auc=max(area, 1.0 - area),
+                importance=share,
+                **correlations(values, truth)._asdict(),
+            )
+        )
     return rows
 
 
 def _shown(rows: Rows) -> Rows:
     """The columns that fit on a screen, with what is known and how it is validated in one."""
     names = (
-        "seed", "accuracy", "earlier_accuracy", "deviation_points",
-        "follow_on_accuracy", "f1", "auc", "calibration_error", "pearson", "kendall", "spearman",
+        "seed",
+        "accuracy",
+        "earlier_accuracy",
+        "deviation_points",
+        "follow_on_accuracy",
+        "f1",
+        "auc",
+        "calibration_error",
+        "pearson",
+        "kendall",
+        "spearman",
         "importance",
-    )  # fmt: skip
+    )
     return [
         {
             "known": _case_name(row),
@@ -260,6 +324,11 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
 
 PREDICTABILITY = Reproduction(
     "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
-    _tasks, _rows, _plot, _require, shown=_shown, ignores=("workloads", "pollux", "gaps"),
+    _tasks,
+    _rows,
+    _plot,
+    _require,
+    shown=_shown,
+    ignores=("workloads", "pollux", "gaps"),
     lists="aiturbo-jobs",
-)  # fmt: skip
+)

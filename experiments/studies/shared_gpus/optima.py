@@ -22,7 +22,7 @@ from goodalloc.solvers.shared_gpus.pairing import best_pairs, first_pairs, gainf
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from goodalloc.experiments.replay.simulator import RoundRecord
+    from goodalloc.experiments.replay.round_record import RoundRecord
     from goodalloc.solvers.milp.cheapest_core import Maximum
     from goodalloc.solvers.policies.policy import Policy
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.workloads.generator import Requests
-    from goodalloc.experiments.replay.simulator import RoundRecord
+    from goodalloc.experiments.replay.round_record import RoundRecord
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.studies.shared_gpus.optima import Compared
     from goodalloc.experiments.support.tasks import Report
@@ -101,32 +101,41 @@ _OTHERS: Mapping[str, tuple[str, Callable[[], Policy]]] = {
 }
 
 SYSTEMS: Mapping[str, System] = {
-    "gandiva": System(1.0, {
-        **_OTHERS,
-        "gandiva": ("Gandiva", Gandiva),
-        "gandiva-exact": ("best matching", lambda: Gandiva("matching")),
-        "gandiva-alone": ("without pairs", lambda: Gandiva("none")),
-        "gandiva-settled": ("without migration", lambda: Gandiva(migrate=False)),
-        "gandiva-rigid": ("without growth", lambda: Gandiva(growth="none")),
-        "gandiva-larger": (
-            "batches grow, too", lambda: Gandiva(growth="proportional")
-        ),
-        "gandiva-anywhere": ("without affinity", lambda: Gandiva(affinity=False)),
-    }, {"busy_%": 26.0}, "gandiva"),
-    "antman": System(30.0, {
-        **_OTHERS,
-        "antman": ("AntMan", AntMan),
-        "antman-exact": ("best guests", lambda: AntMan(exact=True)),
-        "antman-idle": ("idle GPUs only", lambda: AntMan(threshold=0.01)),
-        "antman-offload": (
-            "tensors moved", lambda: AntMan(sharing=Sharing("guaranteed", offload=4.0))
-        ),
-        "antman-offload-exact": (
-            "tensors moved, best guests",
-            lambda: AntMan(True, sharing=Sharing("guaranteed", offload=4.0)),
-        ),
-    }, {"busy_%": 34.0, "memory_%": 42.0}, "antman"),
-}  # fmt: skip
+    "gandiva": System(
+        1.0,
+        {
+            **_OTHERS,
+            "gandiva": ("Gandiva", Gandiva),
+            "gandiva-exact": ("best matching", lambda: Gandiva("matching")),
+            "gandiva-alone": ("without pairs", lambda: Gandiva("none")),
+            "gandiva-settled": ("without migration", lambda: Gandiva(migrate=False)),
+            "gandiva-rigid": ("without growth", lambda: Gandiva(growth="none")),
+            "gandiva-larger": ("batches grow, too", lambda: Gandiva(growth="proportional")),
+            "gandiva-anywhere": ("without affinity", lambda: Gandiva(affinity=False)),
+        },
+        {"busy_%": 26.0},
+        "gandiva",
+    ),
+    "antman": System(
+        30.0,
+        {
+            **_OTHERS,
+            "antman": ("AntMan", AntMan),
+            "antman-exact": ("best guests", lambda: AntMan(exact=True)),
+            "antman-idle": ("idle GPUs only", lambda: AntMan(threshold=0.01)),
+            "antman-offload": (
+                "tensors moved",
+                lambda: AntMan(sharing=Sharing("guaranteed", offload=4.0)),
+            ),
+            "antman-offload-exact": (
+                "tensors moved, best guests",
+                lambda: AntMan(True, sharing=Sharing("guaranteed", offload=4.0)),
+            ),
+        },
+        {"busy_%": 34.0, "memory_%": 42.0},
+        "antman",
+    ),
+}
 
 #: The file of a replay's numbers.
 RECORD = "numbers.json"
@@ -154,10 +163,14 @@ def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
     hours = (ends - [job.submission.time for job in simulator.jobs]) / HOUR
     busy, memory, guests = np.mean(used or [(0.0, 0.0, 0.0)], axis=0) * (100.0, 100.0, 1.0)
     numbers: dict[str, Any] = {
-        "jct_h": hours.mean(), "p99_h": np.quantile(hours, 0.99), "makespan_h": ends.max() / HOUR,
-        "busy_%": busy, "memory_%": memory, "guests": guests,
+        "jct_h": hours.mean(),
+        "p99_h": np.quantile(hours, 0.99),
+        "makespan_h": ends.max() / HOUR,
+        "busy_%": busy,
+        "memory_%": memory,
+        "guests": guests,
         "restarts": np.mean([job.restarts or 0 for job in simulator.jobs]),
-    }  # fmt: skip
+    }
     if found:
         best = sum(one.optimum.total for one in found)
         for way in found[0].ways:
@@ -224,10 +237,16 @@ class SharedReplay:
     def description(self) -> dict[str, Any]:
         """Everything that the numbers depend on."""
         return {
-            "format": "goodalloc-shared-replay", "version": 2, "library": library_version(),
-            "policy": self.policy, "requests": self.requests, "load": self.load,
-            "seed": self.seed, "restart_delay": self.setting.restart_delay, "every": EVERY,
-        }  # fmt: skip
+            "format": "goodalloc-shared-replay",
+            "version": 2,
+            "library": library_version(),
+            "policy": self.policy,
+            "requests": self.requests,
+            "load": self.load,
+            "seed": self.seed,
+            "restart_delay": self.setting.restart_delay,
+            "every": EVERY,
+        }
 
     def run(self, report: Report = lambda _: None) -> None:
         """Replay, unless that is done."""
@@ -287,12 +306,18 @@ def _rows(system: str, plan: Plan) -> Rows:
     found: Rows = []
     for way in _ways(system, plan):
         record = _task(system, plan, way).record()
-        found.append({
-            "system": system, "requests": way.requests, "load": way.load, "policy": way.policy,
-            "workload": way.seed, **{name: record[name] for name in QUANTITIES},
-            **{name: record.get(name, "") for name in COMPARISONS},
-            **_published(system, way.policy),
-        })  # fmt: skip
+        found.append(
+            {
+                "system": system,
+                "requests": way.requests,
+                "load": way.load,
+                "policy": way.policy,
+                "workload": way.seed,
+                **{name: record[name] for name in QUANTITIES},
+                **{name: record.get(name, "") for name in COMPARISONS},
+                **_published(system, way.policy),
+            }
+        )
     return found
 
 
@@ -309,11 +334,14 @@ def _labels(system: str) -> dict[str, str]:
 
 def _reproduction(title: str, system: str) -> Reproduction:
     return Reproduction(
-        title, partial(_tasks, system), partial(_rows, system),
+        title,
+        partial(_tasks, system),
+        partial(_rows, system),
         lambda _, rows: plot_sharing(rows, _labels(system)),
-        shown=summarise_sharing, ignores=("pollux", "seeds", "gaps", "artifact"),
+        shown=summarise_sharing,
+        ignores=("pollux", "seeds", "gaps", "artifact"),
         workloads=WORKLOADS,
-    )  # fmt: skip
+    )
 
 
 GANDIVA = _reproduction(

@@ -30,13 +30,16 @@ OVER = ("busy_%", "memory_%")
 
 #: What every replay comes to, with its form; and what some are compared by.
 FORMS = {
-    "jct_h": ".2f", "p99_h": ".1f", "makespan_h": ".1f", "busy_%": ".1f", "memory_%": ".1f",
-    "guests": ".2f", "restarts": ".1f",
-}  # fmt: skip
+    "jct_h": ".2f",
+    "p99_h": ".1f",
+    "makespan_h": ".1f",
+    "busy_%": ".1f",
+    "memory_%": ".1f",
+    "guests": ".2f",
+    "restarts": ".1f",
+}
 QUANTITIES = tuple(FORMS)
-COMPARISONS = (
-    "heuristic_below_%", "random_below_%", "worst_gap", "compared_rounds", "optimum_ms",
-)  # fmt: skip
+COMPARISONS = ("heuristic_below_%", "random_below_%", "worst_gap", "compared_rounds", "optimum_ms")
 
 
 def summarise_sharing(rows: Rows) -> Rows:
@@ -96,9 +99,10 @@ def plot_sharing(rows: Rows, labels: Mapping[str, str]) -> Figure:
     from matplotlib.figure import Figure
 
     panels = {
-        "jct_h": "average completion time (h)", "busy_%": "GPU time that computes (%)",
+        "jct_h": "average completion time (h)",
+        "busy_%": "GPU time that computes (%)",
         "memory_%": "GPU memory in use (%)",
-    }  # fmt: skip
+    }
     system, known = rows[0]["system"], {row["policy"] for row in rows}
     labels = {name: label for name, label in labels.items() if name in known}
     whole = list(labels).index(system) + 1
@@ -114,11 +118,18 @@ def plot_sharing(rows: Rows, labels: Mapping[str, str]) -> Figure:
                     for load in loads
                 ]
                 ax.errorbar(
-                    loads, [one["mean"] for one in found],
-                    np.nan_to_num([one["half_width"] for one in found]), label=labels[policy],
-                    color=COLOURS[index], linewidth=1.4, markersize=5, marker=MARKERS[index],
-                    linestyle=STYLES[index % len(STYLES)], capsize=2.0, elinewidth=0.8,
-                )  # fmt: skip
+                    loads,
+                    [one["mean"] for one in found],
+                    np.nan_to_num([one["half_width"] for one in found]),
+                    label=labels[policy],
+                    color=COLOURS[index],
+                    linewidth=1.4,
+                    markersize=5,
+                    marker=MARKERS[index],
+                    linestyle=STYLES[index % len(STYLES)],
+                    capsize=2.0,
+                    elinewidth=0.8,
+                )
             ax.set_xlabel("load")
             ax.set_ylabel(label)
             ax.set_xticks(loads)
@@ -145,11 +156,15 @@ def _plot_parts(ax: Axes, rows: Rows, parts: Mapping[str, str], loads: list[floa
         ax.errorbar(
             [change["mean"] for change in changes],
             np.arange(len(parts)) + 0.15 * (index - (len(loads) - 1) / 2),
-            xerr=np.nan_to_num([change["half_width"] for change in changes]), linestyle="",
-            color=COLOURS[index + 4], marker=MARKERS[index + 4], markersize=4, capsize=2.0,
+            xerr=np.nan_to_num([change["half_width"] for change in changes]),
+            linestyle="",
+            color=COLOURS[index + 4],
+            marker=MARKERS[index + 4],
+            markersize=4,
+            capsize=2.0,
             elinewidth=0.8,
             label=f"load {load:g}",
-        )  # fmt: skip
+        )
     ax.axvline(0.0, color="0.5", linewidth=0.8)
     ax.set_yticks(range(len(parts)), list(parts.values()))
     ax.invert_yaxis()

@@ -58,17 +58,23 @@ ARTIFACT: Mapping[str, Mapping[str, Mapping[int, float]]] = {
 
 #: Quantities, and how the table that people read names them.
 SHORT = {
-    "average_jct_hours": "jct", "p99_jct_hours": "p99", "makespan_hours": "makespan",
+    "average_jct_hours": "jct",
+    "p99_jct_hours": "p99",
+    "makespan_hours": "makespan",
     "restarts_per_job": "restarts",
-}  # fmt: skip
+}
 
 #: What is replayed, in words for the picture.
 LABELS = {
-    "sia": "Sia", "sia-exact": "Sia's objective, exactly on nodes", "pollux": "Pollux, exactly",
+    "sia": "Sia",
+    "sia-exact": "Sia's objective, exactly on nodes",
+    "pollux": "Pollux, exactly",
     "pollux-genetic": "Pollux, genetic algorithm",
-    "gavel-as-there": "Gavel as in the artifact", "gavel-throughput": "Gavel, rates over largest",
-    "gavel": "Gavel, max-min", "allox": "AlloX",
-}  # fmt: skip
+    "gavel-as-there": "Gavel as in the artifact",
+    "gavel-throughput": "Gavel, rates over largest",
+    "gavel": "Gavel, max-min",
+    "allox": "AlloX",
+}
 
 #: From our Gavel of the sum of rates to that of the artifact, in the table only.
 STEPS = ("gavel-steps", "gavel-steps-spare")
@@ -170,17 +176,26 @@ def _plot(_: Plan, rows: Rows) -> Figure:
         own = [row for row in rows if row["policy"] == policy]
         place = np.arange(len(own)) + (index - (len(LABELS) - 1) / 2) * width
         ax.bar(
-            place, [row["average_jct_hours"] for row in own], width, label=label,
+            place,
+            [row["average_jct_hours"] for row in own],
+            width,
+            label=label,
             color=COLOURS[index],
-        )  # fmt: skip
+        )
         known = [
             (at, row["artifact_average_jct_hours"])
-            for at, row in zip(place, own, strict=True) if row["artifact_average_jct_hours"] != ""
-        ]  # fmt: skip
+            for at, row in zip(place, own, strict=True)
+            if row["artifact_average_jct_hours"] != ""
+        ]
         if known:
-            ax.plot(*zip(*known, strict=True), "D", color="black", markersize=6,
-                    markerfacecolor="white",
-                    label="in the artifact's simulator" if policy == "sia" else None)  # fmt: skip
+            ax.plot(
+                *zip(*known, strict=True),
+                "D",
+                color="black",
+                markersize=6,
+                markerfacecolor="white",
+                label="in the artifact's simulator" if policy == "sia" else None,
+            )
     ax.set_xticks(range(len(numbers)), [f"workload {number}" for number in numbers])
     ax.set_ylabel("average job completion time (h)")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False)
@@ -188,6 +203,10 @@ def _plot(_: Plan, rows: Rows) -> Figure:
 
 
 SIA_REPLAY = Reproduction(
-    "Sia and Gavel on three types of GPU, in Sia's simulator and in ours", _tasks, _rows, _plot,
-    shown=_shown, ignores=("pollux", "seeds", "gaps"),
-)  # fmt: skip
+    "Sia and Gavel on three types of GPU, in Sia's simulator and in ours",
+    _tasks,
+    _rows,
+    _plot,
+    shown=_shown,
+    ignores=("pollux", "seeds", "gaps"),
+)

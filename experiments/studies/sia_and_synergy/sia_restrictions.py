@@ -97,12 +97,18 @@ def round_row(instance: Instance, state: str, seed: int) -> dict[str, Any]:
     best = max((r.fitness for r in (placed, *roads.values()) if r.allocation), default=math.nan)
     bound = believed_bound(instance, [Bound.of(placed)], best)
     return {
-        "jobs": instance.num_jobs, "gpus": instance.cluster.num_gpus, "state": state, "seed": seed,
+        "jobs": instance.num_jobs,
+        "gpus": instance.cluster.num_gpus,
+        "state": state,
+        "seed": seed,
         **{name: rounded(result.fitness, 8) for name, result in roads.items()},
-        "placed": rounded(placed.fitness, 8), "bound": rounded(bound.value, 8),
-        "bound_source": bound.source, "evidence": str(bound.evidence),
-        "status": str(placed.status), "placed_seconds": rounded(placed.solve_seconds, 4),
-    }  # fmt: skip
+        "placed": rounded(placed.fitness, 8),
+        "bound": rounded(bound.value, 8),
+        "bound_source": bound.source,
+        "evidence": str(bound.evidence),
+        "status": str(placed.status),
+        "placed_seconds": rounded(placed.solve_seconds, 4),
+    }
 
 
 @dataclass(frozen=True)
@@ -129,11 +135,17 @@ class ReplayedLosses:
     def description(self) -> dict[str, Any]:
         """Everything that the rows depend on."""
         return {
-            "format": "goodalloc-sia-losses", "version": 1, "library": library_version(),
-            "traces": traces_digest(self.traces), "every": EVERY, "least_jobs": LEAST_JOBS,
-            "gap": GAP, "seconds": SECONDS, "roads": {name: dict(o) for name, o in ROADS.items()},
+            "format": "goodalloc-sia-losses",
+            "version": 1,
+            "library": library_version(),
+            "traces": traces_digest(self.traces),
+            "every": EVERY,
+            "least_jobs": LEAST_JOBS,
+            "gap": GAP,
+            "seconds": SECONDS,
+            "roads": {name: dict(o) for name, o in ROADS.items()},
             "workload": [[job.name, job.time, job.application] for job in self.workload],
-        }  # fmt: skip
+        }
 
     def run(self, report: Report = lambda _: None) -> None:
         """Replay and measure, unless that is done."""
@@ -143,9 +155,13 @@ class ReplayedLosses:
             return
         rows: Rows = []
         for done, instance in replayed_rounds(
-            self.workload, applications_of(self.traces), sia(Stop()), sia_setting(),
-            every=EVERY, least_jobs=LEAST_JOBS,
-        ):  # fmt: skip
+            self.workload,
+            applications_of(self.traces),
+            sia(Stop()),
+            sia_setting(),
+            every=EVERY,
+            least_jobs=LEAST_JOBS,
+        ):
             rows.append(round_row(instance, "replayed", self.number))
             report(done)
         write_atomically(self.folder / ROUNDS, dump(rows) + "\n")
@@ -165,8 +181,10 @@ def _rows(plan: Plan) -> Rows:
     """A row for every round."""
     drawn = [
         drawn_row(jobs, scale, state, seed)
-        for jobs, scale in SIZES for state in STATES for seed in SEEDS
-    ]  # fmt: skip
+        for jobs, scale in SIZES
+        for state in STATES
+        for seed in SEEDS
+    ]
     for task in _tasks(plan):
         drawn += json.loads((task.folder / ROUNDS).read_text(encoding="utf-8"))
     return drawn
@@ -182,17 +200,24 @@ def summarise_rounds(rows: Rows) -> Rows:
     shown = []
     for size in dict.fromkeys(map(_size, rows)):
         group = [row for row in rows if _size(row) == size]
-        shown.append({
-            "jobs": size[0], "gpus": size[1],
-            **{
-                f"{road}_below_%": rounded(float(np.mean([loss(row, road) for row in group])), 3)
-                for road in (*ROADS, "placed")
-            },
-            "worst_published_%": rounded(max(loss(row, "published") for row in group), 3),
-            "proved": f"{sum(row['status'] == 'optimal' for row in group)}/{len(group)}",
-            "median_seconds": rounded(float(np.median([r["placed_seconds"] for r in group])), 3),
-            "worst_seconds": max(row["placed_seconds"] for row in group),
-        })  # fmt: skip
+        shown.append(
+            {
+                "jobs": size[0],
+                "gpus": size[1],
+                **{
+                    f"{road}_below_%": rounded(
+                        float(np.mean([loss(row, road) for row in group])), 3
+                    )
+                    for road in (*ROADS, "placed")
+                },
+                "worst_published_%": rounded(max(loss(row, "published") for row in group), 3),
+                "proved": f"{sum(row['status'] == 'optimal' for row in group)}/{len(group)}",
+                "median_seconds": rounded(
+                    float(np.median([r["placed_seconds"] for r in group])), 3
+                ),
+                "worst_seconds": max(row["placed_seconds"] for row in group),
+            }
+        )
     return shown
 
 
@@ -239,13 +264,17 @@ def plot_restrictions(rows: Rows) -> Figure:
     replayed.set_ylabel("rounds with at most that loss (%)")
     replayed.set_title("rounds of replays", fontsize="medium")
     replayed.grid(color="0.9")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4,
-                  frameon=False)  # fmt: skip
+    figure.legend(
+        *ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
+    )
     return figure
 
 
 RESTRICTIONS = Reproduction(
     "What Sia's shapes, rounding and later placement cost a round",
-    _tasks, _rows, lambda _, rows: plot_restrictions(rows), shown=summarise_rounds,
+    _tasks,
+    _rows,
+    lambda _, rows: plot_restrictions(rows),
+    shown=summarise_rounds,
     ignores=("pollux", "seeds", "gaps"),
-)  # fmt: skip
+)

@@ -101,11 +101,14 @@ def round_row(mixture: str, servers: int, seed: int) -> dict[str, Any]:
         totals[name] = _placed(instance, heuristic(instance).allocation)
     seconds["heuristics_seconds"] = time.perf_counter() - begin
     return {
-        "jobs_drawn": mixture, "servers": servers, "seed": seed, "jobs": instance.num_jobs,
+        "jobs_drawn": mixture,
+        "servers": servers,
+        "seed": seed,
+        "jobs": instance.num_jobs,
         "gpus": sum(job.max_replicas for job in instance.jobs),
         **{name: rounded(value, 8) for name, value in totals.items()},
         **{name: round(value, 4) for name, value in seconds.items()},
-    }  # fmt: skip
+    }
 
 
 def _total(instance: Instance, mean: float) -> float:
@@ -126,8 +129,10 @@ def _rows(_: Plan) -> Rows:
     """A row for every round."""
     return [
         round_row(mixture, servers, seed)
-        for mixture in MIXTURES for servers in SERVERS for seed in SEEDS
-    ]  # fmt: skip
+        for mixture in MIXTURES
+        for servers in SERVERS
+        for seed in SEEDS
+    ]
 
 
 def gap(row: Mapping[str, Any], policy: str) -> float:
@@ -145,17 +150,22 @@ def summarise_rounds(rows: Rows) -> Rows:
         for servers in dict.fromkeys(row["servers"] for row in rows):
             group = [r for r in rows if (r["jobs_drawn"], r["servers"]) == (mixture, servers)]
             tuned = float(np.mean([gap(row, "tune") for row in group]))
-            shown.append({
-                "jobs_drawn": mixture, "servers": servers, "jobs": _mean(group, "jobs", 4),
-                **{
-                    name: _mean(group, name, 6)
-                    for name in ("linear", "opt", "opt_placed", *HEURISTICS)
-                },
-                "published_%": PUBLISHED_GAP, "tune_below_opt_%": rounded(tuned, 3),
-                "deviation_%": rounded(tuned - PUBLISHED_GAP, 3),
-                "worst_%": rounded(max(gap(row, "tune") for row in group), 3),
-                "worst_opt_seconds": max(row["opt_seconds"] for row in group),
-            })  # fmt: skip
+            shown.append(
+                {
+                    "jobs_drawn": mixture,
+                    "servers": servers,
+                    "jobs": _mean(group, "jobs", 4),
+                    **{
+                        name: _mean(group, name, 6)
+                        for name in ("linear", "opt", "opt_placed", *HEURISTICS)
+                    },
+                    "published_%": PUBLISHED_GAP,
+                    "tune_below_opt_%": rounded(tuned, 3),
+                    "deviation_%": rounded(tuned - PUBLISHED_GAP, 3),
+                    "worst_%": rounded(max(gap(row, "tune") for row in group), 3),
+                    "worst_opt_seconds": max(row["opt_seconds"] for row in group),
+                }
+            )
     return shown
 
 
@@ -211,6 +221,9 @@ def _plot_mixture(rows: Rows, ax: Axes) -> None:
 
 SYNERGY = Reproduction(
     "Synergy (OSDI'22): TUNE, greedy and proportional allocation against OPT",
-    lambda _: (), _rows, lambda _, rows: plot_synergy(rows), shown=summarise_rounds,
+    lambda _: (),
+    _rows,
+    lambda _, rows: plot_synergy(rows),
+    shown=summarise_rounds,
     ignores=("workloads", "pollux", "seeds", "artifact", "quick"),
-)  # fmt: skip
+)

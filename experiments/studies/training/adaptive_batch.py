@@ -92,9 +92,12 @@ ADAPTIVE = tuple(one.name for one in CONTENDERS if one.total is None)
 
 def _run(plan: Plan, one: Contender, seed: int) -> DigitsRun:
     job = JOB._replace(
-        batch_rule=one.batch_rule, total=one.total, learning_rate=one.learning_rate, seed=seed,
+        batch_rule=one.batch_rule,
+        total=one.total,
+        learning_rate=one.learning_rate,
+        seed=seed,
         rate=QUICK_RATE if plan.quick else JOB.rate,
-    )  # fmt: skip
+    )
     task = DigitsRun(plan.folder, job, PROFILED if one.profiled else (), timed=True)
     return replace(task, folder=plan.folder / "adaptive" / digest(task.description()))
 
@@ -107,8 +110,9 @@ def _tasks(plan: Plan) -> list[DigitsRun]:
     """Seed by seed, each beginning with another contender."""
     return [
         _run(plan, CONTENDERS[(place + STRIDE * seed) % len(CONTENDERS)], seed)
-        for seed in _seeds(plan) for place in range(len(CONTENDERS))
-    ]  # fmt: skip
+        for seed in _seeds(plan)
+        for place in range(len(CONTENDERS))
+    ]
 
 
 def _rows(plan: Plan) -> Rows:
@@ -123,10 +127,11 @@ def _rows(plan: Plan) -> Rows:
     rows: Rows = []
     for name, mine in ends.items():
         row: dict[str, Any] = {
-            "contender": name, "runs": len(mine),
+            "contender": name,
+            "runs": len(mine),
             "reached": sum(end.validation_loss <= JOB.target for end in mine),
             "place": {best: "best", middle: "median"}.get(name, ""),
-        }  # fmt: skip
+        }
         values = {
             "seconds": seconds[name],
             "over_best": seconds[name] / seconds[best],
@@ -147,15 +152,18 @@ def _shown(rows: Rows) -> Rows:
     """The table as people read it."""
     return [
         {
-            "contender": row["contender"], "reached": f"{row['reached']} of {row['runs']}",
+            "contender": row["contender"],
+            "reached": f"{row['reached']} of {row['runs']}",
             "seconds": _interval(row, "seconds", ".1f"),
             "over best fixed": _interval(row, "over_best"),
             "over median fixed": _interval(row, "over_median"),
-            "processor s": f"{row['processor_seconds']:.1f}", "examples": f"{row['examples']:.0f}",
-            "last M": f"{row['last_batch_size']:.0f}", "place": row["place"],
+            "processor s": f"{row['processor_seconds']:.1f}",
+            "examples": f"{row['examples']:.0f}",
+            "last M": f"{row['last_batch_size']:.0f}",
+            "place": row["place"],
         }
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def _interval(row: Mapping[str, Any], name: str, form: str = ".2f") -> str:
@@ -175,9 +183,11 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
         contender = next(one for one in CONTENDERS if one.name == name)
         history = _run(plan, contender, 0).history()
         look: dict[str, Any] = {
-            "color": COLOURS[index], "linestyle": STYLES[index % len(STYLES)], "linewidth": 1.4,
+            "color": COLOURS[index],
+            "linestyle": STYLES[index % len(STYLES)],
+            "linewidth": 1.4,
             "label": name,
-        }  # fmt: skip
+        }
         seconds = [one.seconds for one in history]
         sizes.step(seconds, [one.total for one in history], where="pre", **look)
         losses.plot(seconds, [one.validation_loss for one in history], **look)
@@ -200,13 +210,16 @@ def _plot_seconds(rows: Rows, ax: Axes) -> None:
     for place, row in enumerate(rows):
         adaptive = row["contender"] in ADAPTIVE
         ax.barh(
-            place, row["seconds"], xerr=row["seconds_half_width"], height=0.65, capsize=3,
+            place,
+            row["seconds"],
+            xerr=row["seconds_half_width"],
+            height=0.65,
+            capsize=3,
             color=COLOURS[ADAPTIVE.index(row["contender"])] if adaptive else "#BBBBBB",
-        )  # fmt: skip
+        )
     names = [
-        f"{row['contender']} ({row['place']})" if row["place"] else row["contender"]
-        for row in rows
-    ]  # fmt: skip
+        f"{row['contender']} ({row['place']})" if row["place"] else row["contender"] for row in rows
+    ]
     ax.set_yticks(range(len(rows)), names)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
@@ -217,6 +230,11 @@ def _plot_seconds(rows: Rows, ax: Axes) -> None:
 ADAPTIVE_BATCH = Reproduction(
     "adaptive-batch: seconds to a validation target, adaptive and fixed batch sizes, on this "
     "machine",
-    _tasks, _rows, _plot, lambda _: require_training(), _shown,
-    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), measures=True,
-)  # fmt: skip
+    _tasks,
+    _rows,
+    _plot,
+    lambda _: require_training(),
+    _shown,
+    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
+    measures=True,
+)

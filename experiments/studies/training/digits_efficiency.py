@@ -88,9 +88,18 @@ def _run(plan: Plan, case: Case, scale: int, seed: int) -> DigitsRun:
     """One training; rules make no difference at M0."""
     rule = "adascale" if scale == 1 else case.rule
     job = DigitsJob(
-        case.network, case.optimiser, case.rate, "fixed", rule, INITIAL, INITIAL * SCALES[-1],
-        INITIAL * scale, epochs=EPOCHS, evaluate=EVALUATE, seed=seed,
-    )  # fmt: skip
+        case.network,
+        case.optimiser,
+        case.rate,
+        "fixed",
+        rule,
+        INITIAL,
+        INITIAL * SCALES[-1],
+        INITIAL * scale,
+        epochs=EPOCHS,
+        evaluate=EVALUATE,
+        seed=seed,
+    )
     task = DigitsRun(plan.folder, job)
     return replace(task, folder=plan.folder / "digits" / digest(task.description()))
 
@@ -135,9 +144,11 @@ def _rows(plan: Plan) -> Rows:
             runs = _histories(plan, case, scale)
             reached = sum(run[-1].validation_loss <= target for run in runs)
             row: dict[str, Any] = {
-                **case._asdict(), "batch_size": INITIAL * scale, "runs": len(runs),
+                **case._asdict(),
+                "batch_size": INITIAL * scale,
+                "runs": len(runs),
                 "reached": reached,
-            }  # fmt: skip
+            }
             rows.append(row | _estimates(initial, runs, INITIAL * scale, reached == len(runs)))
     return rows
 
@@ -172,15 +183,19 @@ def _shown(rows: Rows) -> Rows:
     """The table as people read it: batch sizes other than M0."""
     return [
         {
-            "network": row["network"], "rule": f"{row['optimiser']}, {row['rule']}",
-            "rate": row["rate"], "M": row["batch_size"],
+            "network": row["network"],
+            "rule": f"{row['optimiser']}, {row['rule']}",
+            "rate": row["rate"],
+            "M": row["batch_size"],
             "reached": f"{row['reached']} of {row['runs']}",
-            "measured": _interval(row, "measured"), "predicted": _interval(row, "predicted"),
+            "measured": _interval(row, "measured"),
+            "predicted": _interval(row, "predicted"),
             "error %": _interval(row, "error", 100.0),
             "scale-invariant steps": _interval(row, "scale_invariant_steps"),
         }
-        for row in rows if row["batch_size"] != INITIAL
-    ]  # fmt: skip
+        for row in rows
+        if row["batch_size"] != INITIAL
+    ]
 
 
 def _interval(row: Mapping[str, Any], name: str, unit: float = 1.0) -> str:
@@ -218,9 +233,13 @@ def _plot_losses(plan: Plan, ax: Axes, column: str) -> None:
             for run in runs
         ]
         ax.plot(
-            grid, np.mean(losses, axis=0), color=COLOURS[index], linewidth=1.6,
-            linestyle=("-", "--", "-.", ":")[index], label=str(INITIAL * scale),
-        )  # fmt: skip
+            grid,
+            np.mean(losses, axis=0),
+            color=COLOURS[index],
+            linewidth=1.6,
+            linestyle=("-", "--", "-.", ":")[index],
+            label=str(INITIAL * scale),
+        )
     ax.set_yscale("log")
     ax.set_yticks(LOSSES, [f"{loss:g}" for loss in LOSSES])
     ax.minorticks_off()
@@ -235,21 +254,29 @@ def _plot_efficiencies(rows: Rows, ax: Axes) -> None:
     )
     for index, (network, rate) in enumerate(cases):
         mine = [
-            row for row in rows
+            row
+            for row in rows
             if (row["network"], row["rate"], row["rule"]) == (network, rate, "adascale")
             and row["measured"] != ""
-        ]  # fmt: skip
+        ]
         shift = 1.05 ** (index - len(cases) / 2)
         sizes = [row["batch_size"] * shift for row in mine]
         look: dict[str, Any] = {"color": COLOURS[index], "linewidth": 1.2}
         ax.plot(sizes, [row["predicted"] for row in mine], **look)
         ax.errorbar(
-            sizes, [row["measured"] for row in mine],
-            [0.0 if math.isnan(row["measured_half_width"]) else row["measured_half_width"]
-             for row in mine],
-            linestyle="none", marker=MARKERS[index], markersize=4.5, capsize=2.5, **look,
+            sizes,
+            [row["measured"] for row in mine],
+            [
+                0.0 if math.isnan(row["measured_half_width"]) else row["measured_half_width"]
+                for row in mine
+            ],
+            linestyle="none",
+            marker=MARKERS[index],
+            markersize=4.5,
+            capsize=2.5,
+            **look,
             label=f"{network}, rate {rate:g}",
-        )  # fmt: skip
+        )
     logarithmic(ax, "x", base=2)
     sizes = [INITIAL * scale for scale in SCALES]
     ax.set_xticks(sizes, [str(size) for size in sizes])
@@ -262,6 +289,11 @@ def _plot_efficiencies(rows: Rows, ax: Axes) -> None:
 
 DIGITS_EFFICIENCY = Reproduction(
     "digits-efficiency: statistical efficiency predicted and measured, training on digits here",
-    _tasks, _rows, _plot, lambda _: require_training(), _shown,
-    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), trains=True,
-)  # fmt: skip
+    _tasks,
+    _rows,
+    _plot,
+    lambda _: require_training(),
+    _shown,
+    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
+    trains=True,
+)

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 HISTORY, PROFILE = "history.csv", "profile.json"
 
 #: Of the columns of a history.
-KINDS: tuple[Callable[[str], Any], ...] = (
-    int, int, float, float, float, int, float, float, float,
-)  # fmt: skip
+KINDS: tuple[Callable[[str], Any], ...] = (int, int, float, float, float, int, float, float, float)
 
 #: Seconds for which passes of each size are timed.
 PROFILE_SECONDS = 0.3
@@ -96,10 +94,13 @@ class DigitsRun:
     def description(self) -> dict[str, Any]:
         """Everything that the history depends on, the machine where it is timed."""
         return {
-            "format": "goodalloc-digits-run", "version": 1, "library": library_version(),
-            **self.job._asdict(), "profiled": list(self.profiled),
+            "format": "goodalloc-digits-run",
+            "version": 1,
+            "library": library_version(),
+            **self.job._asdict(),
+            "profiled": list(self.profiled),
             **(machine() if self.timed else {"torch": machine()["torch"]}),
-        }  # fmt: skip
+        }
 
     def run(self, report: Report = lambda _: None) -> None:
         """Train, unless that is done.
@@ -140,7 +141,7 @@ class DigitsRun:
             return [
                 Moment(*(kind(text) for kind, text in zip(KINDS, row, strict=True)))
                 for row in rows[1:]
-            ]  # fmt: skip
+            ]
         except (OSError, LookupError, ValueError) as error:
             raise ValueError(
                 f"File '{path}' cannot be read as the history of a training; expected the one that "

@@ -153,9 +153,12 @@ class Training(NamedTuple):
 
 
 def train(
-    job: DigitsJob, folder: Path, throughput: ThroughputParameters | None = None,
-    report: Report = lambda _: None, most_seconds: float = math.inf,
-) -> Training:  # fmt: skip
+    job: DigitsJob,
+    folder: Path,
+    throughput: ThroughputParameters | None = None,
+    report: Report = lambda _: None,
+    most_seconds: float = math.inf,
+) -> Training:
     """Train until the target is reached or the epochs are over.
 
     Parameters
@@ -192,10 +195,17 @@ def train(
                 square, variance = agent.gradient or (0.0, 0.0)
                 found.append(
                     Moment(
-                        agent.steps, agent.examples, agent.progress, wall, processor, agent.total,
-                        loss, float(square), float(variance),
+                        agent.steps,
+                        agent.examples,
+                        agent.progress,
+                        wall,
+                        processor,
+                        agent.total,
+                        loss,
+                        float(square),
+                        float(variance),
                     )
-                )  # fmt: skip
+                )
                 due = agent.examples + job.evaluate
                 report(min(agent.epoch / job.epochs, 1.0))
                 begin += _clocks() - now  # the evaluation does not count
@@ -215,15 +225,23 @@ def _agent(
     module = network(job.network)
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     return TrainingAgent(
-        module, kinds[job.optimiser](module.parameters(), lr=job.rate),
+        module,
+        kinds[job.optimiser](module.parameters(), lr=job.rate),
         DataLoader(learnt, job.initial),
         AgentOptions(
-            "digits", folder, BatchLimits(job.initial, job.maximum, 1, job.maximum // 2, True),
-            job.rule, job.learning_rate, seed=job.seed, checkpoint_steps=10**9,
-            decision_steps=DECISION_STEPS, publish_seconds=PUBLISH_SECONDS, decay=job.decay,
+            "digits",
+            folder,
+            BatchLimits(job.initial, job.maximum, 1, job.maximum // 2, True),
+            job.rule,
+            job.learning_rate,
+            seed=job.seed,
+            checkpoint_steps=10**9,
+            decision_steps=DECISION_STEPS,
+            publish_seconds=PUBLISH_SECONDS,
+            decay=job.decay,
             throughput=throughput,
         ),
-    )  # fmt: skip
+    )
 
 
 def _clocks() -> NDArray[np.float64]:
@@ -298,7 +316,12 @@ def convolutional(first: int, second: int) -> Any:
     from torch import nn
 
     return nn.Sequential(
-        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, first, 3, padding=1), nn.ReLU(),
-        nn.Conv2d(first, second, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Unflatten(1, (1, 8, 8)),
+        nn.Conv2d(1, first, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(first, second, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
         nn.Linear(PIXELS // 4 * second, CLASSES),
-    )  # fmt: skip
+    )

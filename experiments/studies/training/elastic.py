@@ -115,12 +115,19 @@ class ElasticTask:
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, the machine as far as it is known."""
         return {
-            "format": "goodalloc-elastic", "version": 1, "library": library_version(),
-            "policy": self.policy, "repetition": self.repetition, "slots": SLOTS,
-            "share": self.extent.share, "apart": self.extent.apart,
-            "interval": self.extent.interval, "restart_delay": self.extent.restart_delay,
-            "networks": {name: list(network) for name, network in NETWORKS.items()}, **machine(),
-        }  # fmt: skip
+            "format": "goodalloc-elastic",
+            "version": 1,
+            "library": library_version(),
+            "policy": self.policy,
+            "repetition": self.repetition,
+            "slots": SLOTS,
+            "share": self.extent.share,
+            "apart": self.extent.apart,
+            "interval": self.extent.interval,
+            "restart_delay": self.extent.restart_delay,
+            "networks": {name: list(network) for name, network in NETWORKS.items()},
+            **machine(),
+        }
 
     def run(self, report: Report = lambda _: None) -> None:
         """Train all jobs, unless that is done, and nothing else meanwhile.
@@ -146,21 +153,41 @@ class ElasticTask:
         extent, ends = self.extent, dict[str, float]()
         with _programs(cluster) as start:
             scheduler = start(
-                "scheduler", "schedule", "--nodes", "1", "--gpus-per-node", str(SLOTS),
-                "--policy", self.policy, "--interval", str(extent.interval),
-                "--restart-delay", str(extent.restart_delay), "--seed", str(self.repetition),
+                "scheduler",
+                "schedule",
+                "--nodes",
+                "1",
+                "--gpus-per-node",
+                str(SLOTS),
+                "--policy",
+                self.policy,
+                "--interval",
+                str(extent.interval),
+                "--restart-delay",
+                str(extent.restart_delay),
+                "--seed",
+                str(self.repetition),
                 "--until-done",
-            )  # fmt: skip
+            )
             begin, launchers = time.monotonic(), dict[str, subprocess.Popen[bytes]]()
             while len(ends) < len(NETWORKS):
                 now = time.monotonic() - begin
                 waiting = [name for name in NETWORKS if name not in launchers]
                 if waiting and now >= extent.apart * len(launchers):
                     launchers[waiting[0]] = start(
-                        waiting[0], "launch", "--name", waiting[0], "--", sys.executable, "-P",
-                        "-m", "goodalloc.experiments.studies.training.elastic_job", waiting[0],
-                        str(self.repetition), str(extent.share),
-                    )  # fmt: skip
+                        waiting[0],
+                        "launch",
+                        "--name",
+                        waiting[0],
+                        "--",
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        "goodalloc.experiments.studies.training.elastic_job",
+                        waiting[0],
+                        str(self.repetition),
+                        str(extent.share),
+                    )
                 for name, process in launchers.items():
                     if name not in ends and process.poll() is not None:
                         ends[name] = time.time()
@@ -196,12 +223,21 @@ class ElasticTask:
             state: JobState = read_job_state(folder / STATE)
             end = ends[name] - begin
             first = next(at for at, slots in held if slots.get(name))
-            rows.append({
-                "policy": self.policy, "repetition": self.repetition, "job": name,
-                "submitted_s": submitted[name] - begin, "first_slot_s": first, "end_s": end,
-                "completion_s": ends[name] - submitted[name], "restarts": state.restarts,
-                "slot_seconds": slot_seconds(held, name, end), **outcome, **machine(),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "policy": self.policy,
+                    "repetition": self.repetition,
+                    "job": name,
+                    "submitted_s": submitted[name] - begin,
+                    "first_slot_s": first,
+                    "end_s": end,
+                    "completion_s": ends[name] - submitted[name],
+                    "restarts": state.restarts,
+                    "slot_seconds": slot_seconds(held, name, end),
+                    **outcome,
+                    **machine(),
+                }
+            )
         return {"rows": rows, "held": held, "seconds": [row["seconds"] for row in decisions]}
 
 
@@ -233,11 +269,22 @@ def _programs(cluster: Path) -> Iterator[Any]:
     def start(name: str, command: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (cluster / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "goodalloc.experiments.cli.main", command, "--cluster",
-                 str(cluster), *arguments],
-                env=os.environ | {"PYTHONPATH": path}, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "goodalloc.experiments.cli.main",
+                    command,
+                    "--cluster",
+                    str(cluster),
+                    *arguments,
+                ],
+                env=os.environ | {"PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         running.append(process)
         return process
 
@@ -295,7 +342,11 @@ def _rows(plan: Plan) -> Rows:
 
 ELASTIC = Reproduction(
     "elastic: real jobs under a live scheduler, two slots of this machine",
-    _tasks, _rows, lambda plan, _: plot_elastic(_records_of(plan)),
-    lambda _: require_training("Training elastic jobs"), summarise_elastic,
-    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"), measures=True,
-)  # fmt: skip
+    _tasks,
+    _rows,
+    lambda plan, _: plot_elastic(_records_of(plan)),
+    lambda _: require_training("Training elastic jobs"),
+    summarise_elastic,
+    ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),
+    measures=True,
+)

@@ -79,9 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     name, seed, share = sys.argv[1:] if argv is None else argv
     options = AgentOptions.of_launcher(
-        LIMITS, batch_rule=GoodputBatch(), seed=int(seed), decision_steps=50,
-        checkpoint_steps=500, publish_seconds=2.0, look_seconds=0.5,
-    )  # fmt: skip
+        LIMITS,
+        batch_rule=GoodputBatch(),
+        seed=int(seed),
+        decision_steps=50,
+        checkpoint_steps=500,
+        publish_seconds=2.0,
+        look_seconds=0.5,
+    )
     import torch
     import torch.distributed as dist
     from torch.nn.functional import cross_entropy
@@ -93,9 +98,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.manual_seed(int(seed))
     module = network.module()
     agent = TrainingAgent(
-        module, torch.optim.SGD(module.parameters(), RATE, MOMENTUM),
-        DataLoader(TensorDataset(*learnt), int(LIMITS.initial)), options,
-    )  # fmt: skip
+        module,
+        torch.optim.SGD(module.parameters(), RATE, MOMENTUM),
+        DataLoader(TensorDataset(*learnt), int(LIMITS.initial)),
+        options,
+    )
     target = float(share) * network.steps
     for inputs, classes in agent.batches(EPOCHS):
         agent.learn(cross_entropy(agent.module(inputs), classes))
@@ -106,9 +113,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         right = module(kept[0]).argmax(dim=1) == kept[1]
     if os.environ["RANK"] == "0":
         outcome = {
-            "accuracy": right.double().mean().item(), "steps": agent.steps,
-            "examples": agent.examples, "progress": agent.progress, "batch_size": agent.total,
-        }  # fmt: skip
+            "accuracy": right.double().mean().item(),
+            "steps": agent.steps,
+            "examples": agent.examples,
+            "progress": agent.progress,
+            "batch_size": agent.total,
+        }
         write_atomically(agent.options.file(OUTCOME), dump(outcome) + "\n")
     dist.destroy_process_group()
     return 0

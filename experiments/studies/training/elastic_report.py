@@ -35,16 +35,20 @@ def summarise_elastic(rows: Rows) -> Rows:
         averages, base = (average_completions(rows, name) for name in (policy, BASELINE))
         change = estimate([100.0 * (ours / base[r] - 1.0) for r, ours in averages.items()])
         makespans = [max(row["end_s"] for row in mine if row["repetition"] == r) for r in averages]
-        shown.append({
-            "policy": policy, "repetitions": len(averages),
-            "average_completion_s": _mean(averages.values()), "makespan_s": _mean(makespans),
-            f"change against {BASELINE} (%)": (
-                shown_estimate(**change, form="+.1f") if policy != BASELINE else ""
-            ),
-            "restarts_per_job": _mean(row["restarts"] for row in mine),
-            "slot_seconds_per_job": _mean(row["slot_seconds"] for row in mine),
-            "accuracy_percent": _mean(100.0 * row["accuracy"] for row in mine),
-        })  # fmt: skip
+        shown.append(
+            {
+                "policy": policy,
+                "repetitions": len(averages),
+                "average_completion_s": _mean(averages.values()),
+                "makespan_s": _mean(makespans),
+                f"change against {BASELINE} (%)": (
+                    shown_estimate(**change, form="+.1f") if policy != BASELINE else ""
+                ),
+                "restarts_per_job": _mean(row["restarts"] for row in mine),
+                "slot_seconds_per_job": _mean(row["slot_seconds"] for row in mine),
+                "accuracy_percent": _mean(100.0 * row["accuracy"] for row in mine),
+            }
+        )
     return shown
 
 
@@ -96,9 +100,14 @@ def _plot_slots(found: dict[str, Any], ax: Axes) -> None:
         name = row["job"]
         heights = np.array([_slots(found["held"], name, at, ends[name]) for at in times])
         ax.fill_between(
-            times, below, below + heights, step="post", color=COLOURS[index], linewidth=0.0,
+            times,
+            below,
+            below + heights,
+            step="post",
+            color=COLOURS[index],
+            linewidth=0.0,
             label=name,
-        )  # fmt: skip
+        )
         below = below + heights
         ax.plot(row["submitted_s"], 2.15, marker="v", color=COLOURS[index], clip_on=False)
     ax.set_ylim(0.0, 2.3)

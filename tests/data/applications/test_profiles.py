@@ -139,11 +139,7 @@ def test_a_progress_out_of_range_is_refused(progress: float) -> None:
         ("format", "other", "format is 'other'; expected 'goodalloc-profiles'"),
         ("applications.bert.batch", ..., "profile 'bert' lacks the field 'batch'"),
         ("applications.bert.gradient.progress", [0.5, 0.9], "profile 'bert': progress ends at 0.9"),
-        (
-            "applications.bert.gradient.progress",
-            [1.0],
-            r"'bert': progress has shape \(1,\)",
-        ),
+        ("applications.bert.gradient.progress", [1.0], r"'bert': progress has shape \(1,\)"),
         ("applications.bert.throughput.gamma", 0.5, "profile 'bert': gamma is 0.5"),
         ("applications.bert.batch.initial", 24, "profile 'bert': batch_sizes start at 12"),
         ("applications.bert.epochs", 0, "profile 'bert': epochs is 0"),

@@ -140,12 +140,7 @@ CELLS: list[tuple[str, str, str, str]] = [
     ("cluster", "num_gpu_p_node", "1e30", "num_gpu_p_node is '1e30'"),
     ("cluster", "num_gpu_p_node", "1000", "gpus is 1000"),
     ("run", "progress", "inf", "line 2: progress is 'inf'"),
-    (
-        "run",
-        "progress",
-        "20",
-        "line 3: progress is '20'; expected more than after the epoch",
-    ),
+    ("run", "progress", "20", "line 3: progress is '20'; expected more than after the epoch"),
     ("run", "iteration", "0", "iteration is '0'; expected a finite number above 0"),
     ("run", "grad_sqr", "nan", "grad_sqr is 'nan'"),
     ("run", "grad_var", "-1", "grad_var is '-1'; expected a finite number of at least 0"),
@@ -175,7 +170,7 @@ FILES: dict[str, tuple[Callable[[str], str], str]] = {
         lambda text: "\n".join(f"{line},{line}" for line in text.splitlines()),
         "column '.*' is there twice; expected it once",
     ),
-}  # fmt: skip
+}
 
 
 def spoilt(kind: str, folder: Path, change: Callable[[str], str]) -> Path:

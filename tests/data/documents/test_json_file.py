@@ -95,14 +95,22 @@ def test_a_link_is_kept_and_links_in_a_circle_are_refused(tmp_path: Path) -> Non
 
 
 READERS: list[Callable[[Path], object]] = [
-    read_text, read_instance, read_job_state, read_job_submission, read_measured_profile,
-    read_model, read_philly, read_workload, read_rows, repair,
+    read_text,
+    read_instance,
+    read_job_state,
+    read_job_submission,
+    read_measured_profile,
+    read_model,
+    read_philly,
+    read_workload,
+    read_rows,
+    repair,
     lambda path: read_placement(path, "job"),
     lambda path: read_table(path, ["a"]),
     lambda path: read_allocation(path, generate(1, 2)),
     lambda path: read_result(path, generate(1, 2)),
     lambda path: traces_digest(str(path.parent)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("read", READERS)

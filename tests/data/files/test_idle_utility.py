@@ -140,8 +140,9 @@ def typed_job(name: str, application: str, **state: object) -> Job:
 
 def test_the_worst_shape_of_a_job_has_the_speedup_of_its_fewest_gpus() -> None:
     """Over both types: one T4 counts 1; with at least four GPUs, four T4 count 4."""
-    instance = typed_round(typed_job("any", "imagenet"), typed_job("large", "imagenet",
-                                                                   min_replicas=4))  # fmt: skip
+    instance = typed_round(
+        typed_job("any", "imagenet"), typed_job("large", "imagenet", min_replicas=4)
+    )
     table = speedup_table(instance, "numpy")
     assert table[0, 0, 1] == pytest.approx(1.0)
     assert table[1, 0, 1] > 4.0

@@ -54,10 +54,14 @@ goodput_models = st.builds(
     st.builds(ThroughputParameters, *[positive] * 6, st.floats(1, 10)),
     st.builds(GradientStatistics, st.floats(0, 1e9), st.floats(0, 1e9)),
     st.builds(
-        BatchLimits, st.integers(1, 64), st.integers(64, 9999), st.integers(1, 8),
-        st.integers(8, 64), st.booleans(),
+        BatchLimits,
+        st.integers(1, 64),
+        st.integers(64, 9999),
+        st.integers(1, 8),
+        st.integers(8, 64),
+        st.booleans(),
     ),
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -73,11 +77,18 @@ def instances(draw: st.DrawFn) -> Instance:
             free[node] -= gpus
         jobs.append(
             Job(
-                f"job-{index}", model, draw(st.floats(0, 1e7)), draw(st.integers(0, 99)), pairs,
-                draw(st.integers(0, 2)), draw(st.integers(4, 64)), draw(st.just(True)),
-                draw(st.floats(0, 1e9)), draw(st.sampled_from(["", "cifar10", "mein Netz é"])),
+                f"job-{index}",
+                model,
+                draw(st.floats(0, 1e7)),
+                draw(st.integers(0, 99)),
+                pairs,
+                draw(st.integers(0, 2)),
+                draw(st.integers(4, 64)),
+                draw(st.just(True)),
+                draw(st.floats(0, 1e9)),
+                draw(st.sampled_from(["", "cifar10", "mein Netz é"])),
             )
-        )  # fmt: skip
+        )
     power = draw(st.sampled_from([-1.0, 0.0, 0.1, math.inf, -math.inf]))
     rules = draw(st.sampled_from([Rules(), OSDI21])).replace(power=power)
     return Instance(CLUSTER, tuple(jobs), rules, draw(st.sampled_from(["x", "eine Runde ß"])))
@@ -138,11 +149,12 @@ def test_numpy_numbers_are_written_as_plain_ones() -> None:
 def test_an_application_may_stand_for_its_model(application: str) -> None:
     """The short form is resolved from the shipped profiles."""
     document = {
-        "format": "goodalloc-instance", "version": 1,
+        "format": "goodalloc-instance",
+        "version": 1,
         "cluster": [{"name": "node", "nodes": 1, "gpus": 4}],
         "models": {"m": {"application": application, "progress": 0.3}},
         "jobs": [{"name": "a", "model": "m"}],
-    }  # fmt: skip
+    }
     model = instance_from_dict(document).jobs[0].model
     assert model == load_profile(application).goodput_model(0.3)
 
@@ -217,10 +229,24 @@ def test_a_result_survives_a_file(two_jobs: Instance, tmp_path: Path, found: boo
     """Every field comes back, also infinities, history and a missing allocation."""
     allocation = Allocation.from_placements([((1, 1),), ((3, 8),)], 4) if found else None
     result = Result(
-        "some solver", "two", allocation, 0.1 if found else math.nan, math.inf, "", Status.FEASIBLE,
-        Limit.TIME, 7, 0.1, 1.5, 1 / 3, 0.2, 0.0, 12,
-        (Incumbent(0.5, 1, 0.05), Incumbent(1.5, 9, 0.1, 0.25)), "two\nlines",
-    )  # fmt: skip
+        "some solver",
+        "two",
+        allocation,
+        0.1 if found else math.nan,
+        math.inf,
+        "",
+        Status.FEASIBLE,
+        Limit.TIME,
+        7,
+        0.1,
+        1.5,
+        1 / 3,
+        0.2,
+        0.0,
+        12,
+        (Incumbent(0.5, 1, 0.05), Incumbent(1.5, 9, 0.1, 0.25)),
+        "two\nlines",
+    )
     path = tmp_path / "r.json"
     write_result(result, two_jobs, path)
     again = read_result(path, two_jobs)

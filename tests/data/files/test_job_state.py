@@ -30,12 +30,22 @@ if TYPE_CHECKING:
 CLUSTER = Cluster.uniform(2, 4)
 NODE = CLUSTER.node_names[0]
 STATE = JobState(
-    "digits", BatchLimits(32, 1024, 4, 64, True), 1000.0, 1600.0, replicas=2,
-    placement={NODE: 2}, restarts=1, attained_service=1200.0, most_replicas=2, atomic=16,
-    steps=5, examples=160, scale_invariant_steps=5.0,
+    "digits",
+    BatchLimits(32, 1024, 4, 64, True),
+    1000.0,
+    1600.0,
+    replicas=2,
+    placement={NODE: 2},
+    restarts=1,
+    attained_service=1200.0,
+    most_replicas=2,
+    atomic=16,
+    steps=5,
+    examples=160,
+    scale_invariant_steps=5.0,
     gradient=GradientStatistics(1.0, 5.0),
     throughput=ThroughputParameters(0.1, 0.01, 0.02, 0.001, 0.03, 0.002, 1.5),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("known", [("gradient", "throughput"), ("gradient",), ("throughput",), ()])
@@ -75,16 +85,20 @@ def test_a_job_may_take_twice_what_it_had_but_no_more_than_its_batch_can_be_shar
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"name": ""}, "name is ''"), ({"replicas": 0}, "'digits': replicas is 0"),
-        ({"replicas": 1.5}, "replicas is 1.5"), ({"steps": -1}, "steps is -1"),
-        ({"examples": math.nan}, "examples is nan"), ({"restarts": True}, "restarts is true"),
-        ({"submitted": -1.0}, "submitted is -1.0"), ({"published": math.inf}, "published is inf"),
+        ({"name": ""}, "name is ''"),
+        ({"replicas": 0}, "'digits': replicas is 0"),
+        ({"replicas": 1.5}, "replicas is 1.5"),
+        ({"steps": -1}, "steps is -1"),
+        ({"examples": math.nan}, "examples is nan"),
+        ({"restarts": True}, "restarts is true"),
+        ({"submitted": -1.0}, "submitted is -1.0"),
+        ({"published": math.inf}, "published is inf"),
         ({"placement": {NODE: 0}}, "GPUs on node 'node-0' is 0"),
         ({"placement": 3}, "placement is 3; expected an object of node names"),
         ({"scale_invariant_steps": math.nan}, "scale_invariant_steps is nan"),
         ({"finished": 1}, "finished is 1; expected true or false"),
     ],
-)  # fmt: skip
+)
 def test_a_state_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence: str) -> None:
     """Item, value, what was expected."""
     with pytest.raises(ValueError, match=sentence):
@@ -94,14 +108,18 @@ def test_a_state_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": "other"}, "format is 'other'"), ({"colour": 1}, "key 'colour' is unknown"),
-        ({"name": 3}, "name is 3"), ({"submitted": "now"}, "submitted is 'now'"),
+        ({"format": "other"}, "format is 'other'"),
+        ({"colour": 1}, "key 'colour' is unknown"),
+        ({"name": 3}, "name is 3"),
+        ({"submitted": "now"}, "submitted is 'now'"),
         ({"gradient": {"square": 1.0}}, "key 'variance' is missing"),
         ({"gradient": {"square": -1.0, "variance": 1.0}}, "square is -1.0"),
-        ({"throughput": 3}, "is 3; expected an object"), ({"batch": None}, "expected an object"),
-        ({"atomic": None}, "atomic is null"), ({"finished": None}, "finished is null"),
+        ({"throughput": 3}, "is 3; expected an object"),
+        ({"batch": None}, "expected an object"),
+        ({"atomic": None}, "atomic is null"),
+        ({"finished": None}, "finished is null"),
     ],
-)  # fmt: skip
+)
 def test_a_state_file_that_makes_no_sense_is_refused(
     tmp_path: Path, changes: dict[str, Any], sentence: str
 ) -> None:
@@ -117,11 +135,13 @@ def test_a_state_file_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("placements", "sentence"),
     [
-        (None, "placements is null"), ({"digits": 2}, "placement is 2"),
-        ({"digits": {"a": 0}}, "GPUs on node 'a' is 0"), ({"digits": {"": 1}}, "name is ''"),
+        (None, "placements is null"),
+        ({"digits": 2}, "placement is 2"),
+        ({"digits": {"a": 0}}, "GPUs on node 'a' is 0"),
+        ({"digits": {"": 1}}, "name is ''"),
         ({"digits": {"a": 1.5}}, "GPUs on node 'a' is 1.5"),
     ],
-)  # fmt: skip
+)
 def test_an_allocation_that_makes_no_sense_is_refused(
     tmp_path: Path, placements: object, sentence: str
 ) -> None:

@@ -109,9 +109,11 @@ def test_processes_end_at_once_with_the_one_that_started_them(
 ) -> None:
     """Whatever they are at; until then they hold the lock, and no other measurement begins."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", BUSY, mine, str(tmp_path)], stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-P", "-c", BUSY, mine, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
         env=environment,
-    ) as parent:  # fmt: skip
+    ) as parent:
         assert parent.stdout is not None
         processes = [int(word) for word in parent.stdout.readline().split()]
         assert len(processes) == 2
@@ -125,9 +127,12 @@ def test_processes_end_at_once_with_the_one_that_started_them(
 def test_a_process_ends_when_nobody_is_there_to_give_orders(environment: dict[str, str]) -> None:
     """Also where the system does not see to it."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", HEARING], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, env=environment,
-    ) as process:  # fmt: skip
+        [sys.executable, "-P", "-c", HEARING],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write('{"order": "wait"}\n')
@@ -276,8 +281,22 @@ def test_a_measurement_that_is_killed_leaves_no_process_and_goes_on(
 ) -> None:
     """Even by a signal that it cannot handle; its rows are whole."""
     path = tmp_path / "profile.csv"
-    command = ["measure", mine, "--replicas", "2", "--accumulation", "0", "--seconds", "0.3",
-               "--error", "1e-9", "--batch-sizes", "4,5,6", "--out", str(path)]  # fmt: skip
+    command = [
+        "measure",
+        mine,
+        "--replicas",
+        "2",
+        "--accumulation",
+        "0",
+        "--seconds",
+        "0.3",
+        "--error",
+        "1e-9",
+        "--batch-sizes",
+        "4,5,6",
+        "--out",
+        str(path),
+    ]
     program = "import sys; from goodalloc.experiments.cli.main import main; main(sys.argv[1:])"
     with subprocess.Popen(
         [sys.executable, "-P", "-c", program, *command], env=environment, stdout=subprocess.DEVNULL
@@ -314,16 +333,24 @@ def test_processes_that_torchrun_started_measure_together(
     )
     command = ["measure", mine, "--batch-sizes", "4,8", "--out", str(path), *QUICK]
     launched = environment | {
-        "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+    }
     processes = [
         subprocess.Popen(
-            [sys.executable, "-P", "-c", program, *command], env=launched | {"RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            [sys.executable, "-P", "-c", program, *command],
+            env=launched | {"RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         for rank in (0, 1)
-    ]  # fmt: skip
+    ]
     said = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], said
     assert "process 1 of 2 is done" in said[1]

@@ -34,13 +34,18 @@ def test_what_is_written_is_read_and_written_again_alike(tmp_path: Path) -> None
 
 
 @given(
-    passes=st.floats(1e-6, 1e3), update=st.floats(1e-6, 1e3), last=st.floats(1e-6, 1e3),
+    passes=st.floats(1e-6, 1e3),
+    update=st.floats(1e-6, 1e3),
+    last=st.floats(1e-6, 1e3),
     accumulation=st.integers(0, 8),
-)  # fmt: skip
+)
 def test_the_step_that_is_fitted_has_no_accumulated_passes(
-    tmp_path_factory: pytest.TempPathFactory, passes: float, update: float, last: float,
+    tmp_path_factory: pytest.TempPathFactory,
+    passes: float,
+    update: float,
+    last: float,
     accumulation: int,
-) -> None:  # fmt: skip
+) -> None:
     """Passes share the update, and what they leave of the step is the one that synchronises."""
     path = tmp_path_factory.mktemp("profile") / "profile.csv"
     share = passes + update / (accumulation + 1)
@@ -105,7 +110,7 @@ def test_what_was_disturbed_all_the_time_is_left_out_unless_all_was(
         ({"torch": "1.0"}, "torch is '1.0'; expected '1' as before"),
         ({"replicas": 1}, "row 3: its configuration is given twice"),
     ],
-)  # fmt: skip
+)
 def test_a_row_that_makes_no_sense_is_refused(
     tmp_path: Path, change: dict[str, Any], sentence: str
 ) -> None:
@@ -120,12 +125,14 @@ def test_a_row_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (None, "does not exist"), ("", "is empty"), ("a,b\n1,2\n", "column 'nodes' is missing"),
+        (None, "does not exist"),
+        ("", "is empty"),
+        ("a,b\n1,2\n", "column 'nodes' is missing"),
         (",".join(COLUMNS) + "\n1,2\n", r"row 2 has 2 cells; expected \d+"),
         (",".join(COLUMNS) + "\n", "no configuration was measured"),
         ("\0", "profile"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_is_no_profile_is_refused(
     tmp_path: Path, text: str | None, sentence: str
 ) -> None:

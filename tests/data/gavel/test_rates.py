@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 #: Families and their batch sizes, as published.
 SIZES = {
-    "A3C": (0,), "CycleGAN": (0,), "LM": (5, 10, 20, 40, 80),
-    "Recommendation": (512, 1024, 2048, 4096, 8192), "ResNet-18": (16, 32, 64, 128, 256),
-    "ResNet-50": (16, 32, 64, 128), "Transformer": (16, 32, 64, 128, 256),
-}  # fmt: skip
+    "A3C": (0,),
+    "CycleGAN": (0,),
+    "LM": (5, 10, 20, 40, 80),
+    "Recommendation": (512, 1024, 2048, 4096, 8192),
+    "ResNet-18": (16, 32, 64, 128, 256),
+    "ResNet-50": (16, 32, 64, 128),
+    "Transformer": (16, 32, 64, 128, 256),
+}
 
 CONFIGURATIONS = [Configuration(name, size) for name, sizes in SIZES.items() for size in sizes]
 
@@ -119,10 +123,11 @@ def test_a_pair_in_the_other_order_has_the_same_rates(
 @given(
     jobs=st.lists(
         st.tuples(st.sampled_from(CONFIGURATIONS), st.sampled_from(REPLICAS)),
-        min_size=2, max_size=5,
+        min_size=2,
+        max_size=5,
     ),
     consolidated=st.booleans(),
-)  # fmt: skip
+)
 def test_matrices_hold_the_single_rates(
     jobs: list[tuple[Configuration, int]], consolidated: bool
 ) -> None:
@@ -152,9 +157,13 @@ def test_matrices_are_what_time_sharing_wants() -> None:
     replicas = [1] * 26
     pairs = [(one, other) for one in range(26) for other in range(one)]
     sharing = TimeSharing(
-        [one.name for one in CONFIGURATIONS], rates.alone_rates(CONFIGURATIONS, replicas),
-        [36, 36, 36], replicas, pairs, rates.pair_rates(CONFIGURATIONS, replicas, pairs),
-    )  # fmt: skip
+        [one.name for one in CONFIGURATIONS],
+        rates.alone_rates(CONFIGURATIONS, replicas),
+        [36, 36, 36],
+        replicas,
+        pairs,
+        rates.pair_rates(CONFIGURATIONS, replicas, pairs),
+    )
     assert sharing.line_rate.shape == (26 + 325, 3, 2)
 
 
@@ -382,9 +391,12 @@ ONE = CONFIGURATIONS[:1]
 def table(**changes: Any) -> RateTable:
     """A table of one configuration on one GPU of one type, but for some changes."""
     good: dict[str, Any] = {
-        "types": ("t4",), "configurations": (Configuration("A3C", 0),), "replicas": (1,),
-        "alone": np.ones((1, 1, 1, 2)), "paired": np.ones((1, 1, 1, 1)),
-    }  # fmt: skip
+        "types": ("t4",),
+        "configurations": (Configuration("A3C", 0),),
+        "replicas": (1,),
+        "alone": np.ones((1, 1, 1, 2)),
+        "paired": np.ones((1, 1, 1, 1)),
+    }
     return RateTable(**(good | changes))
 
 

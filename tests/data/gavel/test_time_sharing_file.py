@@ -42,9 +42,14 @@ if TYPE_CHECKING:
     from tests.support.documents import Place
 
 SHARING = TimeSharing(
-    ("a", "b", "ü"), [[2.0, 1.0], [3.0, 0.0], [0.1, 1 / 3]], [1, 2], [1, 1, 2], [(0, 1)],
-    [[[1.5, 2.0], [0.5, 0.0]]], [4, 2],
-)  # fmt: skip
+    ("a", "b", "ü"),
+    [[2.0, 1.0], [3.0, 0.0], [0.1, 1 / 3]],
+    [1, 2],
+    [1, 1, 2],
+    [(0, 1)],
+    [[[1.5, 2.0], [0.5, 0.0]]],
+    [4, 2],
+)
 PROBLEM = ShareProblem(SHARING, max_min(SHARING), np.array([0.1, 0.0, 0.01]))
 RESULT = best_shares(*PROBLEM)
 ASKED = time_sharing_to_dict(PROBLEM)
@@ -104,9 +109,11 @@ def test_documents_of_equal_numbers_have_one_digest_and_others_have_others() -> 
     whole = changed(ASKED, ("gpus",), [1.0, 2.0])
     assert digest_of(whole) == digest_of(dict(reversed(ASKED.items()))) == digest_of(ASKED)
     others = [
-        changed(ASKED, ("rate", 2, 1), np.nextafter(1 / 3, 1.0)), changed(ASKED, ("gpus", 0), 2),
-        changed(ASKED, ("promised",), None), changed(ASKED, ("goal", "floor", 0), 1e-300),
-    ]  # fmt: skip
+        changed(ASKED, ("rate", 2, 1), np.nextafter(1 / 3, 1.0)),
+        changed(ASKED, ("gpus", 0), 2),
+        changed(ASKED, ("promised",), None),
+        changed(ASKED, ("goal", "floor", 0), 1e-300),
+    ]
     assert len({digest_of(document) for document in (ASKED, *others)}) == 5
 
 

@@ -36,9 +36,12 @@ def rates() -> RateTable:
 
 
 @given(
-    seed=st.integers(0, 2**31), jobs=st.integers(1, 30), more=st.integers(0, 30),
-    per_hour=st.none() | st.floats(0.1, 100.0), first=st.booleans(),
-)  # fmt: skip
+    seed=st.integers(0, 2**31),
+    jobs=st.integers(1, 30),
+    more=st.integers(0, 30),
+    per_hour=st.none() | st.floats(0.1, 100.0),
+    first=st.booleans(),
+)
 def test_equal_arguments_give_equal_jobs_and_a_short_workload_begins_a_longer_one(
     seed: int, jobs: int, more: int, per_hour: float | None, first: bool
 ) -> None:
@@ -74,10 +77,8 @@ def test_frequencies_are_those_of_the_generator(rates: RateTable) -> None:
     for found in (single, several):
         assert max(found.values()) / min(found.values()) < 1.5
     powers = np.log10(
-        [
-            job.steps / rates.rate(job.configuration, job.replicas, "v100") / 60 for job in drawn
-        ]
-    )  # fmt: skip
+        [job.steps / rates.rate(job.configuration, job.replicas, "v100") / 60 for job in drawn]
+    )
     short = powers[powers < 3]
     assert short.size / MANY == pytest.approx(0.8, abs=0.01)
     assert short.mean() == pytest.approx(2.25, abs=0.02)

@@ -41,10 +41,15 @@ if TYPE_CHECKING:
 
 #: Batch sizes, measurements and failed runs by model.
 KNOWN = {
-    "cnn-text-classification": (50, 78, 0), "dssm": (256, 78, 0), "inception-bn": (128, 56, 1),
-    "resnet-50": (32, 210, 0), "resnext-110": (128, 57, 0), "seq2seq": (64, 57, 0),
-    "vgg-16": (32, 202, 8), "wlm": (160, 57, 0),
-}  # fmt: skip
+    "cnn-text-classification": (50, 78, 0),
+    "dssm": (256, 78, 0),
+    "inception-bn": (128, 56, 1),
+    "resnet-50": (32, 210, 0),
+    "resnext-110": (128, 57, 0),
+    "seq2seq": (64, 57, 0),
+    "vgg-16": (32, 202, 8),
+    "wlm": (160, 57, 0),
+}
 
 HEADER = "model,sync_mode,total_batch,num_ps,num_worker,sum_speed"
 
@@ -210,12 +215,11 @@ def test_the_step_time_is_predicted_within_the_bounds(dl2: Path, name: str) -> N
         few = [
             np.median(
                 relative_error(
-                    form, table,
-                    np.random.default_rng(seed).choice(everything, 10, replace=False),
+                    form, table, np.random.default_rng(seed).choice(everything, 10, replace=False)
                 )
             )
             for seed in range(20)
-        ]  # fmt: skip
+        ]
         assert np.median(few) <= 0.10
 
 

@@ -76,8 +76,9 @@ def test_what_is_believed_of_predictable_jobs_is_nearer_the_truth() -> None:
     for kind in (True, False):
         found = [
             (forecast(job.losses, job.steps / 2), job.steps)
-            for job in jobs if job.predictable == kind and job.losses is not None
-        ]  # fmt: skip
+            for job in jobs
+            if job.predictable == kind and job.losses is not None
+        ]
         off[kind] = np.median([abs(f.steps / steps - 1) for f, steps in found])
         trusted[kind] = np.mean([f.error <= LARGEST_ERROR for f, _ in found])
     assert off[True] < 0.05 < 0.3 < off[False]
@@ -106,13 +107,27 @@ def test_jobs_come_one_after_the_other_as_often_as_asked_for() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("jobs", 0), ("jobs", 1.5), ("jobs", float("nan")), ("mean_gap", 0.0),
-        ("mean_gap", float("nan")), ("mean_gap", float("inf")), ("hours", -1.0), ("hours", 0.0),
-        ("most_workers", 0), ("most_workers", 9), ("pod_cores", 0), ("pod_cores", 5),
-        ("unpredictable", -0.1), ("unpredictable", 1.1), ("unpredictable", float("nan")),
-        ("noise", -1.0), ("noise", float("inf")), ("noise", float("nan")), ("told", 1),
+        ("jobs", 0),
+        ("jobs", 1.5),
+        ("jobs", float("nan")),
+        ("mean_gap", 0.0),
+        ("mean_gap", float("nan")),
+        ("mean_gap", float("inf")),
+        ("hours", -1.0),
+        ("hours", 0.0),
+        ("most_workers", 0),
+        ("most_workers", 9),
+        ("pod_cores", 0),
+        ("pod_cores", 5),
+        ("unpredictable", -0.1),
+        ("unpredictable", 1.1),
+        ("unpredictable", float("nan")),
+        ("noise", -1.0),
+        ("noise", float("inf")),
+        ("noise", float("nan")),
+        ("told", 1),
     ],
-)  # fmt: skip
+)
 def test_options_that_make_no_sense_are_refused(field: str, value: float) -> None:
     """By their name."""
     with pytest.raises(ValueError, match=f"Workload: {field} is"):
@@ -122,12 +137,17 @@ def test_options_that_make_no_sense_are_refused(field: str, value: float) -> Non
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("time", -1.0), ("time", float("nan")), ("steps", 0.0), ("steps", float("inf")),
-        ("batch_size", -1.0), ("confidence", 1.5), ("confidence", float("nan")),
+        ("time", -1.0),
+        ("time", float("nan")),
+        ("steps", 0.0),
+        ("steps", float("inf")),
+        ("batch_size", -1.0),
+        ("confidence", 1.5),
+        ("confidence", float("nan")),
         ("predictable", 1),
         ("asked", PsConfiguration(9, 9, 2, 2, 1)),
     ],
-)  # fmt: skip
+)
 def test_jobs_that_make_no_sense_are_refused(field: str, value: object) -> None:
     """By the name of the job."""
     job = with_share(0.5, 1)[0]

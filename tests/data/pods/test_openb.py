@@ -63,15 +63,20 @@ def test_lists_become_a_round(folder: Path) -> None:
     instance = read_openb(folder)
     cluster = instance.cluster
     assert [(g.nodes, g.gpus, g.gpu_type) for g in cluster.groups] == [
-        (2, 8, "V100"), (1, 0, ""), (1, 2, "T4"),
-    ]  # fmt: skip
+        (2, 8, "V100"),
+        (1, 0, ""),
+        (1, 2, "T4"),
+    ]
     assert dict(cluster.groups[2].resources) == {"cpu": 8.0, "memory": 60.0}
     names = [(job.name, tuple(mode.name for mode in job.modes)) for job in instance.jobs]
     assert names == [("a", ("pod",)), ("b", ("T4", "V100")), ("c", ("pod",)), ("d", ("T4",))]
     assert [job.modes[0].gpu_share for job in instance.jobs] == [1.0, 0.46, 0.0, 1.0]
     assert [(job.min_replicas, job.max_replicas) for job in instance.jobs] == [
-        (1, 1), (1, 1), (1, 1), (2, 2),
-    ]  # fmt: skip
+        (1, 1),
+        (1, 1),
+        (1, 1),
+        (2, 2),
+    ]
     assert dict(instance.jobs[3].modes[0].resources) == {"cpu": 16.0, "memory": 2.0}
     assert instance_from_dict(instance_to_dict(instance)) == instance
 

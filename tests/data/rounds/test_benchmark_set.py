@@ -45,8 +45,11 @@ def test_the_set_covers_states_loads_and_nodes() -> None:
     """Every state, under- and overload, nodes of 4, 8, and mixed sizes."""
     instances = [load_benchmark(name) for name in benchmark_names()]
     assert {b.get("state", "cold") for b in BENCHMARKS.values()} == {
-        "cold", "running", "disturbed", "settled",
-    }  # fmt: skip
+        "cold",
+        "running",
+        "disturbed",
+        "settled",
+    }
     jobs_per_gpu = [i.num_jobs / i.cluster.num_gpus for i in instances]
     assert min(jobs_per_gpu) < 0.2
     assert max(jobs_per_gpu) > 2

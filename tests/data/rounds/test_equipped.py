@@ -50,11 +50,13 @@ def test_the_slowest_stage_of_the_input_pipeline_sets_the_pace() -> None:
 
 @pytest.mark.parametrize(
     ("pipeline", "cores", "memory", "words"),
-    [(InputPipeline(-1.0), 1, 0.0, "core_seconds is -1.0"),
-     (InputPipeline(1.0, data_gb=0.0), 1, 0.0, "data_gb is 0.0"),
-     (InputPipeline(1.0), 0, 0.0, "cores is 0"),
-     (InputPipeline(1.0), 1, float("nan"), "memory_gb is nan")],
-)  # fmt: skip
+    [
+        (InputPipeline(-1.0), 1, 0.0, "core_seconds is -1.0"),
+        (InputPipeline(1.0, data_gb=0.0), 1, 0.0, "data_gb is 0.0"),
+        (InputPipeline(1.0), 0, 0.0, "cores is 0"),
+        (InputPipeline(1.0), 1, float("nan"), "memory_gb is nan"),
+    ],
+)
 def test_pipelines_that_make_no_sense_are_refused(
     pipeline: InputPipeline, cores: float, memory: float, words: str
 ) -> None:
@@ -109,9 +111,13 @@ def _with_table() -> Instance:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [({"cores": -1.0}, "cores of 'node' is -1.0"), ({"cores": (1.0, 2.0)}, "cores has 2 values"),
-     ({"cores": 4}, "has 4 cores for 8 GPUs"), ({"memory": 0.0}, "memory of 'node' is 0.0")],
-)  # fmt: skip
+    [
+        ({"cores": -1.0}, "cores of 'node' is -1.0"),
+        ({"cores": (1.0, 2.0)}, "cores has 2 values"),
+        ({"cores": 4}, "has 4 cores for 8 GPUs"),
+        ({"memory": 0.0}, "memory of 'node' is 0.0"),
+    ],
+)
 def test_equipment_that_makes_no_sense_is_refused(arguments: dict[str, float], words: str) -> None:
     """One sentence that names the group and the value."""
     with pytest.raises(ValueError, match=words):

@@ -23,13 +23,11 @@ STATES: tuple[State, ...] = get_args(State)
 @given(
     seed=st.integers(0, 2**31 - 1),
     jobs=st.integers(1, 60),
-    sizes=st.lists(
-        st.tuples(st.integers(1, 12), st.integers(1, 16)), min_size=1, max_size=3
-    ),
+    sizes=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 16)), min_size=1, max_size=3),
     state=st.sampled_from(STATES),
     avoid=st.booleans(),
     most=st.integers(1, 4),
-)  # fmt: skip
+)
 def test_placements_obey_the_rules(
     seed: int, jobs: int, sizes: list[tuple[int, int]], state: State, avoid: bool, most: int
 ) -> None:

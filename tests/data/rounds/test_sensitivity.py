@@ -29,10 +29,19 @@ if TYPE_CHECKING:
 
 #: Relative throughput at the best point of the one-GPU profiles, as published.
 BEST = {
-    "alexnet": 2.94, "bert": 1.0, "deepspeech": 1.0, "gnmt": 1.0, "lstm": 1.0, "m5": 2.5,
-    "mobilenet": 1.55, "res18": 2.4, "res50": 1.15, "shufflenet": 2.89, "transformer": 1.0,
+    "alexnet": 2.94,
+    "bert": 1.0,
+    "deepspeech": 1.0,
+    "gnmt": 1.0,
+    "lstm": 1.0,
+    "m5": 2.5,
+    "mobilenet": 1.55,
+    "res18": 2.4,
+    "res50": 1.15,
+    "shufflenet": 2.89,
+    "transformer": 1.0,
     "vae": 1.0,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -56,13 +56,12 @@ def test_fitness_is_the_mean_normalised_throughput(seed: int) -> None:
     for index, job in enumerate(instance.jobs):
         alone = Allocation.from_placements(
             [((0, job.max_replicas),) if other == index else () for other in range(len(modes))],
-            3, modes,
-        )  # fmt: skip
+            3,
+            modes,
+        )
         model = load_sensitivity(job.application)
         taken = dict(job.modes[modes[index]].resources)
-        at = (
-            model.cpus.tolist().index(taken["cpu"]), model.memory.tolist().index(taken["memory"]),
-        )  # fmt: skip
+        at = (model.cpus.tolist().index(taken["cpu"]), model.memory.tolist().index(taken["memory"]))
         expected = model.throughput[at] / instance.num_jobs + FLOOR
         assert fitness(instance, alone) == pytest.approx(expected, rel=1e-12)
         total += float(model.throughput[at])

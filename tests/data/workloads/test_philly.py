@@ -23,10 +23,15 @@ def path(tmp_path: Path) -> Path:
     seconds = generator.integers(0, 30 * 24 * HOUR, size=2000)
     gpus = generator.choice([1, 2, 4, 8, 16], size=2000)
     duration = np.round(10.0 ** generator.uniform(1.0, 6.0, size=2000))
-    table = pd.DataFrame({
-        "timestamp": pd.Timestamp("2017-10-03") + pd.to_timedelta(seconds, unit="s"),
-        "duration": duration, "num_gpus": gpus, "gpu_time": gpus * duration, "cluster": "vc",
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "timestamp": pd.Timestamp("2017-10-03") + pd.to_timedelta(seconds, unit="s"),
+            "duration": duration,
+            "num_gpus": gpus,
+            "gpu_time": gpus * duration,
+            "cluster": "vc",
+        }
+    )
     target = tmp_path / "list.csv"
     table.to_csv(target, index=False)
     return target

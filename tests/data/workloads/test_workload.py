@@ -99,10 +99,12 @@ def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"load": 0.0}, "load is 0"), ({"load": float("nan")}, "load is nan"),
-        ({"jobs": 0}, "jobs is 0"), ({"requests": "lavish"}, "requests is 'lavish'"),
+        ({"load": 0.0}, "load is 0"),
+        ({"load": float("nan")}, "load is nan"),
+        ({"jobs": 0}, "jobs is 0"),
+        ({"requests": "lavish"}, "requests is 'lavish'"),
     ],
-)  # fmt: skip
+)
 def test_senseless_draws_are_refused(options: dict[str, object], complaint: str) -> None:
     """Each by its value."""
     with pytest.raises(ValueError, match=complaint):

@@ -117,11 +117,16 @@ def test_norms_are_those_of_the_gradients_of_the_passes(torch: Any, kind: str, p
         meter.begin(passes)
         losses = [module(torch.randn(4, 6)).square().mean() for _ in range(passes)]
         gradients = [
-            torch.cat([one.reshape(-1) for one in torch.autograd.grad(
-                loss, list(module.parameters()), retain_graph=True
-            )])
+            torch.cat(
+                [
+                    one.reshape(-1)
+                    for one in torch.autograd.grad(
+                        loss, list(module.parameters()), retain_graph=True
+                    )
+                ]
+            )
             for loss in losses
-        ]  # fmt: skip
+        ]
         for loss in losses:
             (loss / passes).backward()
             meter.take_pass()

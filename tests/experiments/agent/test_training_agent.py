@@ -53,12 +53,15 @@ def start(environment: dict[str, str], replicas: int, *jobs: dict[str, Any]) -> 
     group = {"WORLD_SIZE": str(replicas), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     children = [
         subprocess.Popen(
-            [sys.executable, "-P", PROGRAM, json.dumps(jobs)], stdout=subprocess.PIPE, text=True,
-            env=environment | {"OMP_NUM_THREADS": "1"}
+            [sys.executable, "-P", PROGRAM, json.dumps(jobs)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment
+            | {"OMP_NUM_THREADS": "1"}
             | (group | {"RANK": str(rank)} if replicas > 1 else {}),
         )
         for rank in range(replicas)
-    ]  # fmt: skip
+    ]
     try:
         said = [child.communicate(timeout=120)[0] for child in children]
     finally:
@@ -235,13 +238,15 @@ def test_the_benchmark_trains_to_the_same_weights_both_ways(
 @pytest.mark.parametrize(
     "given",
     [
-        {}, {"optimiser": "adam", "rate": 0.01, "limits": (16, 256, 1, 4, True)},
+        {},
+        {"optimiser": "adam", "rate": 0.01, "limits": (16, 256, 1, 4, True)},
         {"batch_rule": "noise-scale", "decision_steps": 7, "settling_steps": 1},
         {"batch_rule": "adabatch", "decision_steps": 5, "learning_rate": "constant"},
-        {"measure_steps": 4}, {"most_coordinates": 90, "optimiser": "adam", "rate": 0.01},
+        {"measure_steps": 4},
+        {"most_coordinates": 90, "optimiser": "adam", "rate": 0.01},
     ],
     ids=lambda given: str(given.get("batch_rule", given.get("optimiser", len(given)))),
-)  # fmt: skip
+)
 def test_a_job_that_was_killed_ends_with_the_same_bytes(
     environment: dict[str, str], tmp_path: Path, given: dict[str, Any]
 ) -> None:
@@ -269,12 +274,17 @@ def test_two_replicas_train_as_one_that_makes_two_passes(
     """Both see the same examples; statistics, losses and rates agree to rounding."""
     jobs: list[dict[str, Any]] = [
         {
-            "optimiser": optimiser, "rate": 0.02, "dropout": 0.0, "limits": (16, 32, 1, 8, True),
-            "batch_rule": "noise-scale", "decision_steps": 20, "settling_steps": 1,
+            "optimiser": optimiser,
+            "rate": 0.02,
+            "dropout": 0.0,
+            "limits": (16, 32, 1, 8, True),
+            "batch_rule": "noise-scale",
+            "decision_steps": 20,
+            "settling_steps": 1,
             "folder": str(tmp_path / optimiser),
         }
         for optimiser in ("sgd", "adam")
-    ]  # fmt: skip
+    ]
     several = start(environment, 2, *({**mine, "epochs": 5} for mine in jobs))
     assert several[0] == several[1]
     for mine, found in zip(jobs, several[0], strict=True):
@@ -292,9 +302,11 @@ def test_another_allocation_ends_the_job_which_goes_on_there(
     file, folder = tmp_path / "allocation.json", str(tmp_path / "job")
     allocation = allocate(file, {"node-0": 1})
     given: dict[str, Any] = {
-        "folder": folder, "allocation": allocation, "look_seconds": 0.0,
+        "folder": folder,
+        "allocation": allocation,
+        "look_seconds": 0.0,
         "limits": (32, 64, 1, 8, True),
-    }  # fmt: skip
+    }
     agent = job(**given)
     batches = agent.batches(4)
     while agent.steps < 5:
@@ -397,10 +409,19 @@ def listening(
     rule: BatchRule = Mine()
     agent = job(str(folder / "plain"), learning_rate="linear", dropout=0.0)
     agent = TrainingAgent(
-        agent.module, agent._optimiser, agent._loader,  # noqa: SLF001
-        AgentOptions("mine", folder / "mine", BatchLimits(16, 64, 1, 32, True), rule, "linear",
-                     decision_steps=4, **options),
-    )  # fmt: skip
+        agent.module,
+        agent._optimiser,  # noqa: SLF001
+        agent._loader,  # noqa: SLF001
+        AgentOptions(
+            "mine",
+            folder / "mine",
+            BatchLimits(16, 64, 1, 32, True),
+            rule,
+            "linear",
+            decision_steps=4,
+            **options,
+        ),
+    )
     train(agent, 1)
     assert agent._optimiser.param_groups[0]["lr"] == 0.1  # noqa: SLF001
     assert agent.epoch == 1
@@ -484,21 +505,26 @@ def test_batches_and_learn_take_turns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"name": ""}, "name is ''"), ({"learning_rate": "best"}, "learning_rate is 'best'; exp"),
-        ({"seed": -1}, "seed is -1"), ({"nodes": 0}, "nodes is 0"),
-        ({"decision_steps": 0}, "decision_steps is 0"), ({"settling_steps": 0}, "settling_steps"),
+        ({"name": ""}, "name is ''"),
+        ({"learning_rate": "best"}, "learning_rate is 'best'; exp"),
+        ({"seed": -1}, "seed is -1"),
+        ({"nodes": 0}, "nodes is 0"),
+        ({"decision_steps": 0}, "decision_steps is 0"),
+        ({"settling_steps": 0}, "settling_steps"),
         ({"measure_steps": 0}, "measure_steps is"),
         ({"most_coordinates": 0}, "most_coordinates is 0; expected an integer of at least 1"),
         ({"checkpoint_steps": 1.5}, "checkpoint_steps is 1.5"),
         ({"publish_seconds": math.nan}, "publish_seconds is nan"),
-        ({"look_seconds": -1.0}, "look_seconds is -1.0"), ({"decay": 1.0}, "decay is 1.0"),
-        ({"decay": -0.1}, "decay is -0.1"), ({"batch_rule": "fixed"}, "batch_rule is 'fixed'"),
+        ({"look_seconds": -1.0}, "look_seconds is -1.0"),
+        ({"decay": 1.0}, "decay is 1.0"),
+        ({"decay": -0.1}, "decay is -0.1"),
+        ({"batch_rule": "fixed"}, "batch_rule is 'fixed'"),
         ({"batch": (1, 2, 3, 4)}, "batch is (.*); expected BatchLimits"),
         ({"batch": BatchLimits(32, 16, 1, 16)}, "initial is 32; expected at most maximum"),
         ({"batch": BatchLimits(0, 16, 1, 16)}, "initial is 0"),
         ({"batch": BatchLimits(16, 16, math.nan, 16)}, "atomic_minimum is nan"),
     ],
-)  # fmt: skip
+)
 def test_options_that_make_no_sense_are_refused(
     tmp_path: Path, fields: dict[str, Any], sentence: str
 ) -> None:

@@ -72,9 +72,17 @@ def test_every_run_is_priced_and_written(
     """The table has a row for every round, algorithm and seed; the rest agrees with it."""
     artifact, out = stand_in(tmp_path, ONE_GPU_EACH), tmp_path / "out"
     arguments = [
-        "--artifact", str(artifact), "--python", sys.executable, "--rounds", "6x2-cold",
-        "--seeds", "2", "--out", str(out),
-    ]  # fmt: skip
+        "--artifact",
+        str(artifact),
+        "--python",
+        sys.executable,
+        "--rounds",
+        "6x2-cold",
+        "--seeds",
+        "2",
+        "--out",
+        str(out),
+    ]
     assert main(arguments) == 0
     rows = list(csv.DictReader((out / "originals.csv").read_text().splitlines()))
     assert [(row["round"], row["who"], row["seed"]) for row in rows] == [
@@ -127,15 +135,21 @@ def test_speedups_are_those_of_the_table() -> None:
     ],
 )
 def test_bad_input_is_one_sentence(
-    code: str | None, changes: dict[str, str], sentence: str,
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    code: str | None,
+    changes: dict[str, str],
+    sentence: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Whatever is missing or wrong, the program says so on one line and ends with code 2."""
     artifact = tmp_path if code is None else stand_in(tmp_path, code)
     options = {
-        "--artifact": str(artifact), "--python": sys.executable, "--rounds": "6x2-cold",
-        "--seeds": "1", "--out": str(tmp_path / "out"),
-    }  # fmt: skip
+        "--artifact": str(artifact),
+        "--python": sys.executable,
+        "--rounds": "6x2-cold",
+        "--seeds": "1",
+        "--out": str(tmp_path / "out"),
+    }
     words = [word for pair in (options | changes).items() for word in pair]
     assert main(words) == 2
     last = capsys.readouterr().err.splitlines()[-1]

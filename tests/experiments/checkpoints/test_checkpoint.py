@@ -53,9 +53,13 @@ class Killed(Exception):
 
 
 def replay(
-    folder: Path, policy: str, setting: Setting = SMALL, *, jobs: Any = SHORT,
+    folder: Path,
+    policy: str,
+    setting: Setting = SMALL,
+    *,
+    jobs: Any = SHORT,
     rounds: int | None = None,
-) -> Simulator:  # fmt: skip
+) -> Simulator:
     """Replay with a checkpoint every three rounds, to the end or until it is killed."""
     folder.mkdir(exist_ok=True)
     made = make_policy(policy, PolicyOptions(seed=3))
@@ -246,10 +250,17 @@ def test_what_is_no_checkpoint_is_refused(interrupted: Path) -> None:
     deep = "[" * 200_000 + "]" * 200_000
     head = json.loads((interrupted / "checkpoint.json").read_text()) | {"state": None}
     for text in (
-        deep, "1" * 5000, "{}", "[]", '{"format": "goodalloc-instance", "version": 1}', "NaN",
-        json.dumps(head), json.dumps(head).replace("null", deep),
-        json.dumps(head).replace("null", "1" * 5000), json.dumps(head).replace("null", "{}"),
-    ):  # fmt: skip
+        deep,
+        "1" * 5000,
+        "{}",
+        "[]",
+        '{"format": "goodalloc-instance", "version": 1}',
+        "NaN",
+        json.dumps(head),
+        json.dumps(head).replace("null", deep),
+        json.dumps(head).replace("null", "1" * 5000),
+        json.dumps(head).replace("null", "{}"),
+    ):
         (interrupted / "checkpoint.json").write_text(text)
         assert "cannot be read as a checkpoint" in refused(interrupted)
 
@@ -335,9 +346,16 @@ def test_the_command_line_says_what_to_do_in_one_sentence(
     """Under the name of the policy, without a traceback, while the others are replayed."""
     write_workload(SHORT, tmp_path / "workload.csv")
     command = [
-        "simulate", str(tmp_path / "workload.csv"), "--policies", "tiresias,fifo", "--nodes", "2",
-        "--no-gaps", "--out", str(tmp_path / "out"),
-    ]  # fmt: skip
+        "simulate",
+        str(tmp_path / "workload.csv"),
+        "--policies",
+        "tiresias,fifo",
+        "--nodes",
+        "2",
+        "--no-gaps",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     (tmp_path / "out" / "tiresias").mkdir(parents=True)
     marker = tmp_path / "executed"
     (tmp_path / "out" / "tiresias" / "checkpoint.pickle").write_bytes(

@@ -145,11 +145,15 @@ HASHABLE = st.recursive(
 VALUES = st.recursive(
     st.one_of(SCALARS, HASHABLE),
     lambda inner: st.one_of(
-        st.lists(inner), st.tuples(inner, inner), st.dictionaries(HASHABLE, inner),
-        st.builds(Pair, inner, inner), st.sets(HASHABLE), st.builds(deque, st.lists(inner)),
+        st.lists(inner),
+        st.tuples(inner, inner),
+        st.dictionaries(HASHABLE, inner),
+        st.builds(Pair, inner, inner),
+        st.sets(HASHABLE),
+        st.builds(deque, st.lists(inner)),
     ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(VALUES)
@@ -161,14 +165,26 @@ def test_plain_values_come_back_as_they_were(value: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Counter({"a": 2, "b": -1}), defaultdict(list, {"a": [1]}), deque([1, 2], maxlen=3),
-        {1, 2}, frozenset({"a"}), Point(1.0, Colour.BLUE), {Point(0.5): 1}, Ledger(["a"]),
-        10**4000, struct.unpack(">d", b"\xff\xf8\x00\x00\x00\x00\x00\x07")[0],
-        GradientStatistics(1.0, math.inf), np.float64(0.1), np.int32(7), np.str_(""), np.str_("ab"),
-        np.datetime64("2026-01-01T00:00:00", "ns"), np.bool_(True),
+        Counter({"a": 2, "b": -1}),
+        defaultdict(list, {"a": [1]}),
+        deque([1, 2], maxlen=3),
+        {1, 2},
+        frozenset({"a"}),
+        Point(1.0, Colour.BLUE),
+        {Point(0.5): 1},
+        Ledger(["a"]),
+        10**4000,
+        struct.unpack(">d", b"\xff\xf8\x00\x00\x00\x00\x00\x07")[0],
+        GradientStatistics(1.0, math.inf),
+        np.float64(0.1),
+        np.int32(7),
+        np.str_(""),
+        np.str_("ab"),
+        np.datetime64("2026-01-01T00:00:00", "ns"),
+        np.bool_(True),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_values_of_other_types_come_back_as_they_were(value: Any) -> None:
     """Those that policies remember beside plain ones."""
     found = kept(value)
@@ -181,12 +197,17 @@ def test_values_of_other_types_come_back_as_they_were(value: Any) -> None:
 @pytest.mark.parametrize(
     "array",
     [
-        np.array([0.1, -0.0, np.nan, np.inf]), np.zeros((0, 3), dtype=np.int8), np.array(3),
-        np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(10)[::2],
-        np.array([[True, False]]), np.array(["a", "bcd"]), np.array([1j], dtype=">c16"),
+        np.array([0.1, -0.0, np.nan, np.inf]),
+        np.zeros((0, 3), dtype=np.int8),
+        np.array(3),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(10)[::2],
+        np.array([[True, False]]),
+        np.array(["a", "bcd"]),
+        np.array([1j], dtype=">c16"),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_arrays_come_back_as_they_were(array: Any) -> None:
     """Type, shape and order, so that sums over them are those to the last bit; read-only too."""
     array.flags.writeable = False
@@ -448,11 +469,17 @@ def test_a_long_way_through_rows_ends() -> None:
 @pytest.mark.parametrize(
     "owners",
     [
-        [], [["os:system"]], [[f"{MODULE}:Queue"]], [["goodalloc.solvers.policies.pollux:Pollux"]],
-        [[f"{MODULE}:Own"], [f"{MODULE}:Queue"], [f"{MODULE}:Queue"]], [[]], [3], None,
+        [],
+        [["os:system"]],
+        [[f"{MODULE}:Queue"]],
+        [["goodalloc.solvers.policies.pollux:Pollux"]],
+        [[f"{MODULE}:Own"], [f"{MODULE}:Queue"], [f"{MODULE}:Queue"]],
+        [[]],
+        [3],
+        None,
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_fields_of_other_objects_are_refused(owners: Any) -> None:
     """Others than the policy was made with."""
     with pytest.raises((ValueError, TypeError)):
@@ -462,8 +489,10 @@ def test_fields_of_other_objects_are_refused(owners: Any) -> None:
 def test_no_file_says_by_which_solver_a_policy_decides() -> None:
     """Whether the policy is ours or holds one of ours."""
     for owner, name in (
-        (Pollux(), "Pollux"), (Autoscaling(), "Autoscaling"), (Own(Pollux()), "Pollux")
-    ):  # fmt: skip
+        (Pollux(), "Pollux"),
+        (Autoscaling(), "Autoscaling"),
+        (Own(Pollux()), "Pollux"),
+    ):
         document = Memory(owner).pack()
         for row in document["owners"]:
             if row[0].endswith(f":{name}"):

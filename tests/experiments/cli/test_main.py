@@ -153,8 +153,11 @@ def test_control_c_ends_without_a_traceback(plugin: str, tmp_path: Path) -> None
     process = subprocess.Popen(
         [*command, "--solver", f"{plugin}:sleepy"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([importable, str(tmp_path)])},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "asleep\n"
     process.send_signal(signal.SIGINT)
@@ -169,9 +172,11 @@ def test_check_says_which_rules_are_broken(
     """Exit code 1 and a line for each violation."""
     first, second = (job.name for job in load_benchmark(SMALL).jobs[:2])
     document = {
-        "format": "goodalloc-allocation", "version": 1, "instance": SMALL,
+        "format": "goodalloc-allocation",
+        "version": 1,
+        "instance": SMALL,
         "placements": {first: {"node-0": 4}, second: {"node-0": 4}},
-    }  # fmt: skip
+    }
     path = tmp_path / "a.json"
     path.write_text(json.dumps(document))
     text = run(capsys, "check", SMALL, str(path), code=1)
@@ -240,9 +245,7 @@ def test_compare_writes_table_picture_and_results(
     """A broken solver is a row; all rows are judged by the best bound."""
     out = tmp_path / "out"
     solvers = f"highs,greedy,{plugin}:crash"
-    text = run(
-        capsys, "compare", SMALL, "--solvers", solvers, "--seeds", "0-1", "--out", str(out)
-    )  # fmt: skip
+    text = run(capsys, "compare", SMALL, "--solvers", solvers, "--seeds", "0-1", "--out", str(out))
     assert "failed: RuntimeError: it broke" in text
     with (out / "compare.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -278,9 +281,7 @@ def test_help_and_version_end_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert "solve" in run(capsys, code=2)
 
 
-def test_json_is_the_only_output_where_it_is_asked_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_json_is_the_only_output_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """One line of strict JSON on standard output, nothing on standard error."""
     assert main(["compare", SMALL, "--solvers", "greedy,highs", "--json"]) == 0
     printed = capsys.readouterr()

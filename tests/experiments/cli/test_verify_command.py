@@ -97,9 +97,11 @@ def test_the_resolved_instance_is_what_the_checker_reads_alone(
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"fitness": 2.0}, "Result: fitness is 2.0; the allocation is worth"),
-     ({"bound": 1e-6}, "Result: bound is 1e-06; the allocation is worth")],
-)  # fmt: skip
+    [
+        ({"fitness": 2.0}, "Result: fitness is 2.0; the allocation is worth"),
+        ({"bound": 1e-6}, "Result: bound is 1e-06; the allocation is worth"),
+    ],
+)
 def test_a_result_that_misstates_itself_is_not_verified(
     changes: dict[str, float], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,12 +130,15 @@ def test_a_file_that_is_none_has_exit_code_2(
     assert "format is 'goodalloc-instance'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("options", [["--certificate", "i"], ["--out", "i"],
-                                     ["--out", "o", "--certificate", "o"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "options", [["--certificate", "i"], ["--out", "i"], ["--out", "o", "--certificate", "o"]]
+)
 def test_no_file_of_solve_is_written_over_another(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """The instance stays as it is, and nothing is decided."""
     monkeypatch.chdir(tmp_path)
     write_instance(load_benchmark("tiny-cold"), tmp_path / "i")

@@ -90,19 +90,22 @@ def test_a_result_without_a_proof_is_consistent_with_the_optimum() -> None:
     assert check.message == "stay proved no optimum"
     assert check.fitness == pytest.approx(solve(instance).fitness, rel=AGREE)
     assert check.difference == pytest.approx(check.fitness / stay.fitness - 1.0)
-    hurried = cross_check(load_benchmark("even-settled"), solve(load_benchmark("even-settled")),
-                          seconds=0.01)  # fmt: skip
+    hurried = cross_check(
+        load_benchmark("even-settled"), solve(load_benchmark("even-settled")), seconds=0.01
+    )
     assert hurried.verdict is Verdict.UNDECIDED
     assert "'timelimit'" in hurried.message
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"values": {}, "objective": math.inf, "status": "infeasible"}, "no allocation as good"),
-     ({"objective": -1.0}, "its allocation is worth"),
-     ({"bound": 3.0}, "is below an allocation that is worth"),
-     ({"overfull": True}, "breaks a rule: Node 'node-0' holds 4 replicas")],
-)  # fmt: skip
+    [
+        ({"values": {}, "objective": math.inf, "status": "infeasible"}, "no allocation as good"),
+        ({"objective": -1.0}, "its allocation is worth"),
+        ({"bound": 3.0}, "is below an allocation that is worth"),
+        ({"overfull": True}, "breaks a rule: Node 'node-0' holds 4 replicas"),
+    ],
+)
 def test_answers_that_cannot_be_right_are_contradicted(
     changes: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,8 +167,20 @@ def test_the_command_reports_the_comparison(
     assert found["status"] == "optimal"
     optimum = solve_brute_force(load_benchmark("tiny-cold")).bound
     assert found["fitness"] == pytest.approx(optimum, rel=1e-9)
-    assert main(["solve", "even-settled", "--cross-check", "scip", "--json",
-                 "--cross-check-seconds", "0.01"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "solve",
+                "even-settled",
+                "--cross-check",
+                "scip",
+                "--json",
+                "--cross-check-seconds",
+                "0.01",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)["cross_check"]
     assert (found["verdict"], found["status"]) == ("undecided", "timelimit")
 

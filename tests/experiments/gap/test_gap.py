@@ -116,8 +116,12 @@ def test_without_solvers_each_instance_is_decided_by_its_usual_ones(tmp_path: Pa
     found = [(task.instance, task.solver) for task in plan.tasks()]
     assert (INSTANCES[0], "local_search") in found
     assert [name for at, name in found if at == str(equipped)] == [
-        "highs", "greedy", "genetic", "synergy_tune", "synergy_greedy",
-    ]  # fmt: skip
+        "highs",
+        "greedy",
+        "genetic",
+        "synergy_tune",
+        "synergy_greedy",
+    ]
 
 
 def test_rows_that_exist_are_not_repeated(plugin: str, tmp_path: Path) -> None:
@@ -156,9 +160,11 @@ def test_a_table_has_one_writer(
     """A second run on the folder is refused in one sentence until the first has ended."""
     (tmp_path / "first.py").write_text(LOCK.format(folder=str(tmp_path)))
     first = subprocess.Popen(
-        [sys.executable, str(tmp_path / "first.py")], stdout=subprocess.PIPE, text=True,
+        [sys.executable, str(tmp_path / "first.py")],
+        stdout=subprocess.PIPE,
+        text=True,
         env=os.environ | {"PYTHONPATH": str(Path(goodalloc.models.__path__[0]).parent.parent)},
-    )  # fmt: skip
+    )
     assert first.stdout is not None
     assert first.stdout.readline() == "locked\n"
     arguments = ["gap", "--instances", "tiny-cold", "--solvers", f"{plugin}:stay"]
@@ -187,10 +193,7 @@ def test_the_report_covers_earlier_plans(
 
 
 def test_an_interrupt_while_drawing_says_what_there_is(
-    plugin: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The rows and their averages were written before."""
 
@@ -226,13 +229,24 @@ def test_a_killed_benchmark_goes_on_where_it_was(plugin: str, tmp_path: Path) ->
     importable = str(Path(goodalloc.models.__path__[0]).parent.parent)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([importable, str(tmp_path)])}
     arguments = [
-        "gap", "--instances", "tiny-cold", "--solvers", f"{plugin}:slow", "--seeds", "0-7",
-        "--out", str(table.parent), "--json",
-    ]  # fmt: skip
+        "gap",
+        "--instances",
+        "tiny-cold",
+        "--solvers",
+        f"{plugin}:slow",
+        "--seeds",
+        "0-7",
+        "--out",
+        str(table.parent),
+        "--json",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-m", "goodalloc.experiments.cli.main", *arguments],
-        env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 60
     while len(read_rows(table)) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -253,14 +267,25 @@ def test_control_c_says_how_to_go_on(plugin: str, tmp_path: Path, option: list[s
     table = tmp_path / "out" / "gap.csv"
     importable = str(Path(goodalloc.models.__path__[0]).parent.parent)
     arguments = [
-        "gap", "--instances", "tiny-cold", "--solvers", f"{plugin}:slow", "--seeds", "0-9",
-        "--out", str(table.parent), *option,
-    ]  # fmt: skip
+        "gap",
+        "--instances",
+        "tiny-cold",
+        "--solvers",
+        f"{plugin}:slow",
+        "--seeds",
+        "0-9",
+        "--out",
+        str(table.parent),
+        *option,
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, *arguments], text=True, cwd=tmp_path,
+        [sys.executable, "-c", INTERRUPTIBLE, *arguments],
+        text=True,
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([importable, str(tmp_path)])},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     deadline = time.monotonic() + 60
     while len(read_rows(table)) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -436,21 +461,36 @@ def test_gaps_are_to_the_least_bound_that_any_run_proved() -> None:
 
     def row(instance: str, solver: str, fitness: str, bound: str, status: str) -> dict[str, str]:
         return {
-            "instance": instance, "solver": solver, "fitness": fitness, "bound": bound,
-            "gap": "", "gap_limit": "1e-06", "status": status, "evidence": "solver",
+            "instance": instance,
+            "solver": solver,
+            "fitness": fitness,
+            "bound": bound,
+            "gap": "",
+            "gap_limit": "1e-06",
+            "status": status,
+            "evidence": "solver",
             "bound_source": "program",
-        }  # fmt: skip
+        }
 
-    found = with_least_bounds([
-        row("a", "highs", "2.0", "2.0", "optimal"), row("a", "greedy", "1.5", "3.0", "feasible"),
-        row("a", "lucky", "2.0", "3.0", "feasible"), row("a", "broken", "", "", "failed"),
-        row("b", "greedy", "1.5", "3.0", "feasible"),
-    ])  # fmt: skip
+    found = with_least_bounds(
+        [
+            row("a", "highs", "2.0", "2.0", "optimal"),
+            row("a", "greedy", "1.5", "3.0", "feasible"),
+            row("a", "lucky", "2.0", "3.0", "feasible"),
+            row("a", "broken", "", "", "failed"),
+            row("b", "greedy", "1.5", "3.0", "feasible"),
+        ]
+    )
     assert [entry["bound"] for entry in found] == ["2.0", "2.0", "2.0", "2.0", "3.0"]
     assert [entry["bound_source"] for entry in found[-2:]] == [
-        "program of highs", "program of greedy",
-    ]  # fmt: skip
+        "program of highs",
+        "program of greedy",
+    ]
     assert [entry["gap"] for entry in found] == ["0.0", "0.25", "0.0", "", "0.5"]
     assert [entry["status"] for entry in found] == [
-        "optimal", "feasible", "optimal", "failed", "feasible",
-    ]  # fmt: skip
+        "optimal",
+        "feasible",
+        "optimal",
+        "failed",
+        "feasible",
+    ]

@@ -96,10 +96,25 @@ def launch_process(environment: dict[str, str]) -> Iterator[Callable[..., Any]]:
 
     def start(cluster: Path, body: str, *options: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "goodalloc.experiments.cli.main", "launch", "--cluster",
-             str(cluster), "--name", "mine", *options, "--", *program(body)],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "goodalloc.experiments.cli.main",
+                "launch",
+                "--cluster",
+                str(cluster),
+                "--name",
+                "mine",
+                *options,
+                "--",
+                *program(body),
+            ],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         running.append(process)
         return process
 
@@ -113,9 +128,17 @@ def test_replicas_get_torchruns_variables_and_end_the_job(tmp_path: Path) -> Non
     """One port for all; what they say is in the job's folder."""
     allocate(tmp_path, mine={"node-0": 2, "node-1": 1})
     names = (
-        "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-        "OMP_NUM_THREADS", "GOODALLOC_JOB", "GOODALLOC_CLUSTER", "GOODALLOC_LAUNCHER",
-    )  # fmt: skip
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "OMP_NUM_THREADS",
+        "GOODALLOC_JOB",
+        "GOODALLOC_CLUSTER",
+        "GOODALLOC_LAUNCHER",
+    )
     body = f"import json; print(json.dumps({{n: os.environ.get(n) for n in {names}}}))"
     found = launcher(tmp_path, body).run()
     assert (found.job, found.starts, found.failures) == ("mine", 1, 0)
@@ -498,9 +521,10 @@ def test_a_record_of_replicas_that_makes_no_sense_is_nobody(tmp_path: Path, cont
 def innocent() -> Iterator[subprocess.Popen[bytes]]:
     """A process that leads a group, as a shell's job or a service does, and is no replica."""
     process = subprocess.Popen(
-        [sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True,
+        [sys.executable, "-S", "-c", "import time; time.sleep(60)"],
+        start_new_session=True,
         env=dict(os.environ) | {JOB_VARIABLE: "other"},
-    )  # fmt: skip
+    )
     yield process
     process.kill()
     process.wait()
@@ -582,20 +606,25 @@ def test_what_a_process_was_started_with_is_asked_of_the_system(
     ("arguments", "sentence"),
     [
         (["--name", "a/b"], "Job name is 'a/b'; expected at most 100 letters"),
-        (["--name", ".."], "Job name is '..'"), (["--name", ""], "Job name is ''"),
+        (["--name", ".."], "Job name is '..'"),
+        (["--name", ""], "Job name is ''"),
         (["--name", "-x"], "argument --name: expected one argument"),
-        (["--name", "ü"], "Job name is 'ü'"), (["--name", "x" * 101], "Job name is 'xxx"),
+        (["--name", "ü"], "Job name is 'ü'"),
+        (["--name", "x" * 101], "Job name is 'xxx"),
         (["--name", "a", "--retries", "-1"], "expected a whole number, 0 to"),
         (["--name", "a", "--replicas", "0"], "expected a whole number, 1 to"),
         ([], "the following arguments are required: --name"),
         (["--name", "a", "--cluster", "file"], "cannot be created"),
         (["--name", "a", "--colour", "red"], "unrecognized arguments: --colour"),
     ],
-)  # fmt: skip
+)
 def test_a_launch_that_makes_no_sense_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    arguments: list[str], sentence: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    sentence: str,
+) -> None:
     """Exit code 2, one sentence, and no folder."""
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
@@ -631,15 +660,20 @@ def test_launch_tells_what_became_of_the_job(
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": "other"}, "format is 'other'"), ({"version": 2}, "version is 2"),
-        ({"name": "a b"}, "Job name is 'a b'"), ({"name": 3}, "Job name is 3"),
+        ({"format": "other"}, "format is 'other'"),
+        ({"version": 2}, "version is 2"),
+        ({"name": "a b"}, "Job name is 'a b'"),
+        ({"name": 3}, "Job name is 3"),
         ({"command": []}, r"command is \[\]; expected a program"),
-        ({"command": [1]}, r"command is \[1\]"), ({"command": "ls"}, "expected a list"),
-        ({"submitted": "now"}, "submitted is 'now'"), ({"submitted": -1}, "submitted is -1.0"),
-        ({"replicas": 0}, "replicas is 0"), ({"replicas": 1.5}, "replicas is 1.5"),
+        ({"command": [1]}, r"command is \[1\]"),
+        ({"command": "ls"}, "expected a list"),
+        ({"submitted": "now"}, "submitted is 'now'"),
+        ({"submitted": -1}, "submitted is -1.0"),
+        ({"replicas": 0}, "replicas is 0"),
+        ({"replicas": 1.5}, "replicas is 1.5"),
         ({"colour": 1}, "key 'colour' is unknown"),
     ],
-)  # fmt: skip
+)
 def test_a_submission_file_that_makes_no_sense_is_refused(
     tmp_path: Path, changes: dict[str, Any], sentence: str
 ) -> None:

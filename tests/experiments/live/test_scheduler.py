@@ -91,19 +91,25 @@ class Folder:
         placement = read_placements(allocation_file(self.path)).get(name, {})
         now = time.time()
         state = JobState(
-            name, LIMITS, now - 900.0, now, replicas=max(sum(placement.values()), 1),
-            placement=placement, most_replicas=max(sum(placement.values()), 1), steps=10,
-            examples=320, gradient=GradientStatistics(1.0, 50.0), throughput=THROUGHPUT,
-        )  # fmt: skip
+            name,
+            LIMITS,
+            now - 900.0,
+            now,
+            replicas=max(sum(placement.values()), 1),
+            placement=placement,
+            most_replicas=max(sum(placement.values()), 1),
+            steps=10,
+            examples=320,
+            gradient=GradientStatistics(1.0, 50.0),
+            throughput=THROUGHPUT,
+        )
         write_job_state(job_folder(self.path, name) / STATE, replace(state, **changes))
 
     def decide(self, policy: str | Any = "pollux", cluster: Cluster = CLUSTER) -> dict[str, int]:
         """A round by a scheduler that just started: GPUs of every job that runs."""
         found = live_policy(policy, PolicyOptions()) if isinstance(policy, str) else policy
         ships = isinstance(policy, str)
-        scheduler = LiveScheduler(
-            self.path, cluster, found, say=self.lines.append, trusting=ships
-        )  # fmt: skip
+        scheduler = LiveScheduler(self.path, cluster, found, say=self.lines.append, trusting=ships)
         scheduler.round(find_jobs(self.path))
         placements = read_placements(allocation_file(self.path))
         return {name: sum(nodes.values()) for name, nodes in placements.items()}
@@ -308,13 +314,15 @@ class Strange:
     [
         (RuntimeError("it broke"), "Policy failed (RuntimeError: it broke)."),
         ({"a": ((0, 5),)}, "node 0 is to hold 5 GPUs; it has 4"),
-        ({"z": ((0, 1),)}, "job 'z' is not active"), ({"a": ((7, 1),)}, "node of job 'a' is 7"),
+        ({"z": ((0, 1),)}, "job 'z' is not active"),
+        ({"a": ((7, 1),)}, "node of job 'a' is 7"),
         ({"a": ((0, 0),)}, "is 0; expected an integer of at least 1"),
-        ({"a": 3}, "expected (node, GPUs) pairs"), (3, "placements are a int"),
+        ({"a": 3}, "expected (node, GPUs) pairs"),
+        (3, "placements are a int"),
         ({"a": ((0, 1), (0, 1))}, "expected each node once"),
         ({"a": ((0, 3),), "b": ((0, 2),)}, "node 0 is to hold 5"),
     ],
-)  # fmt: skip
+)
 def test_a_decision_that_makes_no_sense_is_said_and_not_written(
     folder: Folder, placements: Any, sentence: str
 ) -> None:
@@ -390,27 +398,36 @@ def test_it_decides_when_somebody_comes_or_goes_and_now_and_then(
 ) -> None:
     """Not in between; with until_done it ends when all are gone, with nobody on anything."""
     events: list[Callable[[], object]] = [
-        lambda: None, lambda: folder.submit("a"), lambda: None, lambda: folder.submit("b"),
-        lambda: folder.tell("a", finished=True), lambda: None, lambda: folder.leave("b"),
+        lambda: None,
+        lambda: folder.submit("a"),
+        lambda: None,
+        lambda: folder.submit("b"),
+        lambda: folder.tell("a", finished=True),
+        lambda: None,
+        lambda: folder.leave("b"),
         lambda: pytest.fail("it goes on"),
-    ]  # fmt: skip
+    ]
     scheduler = LiveScheduler(
-        folder.path, CLUSTER, live_policy("equal", PolicyOptions()), until_done=True,
+        folder.path,
+        CLUSTER,
+        live_policy("equal", PolicyOptions()),
+        until_done=True,
         say=folder.lines.append,
-    )  # fmt: skip
+    )
     monkeypatch.setattr(LiveScheduler, "_sleep", lambda _: events.pop(0)())
     totals = scheduler.run()
     assert totals[:3] == (4, 2, 2)  # nobody gets anything else when another leaves
-    assert [line.partition(";")[0] for line in folder.lines] == [
-        "a 1", "a 1, b 1", "b 1", "no job",
-    ]  # fmt: skip
+    assert [line.partition(";")[0] for line in folder.lines] == ["a 1", "a 1, b 1", "b 1", "no job"]
     assert read_placements(allocation_file(folder.path)) == {}
     folder.tell("a")
     ticks = iter([False] * 5 + [True])
     scheduler = LiveScheduler(
-        folder.path, CLUSTER, live_policy("equal", PolicyOptions()), 0.0,
+        folder.path,
+        CLUSTER,
+        live_policy("equal", PolicyOptions()),
+        0.0,
         stopped=lambda: next(ticks),
-    )  # fmt: skip
+    )
     events[:] = [lambda: None] * 5
     assert scheduler.run()[:3] == (5, 1, 1)
 
@@ -428,9 +445,12 @@ def test_a_scheduler_that_was_killed_at_the_very_end_ends(
     monkeypatch.setattr(LiveScheduler, "_sleep", lambda _: waits.append(1))
     for again in range(2):  # whoever was through once waits for other jobs
         scheduler = LiveScheduler(
-            folder.path, CLUSTER, live_policy("equal", PolicyOptions()), until_done=True,
+            folder.path,
+            CLUSTER,
+            live_policy("equal", PolicyOptions()),
+            until_done=True,
             stopped=lambda: len(waits) >= 3,
-        )  # fmt: skip
+        )
         waits.clear()
         decisions = scheduler.run().decisions
         ends = finished and not again
@@ -453,7 +473,8 @@ def test_two_schedulers_of_one_cluster_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "expected both, or --group"), (["--nodes", "2"], "expected both, or --group"),
+        ([], "expected both, or --group"),
+        (["--nodes", "2"], "expected both, or --group"),
         (["--nodes", "0", "--gpus-per-node", "1"], "expected a whole number, 1 to"),
         (["--group", "a:1:2", "--nodes", "1"], "the nodes are those of --group"),
         (["--group", "a:1:2:t4"], "group 'a' has GPUs of type 't4'; expected none"),
@@ -467,11 +488,14 @@ def test_two_schedulers_of_one_cluster_are_refused(
         (["--group", "a:1:2", "--seconds", "inf"], "expected a finite number above 0"),
         (["--group", "a:1:2", "--cluster", "file"], "cannot be created"),
     ],
-)  # fmt: skip
+)
 def test_a_schedule_that_makes_no_sense_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    arguments: list[str], sentence: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    sentence: str,
+) -> None:
     """Exit code 2, one sentence, and no folder."""
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
@@ -491,26 +515,46 @@ class Programs:
         """One of them."""
         command, *others = arguments
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "goodalloc.experiments.cli.main", command, "--cluster",
-             str(self.cluster), *others],
-            env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "goodalloc.experiments.cli.main",
+                command,
+                "--cluster",
+                str(self.cluster),
+                *others,
+            ],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self._running.append(process)
         return process
 
     def scheduler(self) -> subprocess.Popen[str]:
         """Two slots, dealt out equally."""
         return self.start(
-            "schedule", "--nodes", "1", "--gpus-per-node", "2", "--policy", "equal",
-            "--interval", "1", "--until-done", "--json",
-        )  # fmt: skip
+            "schedule",
+            "--nodes",
+            "1",
+            "--gpus-per-node",
+            "2",
+            "--policy",
+            "equal",
+            "--interval",
+            "1",
+            "--until-done",
+            "--json",
+        )
 
     def launcher(self, name: str, epochs: int) -> subprocess.Popen[str]:
         """Of a job that takes some seconds."""
         program = str(Path(launched_program.__file__).resolve())
         return self.start(
             "launch", "--name", name, "--", sys.executable, "-P", program, str(epochs), "0.01"
-        )  # fmt: skip
+        )
 
     def steps(self, name: str) -> list[list[int]]:
         """Process, steps and examples of every step that a job made."""

@@ -67,10 +67,11 @@ class Pretended:
         core = next(self.cores, 1.0)
         slower, often = (1.0 if core == 1.0 else 2.0), order["repetitions"]
         return {
-            "passes": [0.9 * passes * slower] * often, "updates": [0.1 * passes * slower] * often,
+            "passes": [0.9 * passes * slower] * often,
+            "updates": [0.1 * passes * slower] * often,
             "steps": [(last + order["accumulation_steps"] * 0.9 * passes) * slower] * often,
             "core": core,
-        }  # fmt: skip
+        }
 
     def nodes(self, replicas: int) -> int:
         """Two replicas a node."""
@@ -139,8 +140,15 @@ def test_a_process_that_is_killed_for_its_memory_is_a_limit(tmp_path: Path, code
 
     plan = MeasurePlan("perceptron", (1, 2), (0,))
     Measuring(plan, TASK, path, FACTS, start).run()
-    assert outcomes(path) == {4: FITS, 8: FITS, 16: FITS, 32: NO_MEMORY, 24: NO_MEMORY,
-                              20: NO_MEMORY, 18: FITS}  # fmt: skip
+    assert outcomes(path) == {
+        4: FITS,
+        8: FITS,
+        16: FITS,
+        32: NO_MEMORY,
+        24: NO_MEMORY,
+        20: NO_MEMORY,
+        18: FITS,
+    }
     assert len(crews) == 4
     assert all(crew.killed for crew in crews)
 
@@ -260,12 +268,13 @@ def test_batch_sizes_double_from_the_least_to_the_largest(least: int, more: int)
 @pytest.mark.parametrize(
     ("error", "lacks"),
     [
-        (MemoryError(), True), (RuntimeError("CUDA out of memory. Tried to allocate"), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), True),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), True),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
         (ValueError("out of memory"), False),
     ],
-)  # fmt: skip
+)
 def test_complaints_of_allocators_are_told_from_others(error: Exception, *, lacks: bool) -> None:
     """By their words."""
     assert lacks_memory(error) is lacks
@@ -274,17 +283,22 @@ def test_complaints_of_allocators_are_told_from_others(error: Exception, *, lack
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"replicas": ()}, "replicas is empty"), ({"replicas": (0,)}, "replicas is 0"),
-        ({"replicas": (2, 2)}, "replicas has 2 twice"), ({"replicas": (5000,)}, "replicas is 5000"),
+        ({"replicas": ()}, "replicas is empty"),
+        ({"replicas": (0,)}, "replicas is 0"),
+        ({"replicas": (2, 2)}, "replicas has 2 twice"),
+        ({"replicas": (5000,)}, "replicas is 5000"),
         ({"accumulation": ()}, "accumulation is empty"),
         ({"accumulation": (-1,)}, "accumulation is -1"),
         ({"batch_sizes": (0,)}, "batch_sizes is 0"),
-        ({"batch_sizes": (4, 4)}, "batch_sizes has 4 twice"), ({"error": 0.0}, "error is 0.0"),
-        ({"error": float("nan")}, "error is nan"), ({"seconds": -1.0}, "seconds is -1.0"),
-        ({"seconds": float("inf")}, "seconds is inf"), ({"memory_gib": 0.0}, "memory is 0.0"),
+        ({"batch_sizes": (4, 4)}, "batch_sizes has 4 twice"),
+        ({"error": 0.0}, "error is 0.0"),
+        ({"error": float("nan")}, "error is nan"),
+        ({"seconds": -1.0}, "seconds is -1.0"),
+        ({"seconds": float("inf")}, "seconds is inf"),
+        ({"memory_gib": 0.0}, "memory is 0.0"),
         ({"seed": -1}, "seed is -1"),
     ],
-)  # fmt: skip
+)
 def test_a_plan_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence: str) -> None:
     """Item, value, what was expected."""
     with pytest.raises(ValueError, match=sentence):
@@ -305,12 +319,14 @@ def test_the_environment_of_torchrun_is_understood() -> None:
     [
         ({"MASTER_PORT": None}, "without MASTER_PORT; expected all of"),
         ({"LOCAL_WORLD_SIZE": None}, "without LOCAL_WORLD_SIZE"),
-        ({"WORLD_SIZE": None}, "without WORLD_SIZE"), ({"RANK": None}, "without RANK"),
+        ({"WORLD_SIZE": None}, "without WORLD_SIZE"),
+        ({"RANK": None}, "without RANK"),
         ({"WORLD_SIZE": "four"}, "WORLD_SIZE is 'four'; expected a whole number"),
-        ({"RANK": "-1"}, "RANK is '-1'"), ({"RANK": "4"}, "RANK is 4; expected 0 to below"),
+        ({"RANK": "-1"}, "RANK is '-1'"),
+        ({"RANK": "4"}, "RANK is 4; expected 0 to below"),
         ({"LOCAL_WORLD_SIZE": "0"}, "LOCAL_WORLD_SIZE is 0"),
     ],
-)  # fmt: skip
+)
 def test_half_an_environment_of_torchrun_is_refused(
     change: dict[str, str | None], sentence: str
 ) -> None:
@@ -351,11 +367,13 @@ def test_a_task_of_ones_own_is_found_in_a_file_and_told_apart_by_its_text(tmp_pa
         ("number", "returns a int; expected a TrainingTask"),
         ("fails", r"cannot be made \(RuntimeError: no luck\)"),
         ("wrong", r"cannot be made \(ValueError: Task: make_module is 1; expected a function"),
-        ("empty", "smallest_batch is 0"), ("backwards", "largest_batch is 4"),
-        ("wants", "cannot be made .*missing 1 required"), ("value", "has no function 'value'"),
+        ("empty", "smallest_batch is 0"),
+        ("backwards", "largest_batch is 4"),
+        ("wants", "cannot be made .*missing 1 required"),
+        ("value", "has no function 'value'"),
         ("none", "has no function 'none'"),
     ],
-)  # fmt: skip
+)
 def test_a_task_of_ones_own_that_makes_no_sense_is_refused(
     tmp_path: Path, function: str, sentence: str
 ) -> None:
@@ -370,12 +388,15 @@ def test_a_task_of_ones_own_that_makes_no_sense_is_refused(
     ("name", "sentence"),
     [
         ("alexnet", "Model 'alexnet' is unknown; expected one of resnet, transformer, neumf"),
-        ("", "Model '' is unknown"), ("none.py:f", "file 'none.py' does not exist"),
+        ("", "Model '' is unknown"),
+        ("none.py:f", "file 'none.py' does not exist"),
         ("no.such.module:f", "Model 'no.such.module:f' cannot be loaded"),
-        ("math:f", "cannot be loaded"), ("math:pi", "is a float; expected a function"),
-        (":f", "is unknown"), ("math:", "is unknown"),
+        ("math:f", "cannot be loaded"),
+        ("math:pi", "is a float; expected a function"),
+        (":f", "is unknown"),
+        ("math:", "is unknown"),
     ],
-)  # fmt: skip
+)
 def test_a_model_that_is_not_there_is_refused(name: str, sentence: str) -> None:
     """One sentence that names it."""
     with pytest.raises(ValueError, match=sentence):

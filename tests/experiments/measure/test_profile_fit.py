@@ -166,11 +166,13 @@ def test_arguments_that_make_no_sense_are_refused(
     ("change", "sentence"),
     [
         ({"format": "goodalloc-result"}, "format is 'goodalloc-result'"),
-        ({"version": 2}, "version is 2"), ({"name": ""}, "name is ''"),
+        ({"version": 2}, "version is 2"),
+        ({"name": ""}, "name is ''"),
         ({"model": {"one_node": [1.0], "several_nodes": []}}, "expected a goodput model"),
-        ({"model": {}}, "key 'throughput' is missing"), ({"extra": 1}, "'extra' is unknown"),
+        ({"model": {}}, "key 'throughput' is missing"),
+        ({"extra": 1}, "'extra' is unknown"),
     ],
-)  # fmt: skip
+)
 def test_a_model_file_that_makes_no_sense_is_refused(
     path: Path, tmp_path: Path, change: dict[str, object], sentence: str
 ) -> None:

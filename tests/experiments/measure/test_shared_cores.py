@@ -27,11 +27,14 @@ def after(clock: float, process: float, thread: float, waited: float) -> CoreMar
 @pytest.mark.parametrize(
     ("seconds", "share"),
     [
-        ((10.0, 10.0, 10.0, 0.0), 1.0), ((10.0, 4.0, 4.0, 0.0), 1.0),  # it sleeps
-        ((10.0, 8.0, 8.0, 2.0), 0.8), ((10.0, 4.0, 2.0, 2.0), 1.0),  # its own threads
-        ((10.0, 3.0, 2.0, 4.0), 0.7), ((10.0, 0.0, 0.0, 12.0), 0.0),
+        ((10.0, 10.0, 10.0, 0.0), 1.0),
+        ((10.0, 4.0, 4.0, 0.0), 1.0),  # it sleeps
+        ((10.0, 8.0, 8.0, 2.0), 0.8),
+        ((10.0, 4.0, 2.0, 2.0), 1.0),  # its own threads
+        ((10.0, 3.0, 2.0, 4.0), 0.7),
+        ((10.0, 0.0, 0.0, 12.0), 0.0),
     ],
-)  # fmt: skip
+)
 def test_what_was_waited_for_a_core_counts_beyond_the_time_of_its_own_threads(
     seconds: tuple[float, float, float, float], share: float
 ) -> None:

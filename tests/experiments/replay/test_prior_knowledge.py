@@ -17,9 +17,7 @@ from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.registry import make_policy
 
 #: The second job of each application is submitted when the first is done.
-TWICE = [
-    Submission("first", 0, "cifar10", 1, 128), Submission("second", 7200, "cifar10", 1, 128),
-]  # fmt: skip
+TWICE = [Submission("first", 0, "cifar10", 1, 128), Submission("second", 7200, "cifar10", 1, 128)]
 
 
 def replay(knowledge: Knowledge) -> tuple[list[SimulatedJob], list[int]]:

@@ -245,9 +245,12 @@ PROGRAMS = {
     ],
 )
 def test_mistakes_of_a_policy_of_ones_own_are_told_in_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    program: str, complaint: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    complaint: str,
+) -> None:
     """At once, and the others go on."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / f"{program}.py").write_text(
@@ -258,9 +261,14 @@ def test_mistakes_of_a_policy_of_ones_own_are_told_in_a_sentence(
     )
     write_workload(SHORT, tmp_path / "workload.csv")
     command = [
-        "simulate", str(tmp_path / "workload.csv"), "--policies", f"{program}:Own,fifo",
-        "--no-gaps", "--out", str(tmp_path / "out"),
-    ]  # fmt: skip
+        "simulate",
+        str(tmp_path / "workload.csv"),
+        "--policies",
+        f"{program}:Own,fifo",
+        "--no-gaps",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(command) == 2
     text = capsys.readouterr().out
     assert f"{program}:Own is left out. {complaint.removeprefix('one is left out. ')}" in text
@@ -319,9 +327,17 @@ def test_simulate_writes_table_and_picture(
     """Two policies on a workload of one's own, for machines."""
     write_workload(SHORT, tmp_path / "workload.csv")
     command = [
-        "simulate", str(tmp_path / "workload.csv"), "--policies", "tiresias,fifo", "--nodes", "2",
-        "--no-gaps", "--out", str(tmp_path / "out"), "--json",
-    ]  # fmt: skip
+        "simulate",
+        str(tmp_path / "workload.csv"),
+        "--policies",
+        "tiresias,fifo",
+        "--nodes",
+        "2",
+        "--no-gaps",
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
     assert main(command) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["policy"] for row in rows] == ["tiresias", "fifo"]
@@ -335,9 +351,21 @@ def test_a_policy_that_cannot_go_on_leaves_the_others_to_it(
 ) -> None:
     """It is left out of table and picture, in words, and the exit code tells."""
     command = [
-        "simulate", "--load", "0.1", "--nodes", "1", "--gpus-per-node", "1",
-        "--policies", "fifo,equal", "--no-gaps", "--pictures", "pdf", "--out", str(tmp_path),
-    ]  # fmt: skip
+        "simulate",
+        "--load",
+        "0.1",
+        "--nodes",
+        "1",
+        "--gpus-per-node",
+        "1",
+        "--policies",
+        "fifo,equal",
+        "--no-gaps",
+        "--pictures",
+        "pdf",
+        "--out",
+        str(tmp_path),
+    ]
     assert main(command) == 2
     text = capsys.readouterr().out
     assert "fifo is left out. Job '" in text
@@ -380,10 +408,13 @@ def test_bad_replays_are_refused_in_one_sentence(
 
 def test_idle_time_counts_as_idle_in_the_pictures() -> None:
     """Half an hour without rounds between two: no GPU then, and nothing known of efficiency."""
-    rounds = pd.DataFrame({
-        "time": [60, 120, 1920, 1980], "allocated_gpus": [4, 4, 4, 4],
-        "efficiency": [1.0, 1.0, 0.5, 0.5],
-    })  # fmt: skip
+    rounds = pd.DataFrame(
+        {
+            "time": [60, 120, 1920, 1980],
+            "allocated_gpus": [4, 4, 4, 4],
+            "efficiency": [1.0, 1.0, 0.5, 0.5],
+        }
+    )
     gpus = over_time(rounds, "allocated_gpus", window=120.0)
     assert gpus.index.tolist() == list(range(60, 2040, 60))
     assert gpus[120] == 4.0

@@ -52,9 +52,17 @@ def test_simulate_writes_parquet_beside_the_csv(tmp_path: Path) -> None:
     """For every policy, and again to the same bytes where the replay is there already."""
     write_workload(SHORT, tmp_path / "workload.csv")
     command = [
-        "simulate", str(tmp_path / "workload.csv"), "--policies", "tiresias,fifo", "--nodes", "2",
-        "--no-gaps", "--out", str(tmp_path / "out"), "--json",
-    ]  # fmt: skip
+        "simulate",
+        str(tmp_path / "workload.csv"),
+        "--policies",
+        "tiresias,fifo",
+        "--nodes",
+        "2",
+        "--no-gaps",
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
     assert main(command) == 0
     assert not [*tmp_path.rglob("*.parquet")]
     written = []

@@ -335,8 +335,9 @@ def test_bad_settings_and_workloads_are_refused() -> None:
         Simulator([], applications, Tiresias())
     bad: tuple[tuple[dict[str, Any], str], ...] = (
         ({"interval": 0}, "interval is 0"),
-        ({"interference": 1.0}, "interference is 1.0"), ({"restart_delay": -1.0}, "restart_delay"),
-    )  # fmt: skip
+        ({"interference": 1.0}, "interference is 1.0"),
+        ({"restart_delay": -1.0}, "restart_delay"),
+    )
     for setting, complaint in bad:
         with pytest.raises(ValueError, match=complaint):
             Setting(**setting)

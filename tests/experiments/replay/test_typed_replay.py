@@ -463,8 +463,11 @@ def test_policies_that_know_one_type_and_nodes_short_of_cores_are_refused_at_onc
 def test_nodes_beside_groups_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """They would make no difference."""
     groups = ["--group", "t4:2:4:t4"]
-    for command in (["generate", *groups, "--nodes", "4"], ["simulate", *groups, "--nodes", "4"],
-                    ["simulate", *groups, "--gpus-per-node", "4"]):  # fmt: skip
+    for command in (
+        ["generate", *groups, "--nodes", "4"],
+        ["simulate", *groups, "--nodes", "4"],
+        ["simulate", *groups, "--gpus-per-node", "4"],
+    ):
         assert main(command) == 2
         assert "the nodes are those of --group; expected one" in capsys.readouterr().err
 

@@ -43,9 +43,16 @@ def result(solver: str, fitness: float, bound: float = 1.0, seed: int = 0) -> Re
         allocation = Allocation.empty(instance.num_jobs, instance.cluster.num_nodes)
     history = (Incumbent(0.01, 1, fitness / 2), Incumbent(0.1, 2, fitness))
     return Result(
-        solver, "tiny-cold", allocation, fitness, bound, "", Status.FEASIBLE, seed=seed,
+        solver,
+        "tiny-cold",
+        allocation,
+        fitness,
+        bound,
+        "",
+        Status.FEASIBLE,
+        seed=seed,
         history=history if allocation is not None else (),
-    )  # fmt: skip
+    )
 
 
 RESULTS = [result("exact", 1.0), result("near", 0.99), result("far", 0.2), result("none", math.nan)]
@@ -72,10 +79,7 @@ DRAWINGS: list[tuple[Callable[..., Axes], tuple[str, str]]] = [
         lambda ax=None: plot_performance_profile(SECONDS, ax),
         ("time over that of the fastest solver (factor)", "share of runs within the factor"),
     ),
-    (
-        lambda ax=None: plot_allocation(RUNNING, RUNNING.current, ax),
-        ("GPU of the node", "node"),
-    ),
+    (lambda ax=None: plot_allocation(RUNNING, RUNNING.current, ax), ("GPU of the node", "node")),
 ]
 
 

@@ -67,9 +67,11 @@ def test_a_terminal_gets_a_bar_and_a_quiet_command_nothing(
     ids=lambda command: command[0],
 )
 def test_commands_write_lines_to_a_log_unless_they_print_json(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """Each line begins with the name of the command; the last says that all is done."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "INTERVAL", 0.0)

@@ -104,10 +104,12 @@ def test_equal_replays_share_a_folder_and_different_ones_do_not(tmp_path: Path) 
     first = plan.replay("tiresias", SHORT)
     assert plan.replay("tiresias", SHORT).folder == first.folder
     others = (
-        plan.replay("fifo", SHORT), plan.replay("tiresias", SHORT[:2]),
-        plan.replay("tiresias", SHORT, power=1.0), plan.replay("tiresias", SHORT, setting=SMALL),
+        plan.replay("fifo", SHORT),
+        plan.replay("tiresias", SHORT[:2]),
+        plan.replay("tiresias", SHORT, power=1.0),
+        plan.replay("tiresias", SHORT, setting=SMALL),
         replace(plan, gaps=True).replay("tiresias", SHORT),
-    )  # fmt: skip
+    )
     assert len({first.folder, *(task.folder for task in others)}) == 6
 
 
@@ -137,9 +139,16 @@ def test_reproduce_puts_published_and_ours_side_by_side(
     )
     monkeypatch.setattr(Entry, "load", lambda _: published_cases("Table 2", tiny))
     command = [
-        "reproduce", "table2", "--policies", "fifo", "--workloads", "1,2", "--out", str(tmp_path),
+        "reproduce",
+        "table2",
+        "--policies",
+        "fifo",
+        "--workloads",
+        "1,2",
+        "--out",
+        str(tmp_path),
         "--json",
-    ]  # fmt: skip
+    ]
     assert main(command) == 0
     first, second = json.loads(capsys.readouterr().out)
     assert (first["case"], first["policy"], first["published"]) == ("first", "tiresias", 1.0)
@@ -173,8 +182,11 @@ def test_a_group_gives_each_what_concerns_it(tmp_path: Path) -> None:
         reproduction = REPRODUCTIONS[name]
         own = reproduction.own(plan)
         reproduction.refuse_ignored(own)
-        told = {field for field in ("workloads", "seeds", "artifact", "quick")
-                if getattr(own, field) == getattr(plan, field)}  # fmt: skip
+        told = {
+            field
+            for field in ("workloads", "seeds", "artifact", "quick")
+            if getattr(own, field) == getattr(plan, field)
+        }
         assert told == {"workloads", "seeds", "artifact", "quick"} - set(reproduction.ignores)
     steps = REPRODUCTIONS["step-times"]
     (tmp_path / "dl2-ps-worker-speed").mkdir()

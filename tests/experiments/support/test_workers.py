@@ -70,9 +70,12 @@ def cluster(request: pytest.FixtureRequest, environment: dict[str, str]) -> Iter
     kind = request.param
     pytest.importorskip(MODULES[kind][0], reason=f"needs goodalloc[{kind}]")
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", CLUSTERS[kind]], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True, env=environment | SETTINGS,
-    ) as process:  # fmt: skip
+        [sys.executable, "-P", "-c", CLUSTERS[kind]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment | SETTINGS,
+    ) as process:
         assert process.stdout is not None
         yield parse_workers(f"{kind}:{process.stdout.readline().strip()}")
         process.communicate()
@@ -213,9 +216,14 @@ def test_processes_end_with_the_one_that_started_them(
 ) -> None:
     """Ctrl-C, to the whole group and twice, is one sentence; kill -9 leaves nobody behind."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", ASLEEP], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True,
-    ) as process:  # fmt: skip
+        [sys.executable, "-P", "-c", ASLEEP],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert [process.stdout.readline() for _ in range(2)] == ["asleep\n", "asleep\n"]

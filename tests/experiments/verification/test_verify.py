@@ -177,10 +177,18 @@ def by_hand(**prices: Any) -> float:
     a GPU of either node and u = 2, `kept` one of node 0 and u = 1.5, moved or not, and `free` may
     have K = 1 to 3, on one node or two, for u = K; a job that has nothing has 0.1.
     """
-    table, rules = SpeedupTable((1.0, 2.0, 3.0), (0.0, 2.0, 3.0)), Rules(
-        power=1.0, floor=0.0, idle_utility=0.1, restart_delay=0.0, fair_share="one_gpu",
-        speedup_scale="job", max_nodes_per_job=2,
-    )  # fmt: skip
+    table, rules = (
+        SpeedupTable((1.0, 2.0, 3.0), (0.0, 2.0, 3.0)),
+        Rules(
+            power=1.0,
+            floor=0.0,
+            idle_utility=0.1,
+            restart_delay=0.0,
+            fair_share="one_gpu",
+            speedup_scale="job",
+            max_nodes_per_job=2,
+        ),
+    )
     jobs = (
         Job("pinned", table, placement=((0, 1), (1, 1)), preemptible=False),
         Job("kept", SpeedupTable((1.5,), ()), placement=((0, 1),), max_replicas=1),
@@ -212,12 +220,16 @@ def by_hand(**prices: Any) -> float:
         # to keep pays 0.7 less than nothing, and node 0 need not give that
         ({"stays": [9.0, 9.0, -0.7]}, -1 + (-0.5 - 0.7) - 2),
         # the node gives to what stays and to pieces that fit beside it
-        ({"pieces": [[[1, 0.3]]], "stays": [0.0, 0.0, 0.2]},
-         -1 + (-0.5 + 0.2) + (-2 + 0.9) - (2 * 0.3 + 2 * 0.3)),
-        ({"pieces": [[[1, 0.3]]], "stays": [0.0, 0.0, 0.4]},
-         -1 + (-0.5 + 0.3) + (-2 + 0.9) - (0.4 + 0.3 + 2 * 0.3)),
+        (
+            {"pieces": [[[1, 0.3]]], "stays": [0.0, 0.0, 0.2]},
+            -1 + (-0.5 + 0.2) + (-2 + 0.9) - (2 * 0.3 + 2 * 0.3),
+        ),
+        (
+            {"pieces": [[[1, 0.3]]], "stays": [0.0, 0.0, 0.4]},
+            -1 + (-0.5 + 0.3) + (-2 + 0.9) - (0.4 + 0.3 + 2 * 0.3),
+        ),
     ],
-)  # fmt: skip
+)
 def test_prices_prove_what_they_prove_by_hand(prices: dict[str, Any], cost: float) -> None:
     """Jobs pay, nodes give, pinned jobs do neither."""
     assert by_hand(**prices) == pytest.approx(cost, abs=1e-11)
@@ -302,9 +314,13 @@ def test_the_checker_runs_by_itself(repository: Path, tmp_path: Path) -> None:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "verify.py", *arguments], cwd=tmp_path, capture_output=True,
-            text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [sys.executable, "verify.py", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
     done = run("i", "a", "c")
     assert (done.returncode, done.stderr) == (0, "")
@@ -317,8 +333,11 @@ def test_the_checker_runs_by_itself(repository: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "is claimed." in done.stdout
     for bad, sentence in (
-        ("gone", "No such file"), ("twice", "given twice"), ("nan", "NaN"), ("deep", "recursion"),
-    ):  # fmt: skip
+        ("gone", "No such file"),
+        ("twice", "given twice"),
+        ("nan", "NaN"),
+        ("deep", "recursion"),
+    ):
         done = run("i", "a", bad)
         assert done.returncode == 2
         assert f"File '{bad}' cannot be read" in done.stderr

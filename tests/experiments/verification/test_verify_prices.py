@@ -42,9 +42,12 @@ Seed = tuple[list[int], int]
 BIG = 1 << 40
 
 FAMILIES = (
-    random_instance, random_mode_instance, random_share_instance, random_pod_instance,
+    random_instance,
+    random_mode_instance,
+    random_share_instance,
+    random_pod_instance,
     tight_instance,
-)  # fmt: skip
+)
 
 
 def fitting(room: tuple[int, ...], seeds: list[Seed], extras: list[Seed]) -> int:

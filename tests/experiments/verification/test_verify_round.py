@@ -162,6 +162,8 @@ def test_shares_fit_on_gpus_as_trying_all_ways_says(seed: int) -> None:
         for share in shares:
             loads = {
                 tuple(sorted((*load[:i], load[i] + share, *load[i + 1 :])))
-                for load in loads for i in range(gpus) if load[i] + share <= 1 + 1e-9
-            }  # fmt: skip
+                for load in loads
+                for i in range(gpus)
+                if load[i] + share <= 1 + 1e-9
+            }
         assert verify_round.packs(shares, gpus) == bool(loads)

@@ -44,19 +44,30 @@ INSTANCE: dict[str, Any] = {
         "fast": {"one_node": [2, 3.7, 5.1], "several_nodes": [0, 3.1]},
         "fitted": {
             "throughput": {
-                "alpha_grad": 0.05, "beta_grad": 0.002, "alpha_local": 0.02, "beta_local": 0.001,
-                "alpha_node": 0.1, "beta_node": 0.01, "gamma": 1.6,
+                "alpha_grad": 0.05,
+                "beta_grad": 0.002,
+                "alpha_local": 0.02,
+                "beta_local": 0.001,
+                "alpha_node": 0.1,
+                "beta_node": 0.01,
+                "gamma": 1.6,
             },
             "gradient": {"square": 0.01, "variance": 0.2},
             "batch": {
-                "initial": 32, "maximum": 512, "atomic_minimum": 8, "atomic_maximum": 64,
+                "initial": 32,
+                "maximum": 512,
+                "atomic_minimum": 8,
+                "atomic_maximum": 64,
                 "accumulation": True,
             },
         },
     },
     "jobs": [
         {
-            "name": "a", "age": 600, "placement": {"old-0": 1, "old-1": 1}, "mode": "t4",
+            "name": "a",
+            "age": 600,
+            "placement": {"old-0": 1, "old-1": 1},
+            "mode": "t4",
             "max_replicas": 4,
             "modes": {
                 "t4": {"model": "slow", "gpu_type": "t4", "resources": {"cpu": 1}},
@@ -67,7 +78,7 @@ INSTANCE: dict[str, Any] = {
         {"name": "c", "model": None, "age": 60, "max_replicas": 2},
         {"name": "d", "model": "slow", "age": 900, "placement": {"old-1": 1}, "preemptible": False},
     ],
-}  # fmt: skip
+}
 
 
 @cache

@@ -63,9 +63,10 @@ LINEAR = ("max-min", "makespan", "throughput")
 def documents_of(problem: ShareProblem, result: ShareResult) -> Documents:
     """The problem, the shares and the certificate."""
     return (
-        time_sharing_to_dict(problem), time_shares_to_dict(result.shares, problem.sharing),
+        time_sharing_to_dict(problem),
+        time_shares_to_dict(result.shares, problem.sharing),
         share_certificate_to_dict(problem, result),
-    )  # fmt: skip
+    )
 
 
 def solved(sharing: TimeSharing, promised: Any, seed: int) -> list[tuple[ShareProblem, Any]]:
@@ -157,18 +158,25 @@ def example(kind: str) -> Documents:
     """Six jobs, some of them pairs and in gangs, with promises of which some are tight."""
     drawn_sharing, random = drawn(7, 6, pairs=True), np.random.default_rng(7)
     sharing = TimeSharing(
-        drawn_sharing.names, drawn_sharing.rate, [2, 1, 1], drawn_sharing.replicas,
-        drawn_sharing.pairs, drawn_sharing.pair_rate, [2, 2, 2],
-    )  # fmt: skip
+        drawn_sharing.names,
+        drawn_sharing.rate,
+        [2, 1, 1],
+        drawn_sharing.replicas,
+        drawn_sharing.pairs,
+        drawn_sharing.pair_rate,
+        [2, 2, 2],
+    )
     equal = best_shares(sharing, max_min(sharing), solver="HIGHS").shares
     assert equal is not None
     promised = (2.0 if kind == "infeasible" else 0.9) * rates(sharing, equal)
     steps = rates(sharing, equal) * random.uniform(50.0, 200.0, 6)
     known: dict[str, Goal] = {
         "level": max_min(sharing, random.uniform(0.5, 5.0, 6)),
-        "worst": finish_time(steps, 10.0, 100.0), "total": completion_time(steps, 10.0),
-        "gain": throughput(sharing, equal_rates(sharing)), "infeasible": max_min(sharing),
-    }  # fmt: skip
+        "worst": finish_time(steps, 10.0, 100.0),
+        "total": completion_time(steps, 10.0),
+        "gain": throughput(sharing, equal_rates(sharing)),
+        "infeasible": max_min(sharing),
+    }
     problem = ShareProblem(sharing, known[kind], promised)
     result = best_shares(*problem, solver="CLARABEL" if kind in ("worst", "total") else "HIGHS")
     assert (result.shares is None) == (kind == "infeasible")
@@ -252,11 +260,17 @@ CLAIMS: list[Tampering] = [
 OTHERS: list[Tampering] = [
     (KINDS, PROBLEM, place, change, "the certificate is of another problem")
     for place, change in [
-        (("gpus", 0), to(1)), (("gpus", 0), to(3)), (("cluster_gpus", 0), to(3)),
-        (("rate",), by(1.0 + 1e-15)), (("pair_rate",), by(0.5)), (("replicas",), by(2)),
-        (("promised",), to(None)), (("promised", 0), to(0.0)), (("pairs", 0), lambda p: p[::-1]),
+        (("gpus", 0), to(1)),
+        (("gpus", 0), to(3)),
+        (("cluster_gpus", 0), to(3)),
+        (("rate",), by(1.0 + 1e-15)),
+        (("pair_rate",), by(0.5)),
+        (("replicas",), by(2)),
+        (("promised",), to(None)),
+        (("promised", 0), to(0.0)),
+        (("pairs", 0), lambda p: p[::-1]),
     ]
-]  # fmt: skip
+]
 
 #: The same with a digest of the problem that it is: the prices or the shares do not fit.
 SIGNED: list[Tampering] = [
@@ -418,8 +432,11 @@ def test_the_checker_runs_alone_and_its_exit_code_tells(tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-I", tmp_path / "check.py", *arguments],
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
 
     for exact in ((), ("--exact",)):
         done = run(*names, *exact)

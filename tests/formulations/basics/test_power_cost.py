@@ -122,9 +122,11 @@ def test_settled_rows_mean_no_worse_rank_by_rank(levels: list[int], data: st.Dat
     """Utilities satisfy the rows exactly if, sorted, none of the settled ranks is worse."""
     reached = np.sort(np.array(levels, dtype=float))
     level = data.draw(st.sampled_from(levels))
-    other = np.sort(data.draw(st.lists(
-        st.floats(0.5, 6.0), min_size=len(levels), max_size=len(levels)
-    ).map(np.array)))  # fmt: skip
+    other = np.sort(
+        data.draw(
+            st.lists(st.floats(0.5, 6.0), min_size=len(levels), max_size=len(levels)).map(np.array)
+        )
+    )
     rows = settled_rows(reached, level)
     settled = reached <= level
     better = bool(np.all(other[settled] >= reached[settled]) and np.all(other[~settled] > level))

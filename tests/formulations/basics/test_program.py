@@ -131,8 +131,12 @@ def test_names_say_what_is_what(most: int, tmp_path: Path, monkeypatch: pytest.M
         Job("c", max_replicas=3),
     )
     instance = Instance(Cluster.uniform(3, 3), jobs)
-    common = {"choice_0_keep_2", "choice_1_idle_0", "choice_2_one_node_3",
-              "choice_2_several_nodes_3"}  # fmt: skip
+    common = {
+        "choice_0_keep_2",
+        "choice_1_idle_0",
+        "choice_2_one_node_3",
+        "choice_2_several_nodes_3",
+    }
     counted = {"cut_3_1", "distributed_3_2"}
     resident = (
         {"state_0_none", "state_0_0", "state_0_0_1", "state_1_1"}
@@ -142,9 +146,11 @@ def test_names_say_what_is_what(most: int, tmp_path: Path, monkeypatch: pytest.M
     expected = {
         "relaxed": (by_patterns(instance, 0), common | counted | resident | {"pieces_2_1"}),
         "exact": (by_patterns(instance, 0, exact=True), common | {"pieces_0_1", "pieces_2_2"}),
-        "node": (by_node(instance, 0),
-                 common | {"local_2_one_node_3_1", "amount_1_2", "touched_2_0"}),
-    }  # fmt: skip
+        "node": (
+            by_node(instance, 0),
+            common | {"local_2_one_node_3_1", "amount_1_2", "touched_2_0"},
+        ),
+    }
     for name, (program, names) in expected.items():
         path = tmp_path / f"{name}.lp"
         program.write(path)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from goodalloc.formulations.certificates.certificate import Leaf, Split, Tree, certify
+from goodalloc.formulations.certificates.certificate import Leaf, Split, certify
 from goodalloc.formulations.certificates.domination import Standing
 from goodalloc.formulations.certificates.price_bound import PriceBound
 from goodalloc.formulations.certificates.prices import Parts, Prices, WeightedValues
 from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
-from goodalloc.formulations.mode_rounds.node_values import NodeValue, node_value
+from goodalloc.formulations.mode_rounds.node_values import node_value
 from goodalloc.formulations.mode_rounds.resource_units import resource_grid
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
@@ -68,9 +68,12 @@ def any_prices(bounds: PriceBound, generator: np.random.Generator) -> Prices:
         units = units[units.any(axis=1)]
         extra = generator.integers(0, np.minimum(shape, 4), (2 * avoid, len(shape)))
         return node_value(
-            units, generator.exponential(size=len(units)), shape,
-            extra=extra, extra_worth=generator.exponential(size=len(extra)),
-        )  # fmt: skip
+            units,
+            generator.exponential(size=len(units)),
+            shape,
+            extra=extra,
+            extra_worth=generator.exponential(size=len(extra)),
+        )
 
     def parts() -> Parts:
         units = generator.integers(1, bounds.pieces.gpu_units + 1, 2)

@@ -94,9 +94,14 @@ def test_choices_of_known_jobs_are_the_expected_ones() -> None:
     )
     instance = Instance(Cluster.uniform(2, 2), jobs, Rules(max_nodes_per_job=2))
     expected = [
-        (0, "IDLE", 0), (0, "ONE_NODE", 2), (0, "SEVERAL_NODES", 2), (0, "SEVERAL_NODES", 3),
-        (1, "KEEP", 1), (2, "IDLE", 0), (2, "ONE_NODE", 1),
-    ]  # fmt: skip
+        (0, "IDLE", 0),
+        (0, "ONE_NODE", 2),
+        (0, "SEVERAL_NODES", 2),
+        (0, "SEVERAL_NODES", 3),
+        (1, "KEEP", 1),
+        (2, "IDLE", 0),
+        (2, "ONE_NODE", 1),
+    ]
     assert listed(enumerate_choices(instance, prune=False)) == expected
     narrow = instance.replace(rules=Rules(max_nodes_per_job=1))
     found = listed(enumerate_choices(narrow, prune=False))

@@ -51,11 +51,13 @@ def integer_knapsack(instance: Instance) -> float:
     """The knapsack (1) by trying every combination of choices."""
     utility = best_utilities(instance)
     choices = [np.flatnonzero(np.isfinite(row)).tolist() for row in utility]
-    rows = np.array([
-        [utility[j, k] for j, k in enumerate(combination)]
-        for combination in itertools.product(*choices)
-        if sum(combination) <= instance.cluster.num_gpus
-    ])  # fmt: skip
+    rows = np.array(
+        [
+            [utility[j, k] for j, k in enumerate(combination)]
+            for combination in itertools.product(*choices)
+            if sum(combination) <= instance.cluster.num_gpus
+        ]
+    )
     return float(np.max(power_mean(rows, instance.rules.power)))
 
 
@@ -80,10 +82,14 @@ def test_price_bound_is_the_linear_relaxation(power: float) -> None:
         one_each = (job == np.arange(len(cost))[:, None]).astype(float)
         values = cost[job, replicas]
         program = linprog(
-            values, replicas[None, :], [knapsack.gpus], one_each, np.ones(len(cost)),
+            values,
+            replicas[None, :],
+            [knapsack.gpus],
+            one_each,
+            np.ones(len(cost)),
             method="highs-ds",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )  # fmt: skip
+        )
         bound = best_price(cost, knapsack.gpus).bound
         assert bound == pytest.approx(program.fun, abs=1e-9 * (1 + np.abs(values).max()))
 

@@ -116,8 +116,13 @@ def test_what_pinned_jobs_leave_is_what_is_free() -> None:
     assert free.gpus.tolist() == [3, 1, 4, 4, 4]
     assert free.blocked.tolist() == [True, True, False, False, False]
     assert free.resident.tolist() == [False, True, True, True, False]
-    stays = zip(free.stay_job.tolist(), free.stay_node.tolist(), free.stay_gpus.tolist(),
-                free.stay_spread.tolist(), strict=True)  # fmt: skip
+    stays = zip(
+        free.stay_job.tolist(),
+        free.stay_node.tolist(),
+        free.stay_gpus.tolist(),
+        free.stay_spread.tolist(),
+        strict=True,
+    )
     assert list(stays) == [(1, 1, 1, False), (2, 2, 2, True), (2, 3, 1, True)]
     together = instance.replace(rules=Rules(interference_avoidance=False))
     assert not free_nodes(together, choices).blocked.any()

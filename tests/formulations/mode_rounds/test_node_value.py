@@ -35,9 +35,8 @@ def best_by_enumeration(
     limits = [4] * len(size) if most is None else most.tolist()
     counts = product(*(range(limit + 1) for limit in limits))
     return max(
-        float(np.dot(count, worth)) for count in counts
-        if (np.dot(count, size) <= capacity).all()
-    )  # fmt: skip
+        float(np.dot(count, worth)) for count in counts if (np.dot(count, size) <= capacity).all()
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -93,9 +92,14 @@ def test_capacities_off_the_table_hold_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("amounts", "unit"),
-    [([2.0, 4.0, 6.0], 2.0), ([0.5, 1.25], 0.25), ([62.5, 125.0, 187.5], 62.5), ([0.0], 0.0),
-     ([3.0, 7.0], 1.0)],
-)  # fmt: skip
+    [
+        ([2.0, 4.0, 6.0], 2.0),
+        ([0.5, 1.25], 0.25),
+        ([62.5, 125.0, 187.5], 62.5),
+        ([0.0], 0.0),
+        ([3.0, 7.0], 1.0),
+    ],
+)
 def test_the_common_unit_divides_all_amounts(amounts: list[float], unit: float) -> None:
     """The greatest number of which each amount is a whole multiple; 0 where nobody takes any."""
     assert common_unit(np.array(amounts)) == pytest.approx(unit)

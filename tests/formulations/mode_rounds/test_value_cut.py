@@ -42,11 +42,14 @@ def random_cut_prices(
     extra = units[wanted]  # without that rule a node may hold several distributed pieces
     values = {
         code: node_value(
-            units, random.random(len(units)) * (random.random(len(units)) < 0.6), grid.shape,
-            extra=extra, extra_worth=random.random(len(extra)) * 1.5,
+            units,
+            random.random(len(units)) * (random.random(len(units)) < 0.6),
+            grid.shape,
+            extra=extra,
+            extra_worth=random.random(len(extra)) * 1.5,
         )
         for code in np.unique(instance.cluster.node_type).tolist()
-    }  # fmt: skip
+    }
     return values, random.random(len(held_amounts(instance)))
 
 

@@ -147,9 +147,15 @@ def test_choices_follow_the_rules_on_single_jobs() -> None:
         Job("wide", placement=((0, 1), (1, 1)), max_replicas=1),
     )
     instance = Instance(Cluster.uniform(2, 2), jobs, Rules(max_nodes_per_job=2))
-    expected = {(0, IDLE, 0, 0), (0, ONE_NODE, 2, 0), (0, SEVERAL_NODES, 2, 0),
-                (0, SEVERAL_NODES, 3, 0), (1, KEEP, 1, 1), (2, IDLE, 0, 2),
-                (2, ONE_NODE, 1, 2)}  # fmt: skip
+    expected = {
+        (0, IDLE, 0, 0),
+        (0, ONE_NODE, 2, 0),
+        (0, SEVERAL_NODES, 2, 0),
+        (0, SEVERAL_NODES, 3, 0),
+        (1, KEEP, 1, 1),
+        (2, IDLE, 0, 2),
+        (2, ONE_NODE, 1, 2),
+    }
     assert set(node_choices(instance)) == expected
     narrow = instance.replace(rules=Rules(max_nodes_per_job=1))
     assert set(node_choices(narrow)) == {c for c in expected if c[1] != SEVERAL_NODES}

@@ -37,13 +37,11 @@ from tests.support.few import few
 from tests.support.random_instances import random_instance, random_mode_instance
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.sia_and_synergy.sia import (
-        Configurations,
-    )
+    from goodalloc.formulations.sia_and_synergy.sia import Configurations
 
-CLUSTER = Cluster((
-    NodeGroup("aws", 6, 4, "t4"), NodeGroup("dgx", 2, 8, "a100"), NodeGroup("rtx", 3, 8, "rtx"),
-))  # fmt: skip
+CLUSTER = Cluster(
+    (NodeGroup("aws", 6, 4, "t4"), NodeGroup("dgx", 2, 8, "a100"), NodeGroup("rtx", 3, 8, "rtx"))
+)
 
 
 def curve(exponent: float, spread: float = 0.9) -> SpeedupTable:
@@ -104,13 +102,20 @@ def test_configurations_of_a_known_round() -> None:
         Job("slow", SpeedupTable((0.5,), ())),
     )
     found = enumerate_configurations(Instance(CLUSTER, jobs, SIA))
-    rows = zip(found.job.tolist(), found.kind.tolist(), found.gpu_type.tolist(),
-               found.replicas.tolist(), strict=True)  # fmt: skip
+    rows = zip(
+        found.job.tolist(),
+        found.kind.tolist(),
+        found.gpu_type.tolist(),
+        found.replicas.tolist(),
+        strict=True,
+    )
     assert set(rows) == {
-        (0, Kind.IDLE, 0, 0), (0, Kind.KEEP, 0, 2),
+        (0, Kind.IDLE, 0, 0),
+        (0, Kind.KEEP, 0, 2),
         *((0, Kind.ONE_NODE, kind, gpus) for kind in (0, 2) for gpus in (1, 2)),
-        (1, Kind.KEEP, 2, 8), (2, Kind.IDLE, 0, 0),
-    }  # fmt: skip
+        (1, Kind.KEEP, 2, 8),
+        (2, Kind.IDLE, 0, 0),
+    }
     assert found.demand[found.kind == Kind.KEEP].tolist() == [[2, 0, 0], [0, 0, 8]]
     assert (found.demand.sum(axis=1) == found.replicas).all()
     assert type_capacity(Instance(CLUSTER, jobs, SIA)).tolist() == [16, 24, 24]
@@ -149,9 +154,13 @@ def test_the_program_is_decided_as_by_enumeration(first: int, shapes: str) -> No
         power = instance.rules.power
         cost = published_cost(found.utility, power, 2)
         decision = decide_configurations(
-            found.job, cost, found.demand, type_capacity(instance), Watch(Stop()),
+            found.job,
+            cost,
+            found.demand,
+            type_capacity(instance),
+            Watch(Stop()),
             gap=0.99 * 0.01 / abs(power),
-        )  # fmt: skip
+        )
         optimum = enumerated_optimum(instance, found, cost)
         assert decision.objective == pytest.approx(optimum, abs=1e-6), instance.name
 
@@ -163,8 +172,9 @@ def test_the_solver_is_feasible_and_between_nothing_and_the_bounds(
 ) -> None:
     """Whatever the shapes, the power and the resources: feasible, and no bound lies."""
     for seed in range(first, first + 20):
-        for draw, shapes in itertools.product((random_instance, random_mode_instance),
-                                              ("sia", "any")):  # fmt: skip
+        for draw, shapes in itertools.product(
+            (random_instance, random_mode_instance), ("sia", "any")
+        ):
             instance = draw(seed, None)
             optimum = solve_brute_force(instance, break_ties=False).bound
             result = solve(instance, "sia", shapes=shapes, decimals=decimals)
@@ -198,12 +208,18 @@ def typed_round(seed: int, rules: Rules = SIA, jobs: int = 12) -> Instance:
     made = []
     for index in range(jobs):
         modes = tuple(
-            Mode(kind, SpeedupTable(*(
-                tuple((speed * np.arange(1, 25) ** power).tolist())
-                for power in (0.9, generator.uniform(0.6, 0.9))
-            )), kind)
+            Mode(
+                kind,
+                SpeedupTable(
+                    *(
+                        tuple((speed * np.arange(1, 25) ** power).tolist())
+                        for power in (0.9, generator.uniform(0.6, 0.9))
+                    )
+                ),
+                kind,
+            )
             for kind, speed in zip(("t4", "a100", "rtx"), generator.uniform(1, 4, 3), strict=True)
-        )  # fmt: skip
+        )
         made.append(Job(f"job{index}", modes=modes, age=1e4))
     return Instance(CLUSTER, tuple(made), rules)
 
@@ -218,11 +234,13 @@ def test_relabelling_jobs_and_types_changes_nothing(seed: int) -> None:
         for group in reversed(CLUSTER.groups)
     )
     jobs = tuple(
-        job.replace(modes=tuple(
-            Mode(mode.name, mode.model, other[mode.gpu_type]) for mode in reversed(job.modes)
-        ))
+        job.replace(
+            modes=tuple(
+                Mode(mode.name, mode.model, other[mode.gpu_type]) for mode in reversed(job.modes)
+            )
+        )
         for job in reversed(instance.jobs)
-    )  # fmt: skip
+    )
     renamed = Instance(Cluster(groups), jobs, SIA)
     one, two = (solve(i, "sia", decimals=None).fitness for i in (instance, renamed))
     assert one == pytest.approx(two, rel=1e-8)
@@ -238,8 +256,14 @@ def test_relabelling_jobs_and_types_changes_nothing(seed: int) -> None:
 def test_with_power_one_the_total_goodput_is_greatest(seed: int) -> None:
     """One type, every number of GPUs, idling worth next to nothing: dynamic programming agrees."""
     generator = np.random.default_rng(seed)
-    rules = Rules(power=1.0, floor=0.0, idle_utility=1e-9, speedup_scale="job",
-                  interference_avoidance=False, restart_delay=0.0)  # fmt: skip
+    rules = Rules(
+        power=1.0,
+        floor=0.0,
+        idle_utility=1e-9,
+        speedup_scale="job",
+        interference_avoidance=False,
+        restart_delay=0.0,
+    )
     goodputs = np.cumsum(generator.uniform(0.0, 1.0, (5, 8)), axis=1)
     jobs = tuple(
         Job(f"job{i}", SpeedupTable(tuple(row.tolist()), tuple(row.tolist())), max_replicas=8)
@@ -249,9 +273,9 @@ def test_with_power_one_the_total_goodput_is_greatest(seed: int) -> None:
     best = np.zeros(13)
     for row in goodputs:
         value = np.concatenate([[0.0], row])
-        best = np.array([
-            max(best[g - k] + value[k] for k in range(min(g, 8) + 1)) for g in range(13)
-        ])  # fmt: skip
+        best = np.array(
+            [max(best[g - k] + value[k] for k in range(min(g, 8) + 1)) for g in range(13)]
+        )
     result = solve(instance, "sia", shapes="any", decimals=None)
     assert result.status is Status.OPTIMAL
     assert result.fitness * 5 == pytest.approx(best[12], rel=1e-8)
@@ -302,8 +326,9 @@ def test_infinite_powers_are_decided_as_their_sign(power: float) -> None:
 @pytest.mark.parametrize("power", [-1e6, -1e4, -1e3, -100.0, -30.0, 30.0, 100.0, 1e3, 1e4, 1e6])
 def test_every_power_ends_and_no_bound_lies(power: float) -> None:
     """However large: costs stay finite, an allocation comes out, bounds hold, whatever the gap."""
-    instances = [draw(seed, power) for seed in range(3)
-                 for draw in (random_instance, random_mode_instance)]  # fmt: skip
+    instances = [
+        draw(seed, power) for seed in range(3) for draw in (random_instance, random_mode_instance)
+    ]
     for instance in (*instances, typed_round(2, SIA.replace(power=power), jobs=30)):
         for shapes, decimals, gap in itertools.product(("sia", "any"), (2, None), (1e-9, 0.5)):
             stop = Stop(seconds=20.0, gap=gap)
@@ -376,6 +401,7 @@ def test_in_its_own_shapes_no_replica_takes_more_than_its_gpus_share() -> None:
         runs = allocation.job_replicas > 0
         most[shapes] = max(
             dict(mode.resources)["cpu"] / share[mode.gpu_type]
-            for mode, there in zip(modes, runs, strict=True) if there
-        )  # fmt: skip
+            for mode, there in zip(modes, runs, strict=True)
+            if there
+        )
     assert most["sia"] <= 1 < most["any"]

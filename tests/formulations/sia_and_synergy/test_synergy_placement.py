@@ -21,9 +21,11 @@ def test_the_columns_are_counted_without_building(seed: int, most: int, exclusiv
     jobs, nodes = int(random.integers(1, 7)), int(random.integers(1, 6))
     gpus = random.integers(1, most + 1, jobs)
     items = group_items(
-        np.arange(jobs), gpus, random.choice([1.0, 2.0], (jobs, 1)),
+        np.arange(jobs),
+        gpus,
+        random.choice([1.0, 2.0], (jobs, 1)),
         random.random((jobs, nodes)) < 0.8,
-    )  # fmt: skip
+    )
     room = Room(
         random.integers(0, 4, nodes), random.uniform(0, 9, (nodes, 1)), random.random(nodes) < 0.2
     )

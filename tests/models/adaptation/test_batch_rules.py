@@ -33,14 +33,23 @@ NOISY = GradientStatistics(1.0, 100.0)
 START = BatchChoice(16, 0)
 SITUATION = Situation(1, 2, START, LIMITS, 0, 0.1, 2.0, NOISY, THROUGHPUT)
 RULES: tuple[BatchRule, ...] = (
-    FixedBatch(100), AdaBatch(3), Cabs(), NoiseScaleBatch(), GoodputBatch(),
-)  # fmt: skip
+    FixedBatch(100),
+    AdaBatch(3),
+    Cabs(),
+    NoiseScaleBatch(),
+    GoodputBatch(),
+)
 
 
 @given(
-    st.floats(0.0, 1e5), st.integers(1, 16), st.integers(1, 64), st.integers(1, 64),
-    st.integers(1, 256), st.integers(1, 32), st.booleans(),
-)  # fmt: skip
+    st.floats(0.0, 1e5),
+    st.integers(1, 16),
+    st.integers(1, 64),
+    st.integers(1, 64),
+    st.integers(1, 256),
+    st.integers(1, 32),
+    st.booleans(),
+)
 def test_a_split_batch_keeps_its_limits(
     total: float, replicas: int, initial: int, smallest: int, more: int, times: int, several: bool
 ) -> None:
@@ -153,14 +162,20 @@ def test_the_goodput_rule_changes_only_for_more_than_its_hysteresis(
     ("rule", "numbers", "sentence"),
     [
         (FixedBatch, (0,), "total is 0; expected an integer of at least 1"),
-        (FixedBatch, (1.5,), "total is 1.5"), (AdaBatch, (0,), "epochs is 0"),
-        (AdaBatch, (1, 0.5), "growth is 0.5"), (AdaBatch, (1, 2.0, 0.0), "decay is 0.0"),
-        (AdaBatch, (1, 2.0, 1.5), "decay is 1.5"), (AdaBatch, (1, math.nan), "growth is nan"),
-        (Cabs, (0.0,), "constant is 0.0"), (Cabs, (math.nan,), "constant is nan"),
-        (NoiseScaleBatch, (-1.0,), "factor is -1.0"), (NoiseScaleBatch, (math.inf,), "factor is i"),
-        (GoodputBatch, (-0.1,), "hysteresis is -0.1"), (GoodputBatch, (0.1, "best"), "search is"),
+        (FixedBatch, (1.5,), "total is 1.5"),
+        (AdaBatch, (0,), "epochs is 0"),
+        (AdaBatch, (1, 0.5), "growth is 0.5"),
+        (AdaBatch, (1, 2.0, 0.0), "decay is 0.0"),
+        (AdaBatch, (1, 2.0, 1.5), "decay is 1.5"),
+        (AdaBatch, (1, math.nan), "growth is nan"),
+        (Cabs, (0.0,), "constant is 0.0"),
+        (Cabs, (math.nan,), "constant is nan"),
+        (NoiseScaleBatch, (-1.0,), "factor is -1.0"),
+        (NoiseScaleBatch, (math.inf,), "factor is i"),
+        (GoodputBatch, (-0.1,), "hysteresis is -0.1"),
+        (GoodputBatch, (0.1, "best"), "search is"),
     ],
-)  # fmt: skip
+)
 def test_a_rule_that_makes_no_sense_is_refused(
     rule: Any, numbers: tuple[Any, ...], sentence: str
 ) -> None:
@@ -172,11 +187,12 @@ def test_a_rule_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("total", "replicas", "batch", "sentence"),
     [
-        (math.nan, 1, LIMITS, "total is nan"), (32, 0, LIMITS, "replicas is 0"),
+        (math.nan, 1, LIMITS, "total is nan"),
+        (32, 0, LIMITS, "replicas is 0"),
         (32, 257, LIMITS, "257 replicas share 1028 to 16448 examples a pass; expected some total"),
         (128, 1, LIMITS._replace(initial=128, accumulation=False), "share 4 to 64"),
     ],
-)  # fmt: skip
+)
 def test_a_split_that_makes_no_sense_is_refused(
     total: float, replicas: int, batch: BatchLimits, sentence: str
 ) -> None:

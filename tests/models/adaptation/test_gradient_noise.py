@@ -206,10 +206,12 @@ def test_local_gradients_that_make_no_sense_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((NAN, 1.0, 1.0, 1.0), "previous_square is nan"), ((1.0, -1.0, 1.0, 1.0), "square is -1.0"),
-        ((1.0, 1.0, NAN, 1.0), "product is nan"), ((1.0, 1.0, 1.0, -2.0), "scale is -2.0"),
+        ((NAN, 1.0, 1.0, 1.0), "previous_square is nan"),
+        ((1.0, -1.0, 1.0, 1.0), "square is -1.0"),
+        ((1.0, 1.0, NAN, 1.0), "product is nan"),
+        ((1.0, 1.0, 1.0, -2.0), "scale is -2.0"),
     ],
-)  # fmt: skip
+)
 def test_consecutive_gradients_that_make_no_sense_are_refused(
     arguments: tuple[float, float, float, float], sentence: str
 ) -> None:
@@ -221,11 +223,13 @@ def test_consecutive_gradients_that_make_no_sense_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((NAN, 1, 1.0, 2, 1), "small_square is nan"), ((1.0, 1, -1.0, 2, 1), "large_square is -1"),
-        ((1.0, 0, 1.0, 2, 1), "small is 0"), ((1.0, 2, 1.0, 2, 1), "large is 2; expected an int"),
+        ((NAN, 1, 1.0, 2, 1), "small_square is nan"),
+        ((1.0, 1, -1.0, 2, 1), "large_square is -1"),
+        ((1.0, 0, 1.0, 2, 1), "small is 0"),
+        ((1.0, 2, 1.0, 2, 1), "large is 2; expected an int"),
         ((1.0, 1, 1.0, 2, 0), "initial is 0"),
     ],
-)  # fmt: skip
+)
 def test_two_batches_that_make_no_sense_are_refused(
     arguments: tuple[float, int, float, int, int], sentence: str
 ) -> None:
@@ -237,12 +241,14 @@ def test_two_batches_that_make_no_sense_are_refused(
 @pytest.mark.parametrize(
     ("estimate", "scale", "decay", "sentence"),
     [
-        ((NAN, 1.0), 1.0, 0.9, "square is nan"), ((1.0, math.inf), 1.0, 0.9, "variance is inf"),
-        ((1.0, 1.0), 0.0, 0.9, "scale is 0.0"), ((1.0, 1.0), 1.0, 1.5, "decay is 1.5"),
+        ((NAN, 1.0), 1.0, 0.9, "square is nan"),
+        ((1.0, math.inf), 1.0, 0.9, "variance is inf"),
+        ((1.0, 1.0), 0.0, 0.9, "scale is 0.0"),
+        ((1.0, 1.0), 1.0, 1.5, "decay is 1.5"),
         ((1.0, 1.0), 1.0, 1.0, "decay is 1.0; expected 0 to below 1"),
         ((1.0, 1.0), 1.0, NAN, "decay is nan"),
     ],
-)  # fmt: skip
+)
 def test_an_estimate_that_makes_no_sense_is_refused(
     estimate: tuple[float, float], scale: float, decay: float, sentence: str
 ) -> None:
@@ -254,10 +260,11 @@ def test_an_estimate_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((-1, 0.9, 1e-8), "steps is -1"), ((9, 1.1, 1e-8), "decay is 1.1"),
+        ((-1, 0.9, 1e-8), "steps is -1"),
+        ((9, 1.1, 1e-8), "decay is 1.1"),
         ((9, 0.9, NAN), "epsilon is nan"),
     ],
-)  # fmt: skip
+)
 def test_an_adam_that_makes_no_sense_is_refused(
     arguments: tuple[int, float, float], sentence: str
 ) -> None:

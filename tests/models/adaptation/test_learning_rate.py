@@ -64,11 +64,14 @@ def test_without_statistics_adascale_does_not_scale() -> None:
     ("rule", "square", "initial", "batch", "sentence"),
     [
         ("cosine", 1.0, 1, 1, "rule is 'cosine'; expected one of constant, linear"),
-        ("linear", -1.0, 1, 1, "square is -1.0"), ("linear", math.nan, 1, 1, "square is nan"),
-        ("linear", 1.0, 0, 1, "initial is 0"), ("linear", 1.0, 1, 0, "batch is 0"),
-        ("linear", 1.0, 1, True, "batch is true"), ("linear", 1.0, 1.5, 1, "initial is 1.5"),
+        ("linear", -1.0, 1, 1, "square is -1.0"),
+        ("linear", math.nan, 1, 1, "square is nan"),
+        ("linear", 1.0, 0, 1, "initial is 0"),
+        ("linear", 1.0, 1, 0, "batch is 0"),
+        ("linear", 1.0, 1, True, "batch is true"),
+        ("linear", 1.0, 1.5, 1, "initial is 1.5"),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_sense_is_refused(
     rule: str, square: float, initial: int, batch: int, sentence: str
 ) -> None:

@@ -152,9 +152,7 @@ def test_the_order_of_the_bidders_does_not_matter(seed: int) -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_shares_kept_are_between_0_and_1_and_above_0_where_nobody_has_to_be_left(
-    seed: int,
-) -> None:
+def test_shares_kept_are_between_0_and_1_and_above_0_where_nobody_has_to_be_left(seed: int) -> None:
     """What is kept can be given; without others nothing is paid."""
     auction = drawn(seed, monotone=True)
     found = partial_allocation(auction)

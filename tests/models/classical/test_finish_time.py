@@ -55,9 +55,13 @@ def test_a_finished_job_needs_nothing() -> None:
 
 
 @given(
-    speeds, st.floats(0.0, 1e6), st.floats(0.0, 1.0), st.floats(1.0, 1e6), st.floats(0.1, 64.0),
+    speeds,
+    st.floats(0.0, 1e6),
+    st.floats(0.0, 1.0),
+    st.floats(1.0, 1e6),
+    st.floats(0.1, 64.0),
     st.one_of(st.just(math.inf), st.floats(0.0, 1e5)),
-)  # fmt: skip
+)
 def test_more_gpus_are_never_worse_and_time_is_never_better(
     table: list[float], elapsed: float, left: float, whole: float, share: float, wait: float
 ) -> None:

@@ -173,9 +173,13 @@ def test_numbers_that_make_no_sense_are_refused(arguments: tuple[Any, ...], comp
 
 @pytest.mark.parametrize(
     ("given_", "complaint"),
-    [([3.0, 2.0], "gives 5 servers; there are 4"), ([0.0, 0.0], "expected servers for each"),
-     ([1.0], "expected servers for each"), ([-1.0, 2.0], "expected servers for each")],
-)  # fmt: skip
+    [
+        ([3.0, 2.0], "gives 5 servers; there are 4"),
+        ([0.0, 0.0], "expected servers for each"),
+        ([1.0], "expected servers for each"),
+        ([-1.0, 2.0], "expected servers for each"),
+    ],
+)
 def test_a_rule_that_gives_what_is_not_there_is_refused(
     given_: list[float], complaint: str
 ) -> None:

@@ -220,9 +220,14 @@ def test_differing_shapes_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"gamma_weight": -1.0}, {"least_time": 0.0}, {"gamma_maximum": 0.5}, {"iterations": 0},
-     {"start_alpha": float("nan")}],
-)  # fmt: skip
+    [
+        {"gamma_weight": -1.0},
+        {"least_time": 0.0},
+        {"gamma_maximum": 0.5},
+        {"iterations": 0},
+        {"start_alpha": float("nan")},
+    ],
+)
 def test_senseless_options_are_refused(change: dict[str, float]) -> None:
     """The refusal names the option."""
     with pytest.raises(ValueError, match=f"fit options: {next(iter(change))}"):
@@ -241,11 +246,13 @@ times = st.floats(1e-30, 1e30) | st.floats(1e-6, 1e3)
     st.lists(
         st.lists(
             st.tuples(st.integers(1, 8), st.integers(0, 60), times, times, times),
-            min_size=1, max_size=6,
+            min_size=1,
+            max_size=6,
         ),
-        min_size=1, max_size=4,
+        min_size=1,
+        max_size=4,
     )
-)  # fmt: skip
+)
 @settings(max_examples=40)
 def test_every_fit_is_finite_and_within_bounds(
     jobs: list[list[tuple[int, int, float, float, float]]],

@@ -61,9 +61,11 @@ def drawn(seed: int, jobs: int, *, pairs: bool = False, crowded: int = 4) -> Tim
     if not pairs:
         return TimeSharing([f"job{i}" for i in range(jobs)], rate, gpus, replicas)
     chosen = [
-        (one, two) for one in range(jobs) for two in range(one + 1, jobs)
+        (one, two)
+        for one in range(jobs)
+        for two in range(one + 1, jobs)
         if replicas[one] == replicas[two] and random.random() < 0.5
-    ]  # fmt: skip
+    ]
     parts = random.uniform(0.3, 1.0, (len(chosen), 3, 2))
     shared = parts * np.stack([rate[list(pair)].T for pair in chosen]) if chosen else parts
     names = [f"job{i}" for i in range(jobs)]
@@ -78,15 +80,14 @@ def goals(sharing: TimeSharing, seed: int) -> dict[str, Goal]:
     alone = elapsed + steps / rates(sharing, isolated_shares(sharing))
     return {
         "max-min": max_min(sharing, random.uniform(0.5, 5.0, jobs)),
-        "makespan": makespan(steps), "finish-time": finish_time(steps, elapsed, alone),
+        "makespan": makespan(steps),
+        "finish-time": finish_time(steps, elapsed, alone),
         "completion": completion_time(steps, elapsed),
         "throughput": throughput(sharing, equal_rates(sharing), [3.0, 2.0, 1.0]),
-    }  # fmt: skip
+    }
 
 
-def by_linprog(
-    sharing: TimeSharing, goal: Level | Gain, promised: Floats | None = None
-) -> float:  # fmt: skip
+def by_linprog(sharing: TimeSharing, goal: Level | Gain, promised: Floats | None = None) -> float:
     """The same program, row by row in natural units by another front door; minus inf if none."""
     lines, types = sharing.num_lines, sharing.num_types
     width = lines * types + 1

@@ -114,9 +114,13 @@ def random_model(generator: np.random.Generator) -> GoodputModel:
     extra = pick(0, 1, 2, generator.integers(1, 60), generator.integers(1, 600))
     gamma = float(generator.choice([1.0, 10.0, generator.uniform(1.0, 10.0)]))
     times = (
-        spread(1e-8, 1.0, zero=0.1), spread(1e-6, 0.1), spread(1e-4, 10.0, zero=0.2),
-        spread(1e-4, 1.0, zero=0.2), spread(1e-4, 10.0, zero=0.2), spread(1e-4, 1.0, zero=0.2),
-    )  # fmt: skip
+        spread(1e-8, 1.0, zero=0.1),
+        spread(1e-6, 0.1),
+        spread(1e-4, 10.0, zero=0.2),
+        spread(1e-4, 1.0, zero=0.2),
+        spread(1e-4, 10.0, zero=0.2),
+        spread(1e-4, 1.0, zero=0.2),
+    )
     return GoodputModel(
         ThroughputParameters(*times, gamma),
         GradientStatistics(spread(1e-4, 1.0, zero=0.05), spread(1e-4, 1e4, zero=0.1)),

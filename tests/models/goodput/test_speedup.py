@@ -73,9 +73,7 @@ def test_jax_and_numpy_give_the_same_table(search: Search) -> None:
     np.testing.assert_allclose(jax_table, numpy_table, rtol=1e-12)
 
 
-def test_another_number_of_jobs_or_gpus_compiles_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_another_number_of_jobs_or_gpus_compiles_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Once compiled, the search serves every size: the compilations are counted."""
     import jax
 

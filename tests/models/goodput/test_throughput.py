@@ -55,11 +55,7 @@ def parameters(draw: st.DrawFn) -> ThroughputParameters:
 
 
 @given(
-    parameters(),
-    st.integers(1, 3),
-    st.integers(1, 100),
-    st.integers(1, 5000),
-    st.integers(0, 20),
+    parameters(), st.integers(1, 3), st.integers(1, 100), st.integers(1, 5000), st.integers(0, 20)
 )
 def test_step_time_is_the_published_formula(
     drawn: ThroughputParameters, nodes: int, replicas: int, atomic: int, steps: int

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from goodalloc.models.losses.loss_curve import LossCurveFit
 
 curves = st.builds(
-    LossCurve, st.floats(1e-4, 0.1), st.floats(0.05, 3.0),
+    LossCurve,
+    st.floats(1e-4, 0.1),
+    st.floats(0.05, 3.0),
     st.one_of(st.just(0.0), st.floats(0.05, 2.0)),
-)  # fmt: skip
+)
 counts = st.integers(8, 120)
 reaches = st.floats(1.0, 30.0)
 seeds = st.integers(0, 10_000)
@@ -163,10 +165,11 @@ def test_more_points_make_surer(emphasis: float) -> None:
         found = [
             remaining_steps(
                 fit_loss_curve(steps, measured(curve, steps, 0.02, seed), emphasis=emphasis),
-                300, target,
+                300,
+                target,
             )
             for seed in range(15)
-        ]  # fmt: skip
+        ]
         widths.append(float(np.median([one.high - one.low for one in found])))
     assert widths[0] > 1.3 * widths[1] > 1.69 * widths[2]
 
@@ -226,10 +229,14 @@ def test_the_order_of_the_measurements_makes_no_difference(
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 1e6), st.floats(1e-3, 1e3)), min_size=4, max_size=30,
-             unique_by=lambda pair: pair[0]),
+    st.lists(
+        st.tuples(st.floats(0, 1e6), st.floats(1e-3, 1e3)),
+        min_size=4,
+        max_size=30,
+        unique_by=lambda pair: pair[0],
+    ),
     st.floats(1e-3, 1e3),
-)  # fmt: skip
+)
 @settings(max_examples=60, deadline=None)
 def test_whatever_is_measured_there_is_an_answer(
     points: list[tuple[float, float]], target: float

@@ -109,11 +109,17 @@ def test_a_plateau_looks_like_the_end_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("steps_per_epoch", 0.0), ("steps_per_epoch", float("nan")), ("target", -1.0),
-        ("target", float("inf")), ("most_epochs", 0.0), ("most_epochs", "many"),
-        ("losses", (1.0, 0.0)), ("losses", (float("nan"),)), ("losses", (1.0, float("inf"))),
+        ("steps_per_epoch", 0.0),
+        ("steps_per_epoch", float("nan")),
+        ("target", -1.0),
+        ("target", float("inf")),
+        ("most_epochs", 0.0),
+        ("most_epochs", "many"),
+        ("losses", (1.0, 0.0)),
+        ("losses", (float("nan"),)),
+        ("losses", (1.0, float("inf"))),
     ],
-)  # fmt: skip
+)
 def test_losses_that_make_no_sense_are_refused(field: str, value: object) -> None:
     """By their name, losses with their epoch."""
     good = drawn(0, "lawful")

@@ -24,12 +24,17 @@ AHEAD = np.array([[0.0, 1.0, 5.0, 20.0]])
 
 sublinear = st.builds(
     lambda a, b, c, d: lambda k: 1.0 / (a * k**2 + b * k + c) + d,
-    st.floats(0.0, 0.01), st.floats(0.005, 0.2), st.floats(0.2, 2.0), st.floats(0.0, 1.0),
-)  # fmt: skip
+    st.floats(0.0, 0.01),
+    st.floats(0.005, 0.2),
+    st.floats(0.2, 2.0),
+    st.floats(0.0, 1.0),
+)
 linear = st.builds(
     lambda rate, height, floor: lambda k: height * np.exp(-rate * k) + floor,
-    st.floats(0.01, 0.2), st.floats(0.5, 4.0), st.floats(0.0, 1.0),
-)  # fmt: skip
+    st.floats(0.01, 0.2),
+    st.floats(0.5, 4.0),
+    st.floats(0.0, 1.0),
+)
 
 
 def history(losses: Floats | list[float], every: float = 1.0) -> LossHistory:

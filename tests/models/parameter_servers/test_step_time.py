@@ -33,23 +33,36 @@ if TYPE_CHECKING:
 THETA = (0.01, 0.5, 0.2, 0.03, 0.004)
 
 coefficients = st.builds(
-    StepTimeCoefficients, *[st.floats(0.0, 10.0)] * 2, st.floats(1e-3, 10.0),
+    StepTimeCoefficients,
+    *[st.floats(0.0, 10.0)] * 2,
+    st.floats(1e-3, 10.0),
     *[st.floats(0.0, 10.0)] * 4,
-)  # fmt: skip
+)
 efficiencies = st.builds(
     CoreEfficiency, st.floats(0.1, 10.0), st.floats(0.0, 0.09), st.floats(0.0, 5.0)
 )
 shares = st.builds(GpuShare, st.floats(0.01, 5.0), st.floats(0.0, 5.0), st.floats(0.0, 1.0))
 forms = st.builds(
-    StepTimeForm, st.booleans(), st.sampled_from(UPDATE_LOADS), st.floats(0.5, 50.0), efficiencies,
-    efficiencies, shares, shares, st.floats(0.0, 1.0),
-)  # fmt: skip
+    StepTimeForm,
+    st.booleans(),
+    st.sampled_from(UPDATE_LOADS),
+    st.floats(0.5, 50.0),
+    efficiencies,
+    efficiencies,
+    shares,
+    shares,
+    st.floats(0.0, 1.0),
+)
 step_times = st.builds(PsStepTime, coefficients, forms)
 gpus = st.one_of(st.just(0.0), st.floats(0.01, 1.0), st.integers(1, 8).map(float))
 configurations = st.builds(
-    PsConfiguration, st.integers(1, 30), st.integers(1, 30), st.floats(0.1, 32.0),
-    st.floats(0.1, 32.0), gpus,
-)  # fmt: skip
+    PsConfiguration,
+    st.integers(1, 30),
+    st.integers(1, 30),
+    st.floats(0.1, 32.0),
+    st.floats(0.1, 32.0),
+    gpus,
+)
 batches = st.integers(1, 4096)
 
 
@@ -300,7 +313,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: GpuShare(1.0, -0.5), r"shift is -0.5"),
     (lambda: GpuShare(1.0, 1.0, -0.5), r"time on a whole GPU is 0.0"),
     (lambda: checked_configuration(PsConfiguration(1, 0), "Job 'a'"), r"^Job 'a': workers is 0.0"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "words"), BAD)

@@ -98,8 +98,12 @@ def test_all_broken_rules_are_listed() -> None:
     """Jobs first, then nodes, each in order."""
     found = violations(INSTANCE, Allocation.from_matrix([[5, 1, 1], [1, 0, 0], [0, 1, 0]]))
     assert [violation.rule for violation in found] == [
-        "max_replicas", "max_nodes_per_job", "min_replicas", "pinned", "capacity",
-    ]  # fmt: skip
+        "max_replicas",
+        "max_nodes_per_job",
+        "min_replicas",
+        "pinned",
+        "capacity",
+    ]
 
 
 def test_interference_is_a_rule_that_can_be_off() -> None:
@@ -132,10 +136,12 @@ def test_a_job_that_is_not_preemptible_but_idle_is_free() -> None:
         assert violations(instance, Allocation.from_matrix(matrix)) == ()
 
 
-MIXED = Cluster((
-    NodeGroup("old", 2, 4, "t4", resources({"cpu": 8, "memory": 10})),
-    NodeGroup("new", 1, 4, "a100"),
-))  # fmt: skip
+MIXED = Cluster(
+    (
+        NodeGroup("old", 2, 4, "t4", resources({"cpu": 8, "memory": 10})),
+        NodeGroup("new", 1, 4, "a100"),
+    )
+)
 MODES = (
     Mode("slim", None, "t4", resources({"cpu": 1})),
     Mode("fat", resources=resources({"cpu": 3})),
@@ -157,12 +163,16 @@ EQUIPPED = Instance(
         ([0, 2, 0], [1, 1, 0], None, ""),
         ([2, 0, 0], [1, 1, 0], "resource", "Node 'old-0' gives 9 of cpu; it has 8."),
         ([0, 0, 1], [1, 1, 0], "resource", "Node 'new-0' gives 3 of cpu; it has 0."),
-        ([0, 0, 1], [0, 1, 0], "gpu_type",
-         "Job 'free' is on node 'new-0', whose GPUs are 'a100'; its mode is for 't4'."),
+        (
+            [0, 0, 1],
+            [0, 1, 0],
+            "gpu_type",
+            "Job 'free' is on node 'new-0', whose GPUs are 'a100'; its mode is for 't4'.",
+        ),
         ([1, 0, 0], [2, 1, 0], "mode", "Job 'free' runs in mode 2; it has 2, from 0."),
         ([1, 0, 0], [0, 0, 0], "pinned", "Job 'stays' is not preemptible and changed its mode."),
     ],
-)  # fmt: skip
+)
 def test_what_modes_break_is_named(
     free: list[int], modes: list[int], rule: str | None, message: str
 ) -> None:

@@ -77,10 +77,12 @@ def test_a_share_may_not_span_two_gpus() -> None:
 
 HALF = Mode("half", gpu_share=0.6)
 SERVER = Mode("server", resources=resources({"cpu": 4}), gpu_share=0.0)
-CLUSTER = Cluster((
-    NodeGroup("gpu", 1, 2, resources=resources({"cpu": 8})),
-    NodeGroup("bare", 1, 0, resources=resources({"cpu": 16})),
-))  # fmt: skip
+CLUSTER = Cluster(
+    (
+        NodeGroup("gpu", 1, 2, resources=resources({"cpu": 8})),
+        NodeGroup("bare", 1, 0, resources=resources({"cpu": 16})),
+    )
+)
 INSTANCE = Instance(
     CLUSTER, (Job("sharing", modes=(HALF,)), Job("plain"), Job("server", modes=(SERVER,)))
 )
@@ -92,13 +94,15 @@ INSTANCE = Instance(
         ([[2, 0], [0, 0], [2, 4]], ""),
         ([[1, 0], [1, 0], [0, 0]], ""),
         ([[1, 0], [2, 0], [0, 0]], "Node 'gpu-0' gives 2.6 of its GPUs; it has 2."),
-        ([[3, 0], [0, 0], [0, 0]],
-         "Node 'gpu-0' holds shares of 0.6, 0.6, 0.6; they do not fit on 2 GPUs, "
-         "none on two at once."),
+        (
+            [[3, 0], [0, 0], [0, 0]],
+            "Node 'gpu-0' holds shares of 0.6, 0.6, 0.6; they do not fit on 2 GPUs, "
+            "none on two at once.",
+        ),
         ([[0, 1], [0, 0], [0, 0]], "Node 'bare-0' gives 0.6 of its GPUs; it has 0."),
         ([[0, 0], [0, 1], [0, 0]], "Node 'bare-0' holds 1 replicas; it has 0 GPUs."),
     ],
-)  # fmt: skip
+)
 def test_the_checker_packs_shares(matrix: list[list[int]], message: str) -> None:
     """Whole GPUs, parts of them and work without any, on nodes with and without."""
     found = violations(INSTANCE, Allocation.from_matrix(matrix))
@@ -119,12 +123,15 @@ def test_work_without_gpus_is_placed_where_there_are_none() -> None:
     jobs = (
         Job("a", modes=(Mode("part", worth, gpu_share=0.4),), max_replicas=1),
         Job("b", modes=(Mode("part", worth, gpu_share=0.6),), max_replicas=1),
-        Job("c", modes=(Mode("server", worth, resources=SERVER.resources, gpu_share=0.0),),
-            max_replicas=1),
-    )  # fmt: skip
-    cluster = Cluster((
-        NodeGroup("gpu", 1, 1), NodeGroup("bare", 1, 0, resources=resources({"cpu": 4})),
-    ))  # fmt: skip
+        Job(
+            "c",
+            modes=(Mode("server", worth, resources=SERVER.resources, gpu_share=0.0),),
+            max_replicas=1,
+        ),
+    )
+    cluster = Cluster(
+        (NodeGroup("gpu", 1, 1), NodeGroup("bare", 1, 0, resources=resources({"cpu": 4})))
+    )
     instance = Instance(cluster, jobs, Rules(power=1.0, restart_delay=0.0, speedup_scale="job"))
     for name in ("brute_force", "pyomo"):
         found = solve(instance, name)

@@ -119,8 +119,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: NodeGroup("n", True, 1), "nodes is true"),
     (lambda: Cluster(()), "at least one node group"),
     (lambda: Cluster((NodeGroup("n", 1, 1),) * 2), "node group 'n' is named twice"),
-    (lambda: Cluster((NodeGroup("n", 1, 1), NodeGroup("n-0", 1, 1), NodeGroup("n", 1, 1))),
-     "named twice"),
+    (
+        lambda: Cluster((NodeGroup("n", 1, 1), NodeGroup("n-0", 1, 1), NodeGroup("n", 1, 1))),
+        "named twice",
+    ),
     (lambda: Rules(power=math.nan), "Rules: power is nan"),
     (lambda: Rules(power="1"), "Rules: power is '1'"),  # type: ignore[arg-type]
     (lambda: Rules(floor=0.0), "floor is 0.0; expected .* above 0"),
@@ -173,19 +175,33 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: ONE.replace(jobs=()), "at least one job"),
     (lambda: ONE.replace(name=""), "Instance: name is ''"),
     (lambda: ONE.replace(jobs=(Job("a"), Job("a"))), "Job 'a' is named twice"),
-    (lambda: ONE.replace(jobs=(Job("a", placement=((2, 1),)),)),
-     "Job 'a': placement names node 2; the cluster has nodes 0 to 1"),
-    (lambda: ONE.replace(jobs=(Job("a", placement=((0, 2),)), Job("b", placement=((0, 1),)))),
-     "Node 'node-0': current placements hold 3 GPUs; the node has 2"),
-    (lambda: ONE.replace(jobs=(Job("a", placement=SPREAD, preemptible=False, max_replicas=1),)),
-     "Job 'a' is not preemptible and holds 2 GPUs; expected 0 to 1"),
-    (lambda: Instance(Cluster.uniform(2, 2), (Job("a", placement=SPREAD, preemptible=False),),
-                      Rules(max_nodes_per_job=1)),
-     "Job 'a' is not preemptible and spans 2 nodes; expected at most 1"),
-    (lambda: ONE.replace(jobs=tuple(Job(name, placement=SPREAD, preemptible=False)
-                                    for name in "ab")),
-     "Job 'b' is not preemptible and shares node 'node-0' with 'a'"),
-]  # fmt: skip
+    (
+        lambda: ONE.replace(jobs=(Job("a", placement=((2, 1),)),)),
+        "Job 'a': placement names node 2; the cluster has nodes 0 to 1",
+    ),
+    (
+        lambda: ONE.replace(jobs=(Job("a", placement=((0, 2),)), Job("b", placement=((0, 1),)))),
+        "Node 'node-0': current placements hold 3 GPUs; the node has 2",
+    ),
+    (
+        lambda: ONE.replace(jobs=(Job("a", placement=SPREAD, preemptible=False, max_replicas=1),)),
+        "Job 'a' is not preemptible and holds 2 GPUs; expected 0 to 1",
+    ),
+    (
+        lambda: Instance(
+            Cluster.uniform(2, 2),
+            (Job("a", placement=SPREAD, preemptible=False),),
+            Rules(max_nodes_per_job=1),
+        ),
+        "Job 'a' is not preemptible and spans 2 nodes; expected at most 1",
+    ),
+    (
+        lambda: ONE.replace(
+            jobs=tuple(Job(name, placement=SPREAD, preemptible=False) for name in "ab")
+        ),
+        "Job 'b' is not preemptible and shares node 'node-0' with 'a'",
+    ),
+]
 
 
 @pytest.mark.parametrize(("call", "words"), REFUSED)

@@ -194,8 +194,9 @@ def wide_round(fair_share: str) -> Instance:
 
 def test_a_packed_fair_share_is_priced_on_several_nodes() -> None:
     """All its GPUs are worth 1 on several nodes, or 1 on the one node that there is not."""
-    packed, one_node = (speedup_table(wide_round(share), "numpy")[0] for share in
-                        ("packed", "one_node"))  # fmt: skip
+    packed, one_node = (
+        speedup_table(wide_round(share), "numpy")[0] for share in ("packed", "one_node")
+    )
     assert packed[1, 6] == pytest.approx(1.0)
     assert one_node[0, 6] == pytest.approx(1.0)
     ratio = packed[:, 2:] / one_node[:, 2:]
@@ -234,11 +235,15 @@ def test_permuting_jobs_or_equal_nodes_permutes_utilities(seed: int) -> None:
     """Nothing depends on the order of the jobs, nor on which of equal nodes is which."""
     generator = np.random.default_rng(seed)
     jobs = tuple(
-        Job(f"job{i}", TABLE if i % 2 else None, age=float(generator.integers(1, 500)),
+        Job(
+            f"job{i}",
+            TABLE if i % 2 else None,
+            age=float(generator.integers(1, 500)),
             restarts=int(generator.integers(3)),
-            placement=((int(generator.integers(3)), 1),) if i % 3 else ())
+            placement=((int(generator.integers(3)), 1),) if i % 3 else (),
+        )
         for i in range(4)
-    )  # fmt: skip
+    )
     cluster = Cluster((NodeGroup("large", 3, 4), NodeGroup("small", 1, 2)))
     instance = Instance(cluster, jobs)
     matrix = random_matrix(instance, generator)

@@ -26,8 +26,9 @@ utility = st.floats(1e-7, 1e3)
 
 @given(
     st.lists(st.tuples(utility, st.booleans()), min_size=1, max_size=30),
-    st.one_of(st.just(0.001), utility), powers,
-)  # fmt: skip
+    st.one_of(st.just(0.001), utility),
+    powers,
+)
 def test_the_parts_give_the_fitness(
     jobs: list[tuple[float, bool]], idle: float, power: float
 ) -> None:

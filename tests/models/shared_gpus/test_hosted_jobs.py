@@ -78,9 +78,12 @@ def test_the_best_of_all_placements_moves_tensors_where_that_pays(offload: float
 
 
 @given(
-    st.integers(0, 10_000), st.integers(1, 40), st.integers(1, 15), st.booleans(),
+    st.integers(0, 10_000),
+    st.integers(1, 40),
+    st.integers(1, 15),
+    st.booleans(),
     st.floats(0.0, 1.0),
-)  # fmt: skip
+)
 @settings(max_examples=60)
 def test_the_rule_never_beats_the_program(
     seed: int, guests: int, hosts: int, coarse: bool, threshold: float
@@ -102,18 +105,17 @@ def test_the_order_of_guests_and_hosts_does_not_matter(seed: int, guests: int, h
     problem = drawn(seed, guests, hosts)
     random = np.random.default_rng(seed)
     rows, columns = random.permutation(guests), random.permutation(hosts)
-    other = Guests(
-        problem.gpus[rows], problem.room[columns], problem.rate[np.ix_(rows, columns)]
-    )  # fmt: skip
+    other = Guests(problem.gpus[rows], problem.room[columns], problem.rate[np.ix_(rows, columns)])
     assert best_hosts(other).total == pytest.approx(best_hosts(problem).total)
 
 
 def test_guests_go_to_the_least_busy_in_order_of_arrival() -> None:
     """The first takes a GPU that the second would need; the third finds none below 0.8."""
     problem = Guests(
-        np.array([1, 2, 3]), np.array([2, 4, 4]),
+        np.array([1, 2, 3]),
+        np.array([2, 4, 4]),
         np.array([[1.0, 0.5, 0.9], [1.0, 0.5, 0.9], [1.0, 0.5, 0.9]]),
-    )  # fmt: skip
+    )
     assert least_loaded(problem, [0.0, 0.5, 0.8]) == (0, 1, None)
     assert best_hosts(problem).choice == (2, 0, 2)
 

@@ -130,9 +130,7 @@ def test_gain_is_what_both_do_beyond_what_the_larger_does_alone() -> None:
 
 def test_the_published_order_takes_the_least_busy_first() -> None:
     """Whatever it gains: the third beside the first, as the second does not fit."""
-    problem = Pairing.of(
-        [1, 1, 1], [GpuUse(0.2, 0.4), GpuUse(0.3, 0.7), GpuUse(1.0, 0.6)], FAIR
-    )  # fmt: skip
+    problem = Pairing.of([1, 1, 1], [GpuUse(0.2, 0.4), GpuUse(0.3, 0.7), GpuUse(1.0, 0.6)], FAIR)
     assert first_pairs(problem, [0, 1, 2]) == ((0, 2),)
 
 

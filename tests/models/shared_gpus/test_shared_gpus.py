@@ -65,9 +65,11 @@ def test_the_rates_are_those_of_the_equations() -> None:
     """Two thirds and two thirds busy, without loss and with one of a tenth."""
     use = GpuUse(2 / 3, 0.5)
     for sharing, host, guest in (
-        (Sharing("fair", 0.0), 0.75, 0.75), (Sharing("guaranteed", 0.0), 1.0, 0.5),
-        (Sharing("fair", 0.1), 0.675, 0.675), (Sharing("guaranteed", 0.1), 1.0, 0.45),
-    ):  # fmt: skip
+        (Sharing("fair", 0.0), 0.75, 0.75),
+        (Sharing("guaranteed", 0.0), 1.0, 0.5),
+        (Sharing("fair", 0.1), 0.675, 0.675),
+        (Sharing("guaranteed", 0.1), 1.0, 0.45),
+    ):
         assert sharing.host_rate(use, [use]) == pytest.approx(host)
         assert sharing.guest_rate(use, use) == pytest.approx(guest)
     idle = GpuUse(0.0, 0.5)

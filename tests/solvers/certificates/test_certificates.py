@@ -95,9 +95,13 @@ def test_every_thirtieth_decision_of_a_replay_is_certified() -> None:
     """A day of forty jobs on four nodes under Pollux, decided exactly."""
     setting = Setting(Cluster.uniform(4, 4))
     rounds = replayed_rounds(
-        draw_workload(1, jobs=40), profiled_applications(), Pollux(), setting,
-        every=30, least_jobs=1,
-    )  # fmt: skip
+        draw_workload(1, jobs=40),
+        profiled_applications(),
+        Pollux(),
+        setting,
+        every=30,
+        least_jobs=1,
+    )
     count = 0
     for _, instance in rounds:
         result = solve(instance, "highs", certificate=True)

@@ -178,8 +178,9 @@ def test_a_program_of_numbers_that_are_not_finite_is_an_outcome() -> None:
 
 
 @pytest.mark.parametrize("gap", [1e-9, 0.5])
-@pytest.mark.parametrize("solver", ["highs", "pyomo", "convex", "knapsack", "greedy",
-                                    "local_search"])  # fmt: skip
+@pytest.mark.parametrize(
+    "solver", ["highs", "pyomo", "convex", "knapsack", "greedy", "local_search"]
+)
 def test_powers_of_any_size_bring_an_answer(solver: str, gap: float) -> None:
     """No number overflows on the way, with jobs that have modes where the solver knows them."""
     knows_modes = solver in ("highs", "pyomo", "greedy")

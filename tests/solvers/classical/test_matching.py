@@ -205,9 +205,11 @@ def test_nothing_starts_where_nothing_can() -> None:
 def test_the_checker_prices_by_hand_and_refuses_what_is_no_schedule() -> None:
     """Two jobs on one machine that is free after two seconds, one on another."""
     problem = UnrelatedMachines(
-        np.array([[3.0, np.inf], [1.0, 4.0], [np.inf, 2.0]]), np.array([0, 1]),
-        np.array([2.0, 0.0]), np.array([0.0, 10.0, 0.0]),
-    )  # fmt: skip
+        np.array([[3.0, np.inf], [1.0, 4.0], [np.inf, 2.0]]),
+        np.array([0, 1]),
+        np.array([2.0, 0.0]),
+        np.array([0.0, 10.0, 0.0]),
+    )
     schedule = MachineSchedule(np.array([0, 0, 1]), np.array([1, 0, 0]))
     assert completion_times(problem, schedule).tolist() == [6.0, 3.0, 2.0]
     assert total_completion(problem, schedule) == 21.0
@@ -242,13 +244,15 @@ def test_the_checker_prices_by_hand_and_refuses_what_is_no_schedule() -> None:
         ({"waited": np.array([np.inf])}, r"Job\[0\]: waited is inf"),
         ({"waited": np.zeros((1, 1))}, "waited has shape"),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_make_no_sense_are_refused(changes: dict[str, Any], complaint: str) -> None:
     """In one sentence, with the item, its value and what was expected."""
     good: dict[str, Any] = {
-        "times": np.ones((1, 2)), "machine_type": np.array([0, 1]), "ready": np.zeros(2),
+        "times": np.ones((1, 2)),
+        "machine_type": np.array([0, 1]),
+        "ready": np.zeros(2),
         "waited": np.zeros(1),
-    }  # fmt: skip
+    }
     with pytest.raises(ValueError, match=complaint):
         UnrelatedMachines(**{**good, **changes})
 

@@ -126,8 +126,9 @@ def test_a_job_whose_nodes_are_gone_has_no_lease() -> None:
 
 @given(
     st.lists(st.tuples(st.integers(1, 8), st.floats(1.0, 1e5)), min_size=1, max_size=6),
-    st.floats(0.0, 1.0), st.integers(0, 3),
-)  # fmt: skip
+    st.floats(0.0, 1.0),
+    st.integers(0, 3),
+)
 def test_nobody_gets_more_than_asked_for_and_no_useful_gpu_is_left(
     asked: list[tuple[int, float]], knob: float, seed: int
 ) -> None:

@@ -67,8 +67,9 @@ def check_stopped(instance: Instance, answer: Answer, optimum: float) -> None:
     assert answer.history[-1].fitness == fitness(instance, answer.allocation)
 
 
-@pytest.mark.parametrize("power", [-100.0, -10.0, -2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 10.0, math.inf,
-                                   -math.inf])  # fmt: skip
+@pytest.mark.parametrize(
+    "power", [-100.0, -10.0, -2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 10.0, math.inf, -math.inf]
+)
 def test_every_power_is_solved_to_proven_optimality(power: float) -> None:
     """Against the enumeration, with a bound that meets it."""
     for seed in range(60_000, 60_005):

@@ -39,8 +39,13 @@ STATES: tuple[State, ...] = ("cold", "running")
 POWERS = (-10.0, -1.0, 1.0)
 #: Large for a second: (kind, nodes).
 LARGE = (
-    ("cores", 64), ("cores", 150), ("memory", 64), ("memory", 150), ("plain", 512), ("alone", 300),
-)  # fmt: skip
+    ("cores", 64),
+    ("cores", 150),
+    ("memory", 64),
+    ("memory", 150),
+    ("plain", 512),
+    ("alone", 300),
+)
 Search = Callable[..., Outcome]
 
 

@@ -202,9 +202,7 @@ def test_what_no_solver_answers_leaves_equal_shares(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_examples_of_the_page_run(
-    repository: Path,
-    run_python: Callable[..., subprocess.CompletedProcess[str]],
-    tmp_path: Path,
+    repository: Path, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     """They are whole programs: shares are certified, and the certificate is verified."""
     page = (repository / "formulations" / "GAVEL.md").read_text(encoding="utf-8")

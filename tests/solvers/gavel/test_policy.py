@@ -74,10 +74,18 @@ def job(
 ) -> ActiveJob:
     """One that waits."""
     usual: dict[str, Any] = {
-        "application": "", "submission": 0, "age": 10, "placement": (), "restarts": 0,
-        "attained_service": 0.0, "batch_size": 1, "batch": BatchLimits(1, 1, 1, 1),
-        "fixed_replicas": None, "most_explored": 0, "model": lambda: None,
-    }  # fmt: skip
+        "application": "",
+        "submission": 0,
+        "age": 10,
+        "placement": (),
+        "restarts": 0,
+        "attained_service": 0.0,
+        "batch_size": 1,
+        "batch": BatchLimits(1, 1, 1, 1),
+        "fixed_replicas": None,
+        "most_explored": 0,
+        "model": lambda: None,
+    }
     return ActiveJob(
         name=name, replicas=replicas, oracle=Known(steps, rates, keeps), **usual | more
     )
@@ -93,13 +101,14 @@ def drawn_jobs(
     random = np.random.default_rng(seed)
     return tuple(
         job(
-            f"job{index}", int(random.choice([1, 1, 1, 2, 4, 8])) if gangs else 1,
+            f"job{index}",
+            int(random.choice([1, 1, 1, 2, 4, 8])) if gangs else 1,
             float(random.uniform(1e3, 1e6)),
             {"v100": 1.0, "p100": random.uniform(0.3, 1.0), "k80": random.uniform(0.1, 0.9)},
             float(random.uniform(*keeps)) if any(keeps) else 0.0,
         )
         for index in range(count)
-    )  # fmt: skip
+    )
 
 
 def play(policy: SharePolicy, jobs: tuple[ActiveJob, ...], rounds: int) -> list[dict[str, str]]:
@@ -122,11 +131,12 @@ def decided(jobs: tuple[ActiveJob, ...], decision: Decision) -> tuple[ActiveJob,
     """The jobs as they run then."""
     return tuple(
         replace(
-            one, placement=decision.placements.get(one.name, ()),
+            one,
+            placement=decision.placements.get(one.name, ()),
             host=decision.beside.get(one.name, ""),
         )
         for one in jobs
-    )  # fmt: skip
+    )
 
 
 @settings(max_examples=40)
@@ -313,7 +323,7 @@ def test_who_gains_most_from_fast_gpus_gets_them_unless_types_count_as_equal() -
     jobs = (
         job("even", 1, 1e4, {"v100": 1.0, "k80": 1.0}),
         job("picky", 1, 1e4, {"v100": 1.0, "k80": 0.1}),
-    )  # fmt: skip
+    )
     gpus, replicas = {"v100": 1, "k80": 1}, {"even": 1, "picky": 1}
     seen = time_sharing(Round(0, cluster, jobs), gpus, replicas)
     blind = time_sharing(Round(0, cluster, jobs), gpus, replicas, blind=True)

@@ -83,9 +83,7 @@ def test_any_prices_give_a_bound_that_the_checker_accepts_and_no_shares_beat(
         better = np.subtract if goal.larger_is_better else np.add
         disproved = float(better(value, 1e-9 * abs(value)))
         for bound, holds in ((found.bound, True), (disproved, False)):
-            result = ShareResult(
-                one, value, bound, goal.larger_is_better, prices=found.prices
-            )  # fmt: skip
+            result = ShareResult(one, value, bound, goal.larger_is_better, prices=found.prices)
             verdict = verify(asked, answer, share_certificate_to_dict(problem, result))
             assert verdict.verified == holds or (value == 0.0 and not holds), verdict
         sign = 1.0 if goal.larger_is_better else -1.0
@@ -139,9 +137,10 @@ def test_parts_have_no_certificate_but_one_part_has() -> None:
     problem = ShareProblem(sharing, max_min(sharing))
     whole = solve_in_parts(sharing, lambda part, _: max_min(part), 1, 0).result
     assert verify(
-        time_sharing_to_dict(problem), time_shares_to_dict(whole.shares, sharing),
+        time_sharing_to_dict(problem),
+        time_shares_to_dict(whole.shares, sharing),
         share_certificate_to_dict(problem, whole),
-    ).verified  # fmt: skip
+    ).verified
     split = solve_in_parts(sharing, lambda part, _: max_min(part), 2, 0).result
     with pytest.raises(ValueError, match="Certificate: the result has no prices; expected one"):
         share_certificate_to_dict(problem, split)

@@ -40,17 +40,21 @@ if TYPE_CHECKING:
 jitted_repair = jax.jit(grow_and_repair)
 jitted_recombine = jax.jit(recombine, static_argnums=7)
 
-NODES = Cluster((
-    NodeGroup("a", 1, 4, "a100", resources({"cpu": 8.0, "memory": 3.3})),
-    NodeGroup("b", 1, 4, "a100", resources({"cpu": 5.0, "memory": 10.0})),
-    NodeGroup("c", 1, 2, "t4", resources({"cpu": 6.0})),
-    NodeGroup("d", 1, 8, "", resources({"cpu": 40.0, "memory": 20.0})),
-))  # fmt: skip
+NODES = Cluster(
+    (
+        NodeGroup("a", 1, 4, "a100", resources({"cpu": 8.0, "memory": 3.3})),
+        NodeGroup("b", 1, 4, "a100", resources({"cpu": 5.0, "memory": 10.0})),
+        NodeGroup("c", 1, 2, "t4", resources({"cpu": 6.0})),
+        NodeGroup("d", 1, 8, "", resources({"cpu": 40.0, "memory": 20.0})),
+    )
+)
 
-FEW_NODES = Cluster((
-    NodeGroup("a", 1, 2, "a100", resources({"cpu": 3.0})),
-    NodeGroup("t", 1, 3, "t4", resources({"cpu": 5.0})),
-))  # fmt: skip
+FEW_NODES = Cluster(
+    (
+        NodeGroup("a", 1, 2, "a100", resources({"cpu": 3.0})),
+        NodeGroup("t", 1, 3, "t4", resources({"cpu": 5.0})),
+    )
+)
 
 #: Modes of the jobs, in turn: their total decides what is compiled, so it is always the same.
 NUM_MODES = (1, 2, 3, 6)
@@ -71,9 +75,7 @@ def make_mode(generator: np.random.Generator, index: int, cluster: Cluster) -> M
     return Mode(f"mode{index}", model, kind, resources(amounts))
 
 
-def make_instance(
-    seed: int, jobs: int = 12, cluster: Cluster = NODES, **rules: Any
-) -> Instance:  # fmt: skip
+def make_instance(seed: int, jobs: int = 12, cluster: Cluster = NODES, **rules: Any) -> Instance:
     """A round of jobs of every kind, some running and some of these pinned."""
     generator = np.random.default_rng(seed)
     free, left = cluster.node_gpus.copy(), cluster.node_resources.copy()
@@ -353,11 +355,7 @@ def test_members_are_carried_over_by_the_names_of_jobs_and_modes() -> None:
     modes = [Mode("one"), Mode("two"), Mode("three")]
     before = {"gone": ["one"], "stays": ["one", "two", "three"], "plain": ["gpu"]}
     member = Allocation.from_matrix([[1, 0, 2], [0, 3, 1], [2, 0, 0]], np.array([0, 2, 0]))
-    jobs = (
-        Job("plain"),
-        Job("new", modes=(modes[1],)),
-        Job("stays", modes=(modes[2], modes[0])),
-    )
+    jobs = (Job("plain"), Job("new", modes=(modes[1],)), Job("stays", modes=(modes[2], modes[0])))
     instance = Instance(Cluster.uniform(2, 4), jobs)
     (found,) = carried_over([member], before, instance)
     assert found.matrix().tolist() == [[2, 0], [0, 0], [0, 3]]

@@ -40,9 +40,11 @@ def draw(
     ]
     table = np.array(rows)
     return (
-        table[:, 0].astype(int), table[:, 1], table[:, 2:].astype(int),
+        table[:, 0].astype(int),
+        table[:, 1],
+        table[:, 2:].astype(int),
         generator.integers(0, 2 * jobs + 1, 2),
-    )  # fmt: skip
+    )
 
 
 def by_enumeration(

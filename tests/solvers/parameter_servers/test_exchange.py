@@ -242,12 +242,7 @@ def test_rounds_that_make_no_sense_are_refused() -> None:
     for tried, cells, room, message in (
         ([], [], capacity, "there are no jobs"),
         (tables, [least], capacity, "2 jobs and 1 cells"),
-        (
-            tables,
-            [least, (9, 0, 0, 0, 0)],
-            capacity,
-            r"in the cell \(9, 0, 0, 0, 0\)",
-        ),
+        (tables, [least, (9, 0, 0, 0, 0)], capacity, r"in the cell \(9, 0, 0, 0, 0\)"),
         (tables, [least, (-1, 0, 0, 0, 0)], capacity, "in the cell"),
         (tables, [least, (0,)], capacity, "in the cell"),
         (tables, [least, least], np.array([12.0]), "Capacity has the shape"),
@@ -257,8 +252,9 @@ def test_rounds_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="free is"):
         exchange_units(tables, [least, least], capacity, free="never")  # type: ignore[arg-type]
     for tried, room, message in (
-        ([], capacity, "there are no jobs"), (tables, np.array([12.0]), "Capacity has the shape"),
-    ):  # fmt: skip
+        ([], capacity, "there are no jobs"),
+        (tables, np.array([12.0]), "Capacity has the shape"),
+    ):
         with pytest.raises(ValueError, match=message):
             least_service(tried, room)
 

@@ -34,9 +34,16 @@ ONE_NODE = np.array([[16.0, 2.0]])
 
 
 def active(
-    index: int, workers: int = 1, *, attained: float = 0.0, predictable: bool = False,
-    oracle: float = 1.0, runs: bool = False, steps: float = 1e4, done: float = 0.0,
-) -> ActivePsJob:  # fmt: skip
+    index: int,
+    workers: int = 1,
+    *,
+    attained: float = 0.0,
+    predictable: bool = False,
+    oracle: float = 1.0,
+    runs: bool = False,
+    steps: float = 1e4,
+    done: float = 0.0,
+) -> ActivePsJob:
     """A drawn job as a scheduler sees it, that asks for so many workers."""
     told = DRAWN[index]
     asked = PsConfiguration(workers, workers, 2, 2, 1)

@@ -65,11 +65,13 @@ def pod(name: str, share: float, replicas: int = 1, cores: float = 1.0, kind: st
     return Job(name, modes=(mode,), min_replicas=replicas, max_replicas=replicas)
 
 
-CLUSTER = Cluster((
-    NodeGroup("big", 1, 4, "a", resources({"cpu": 16})),
-    NodeGroup("small", 1, 2, "b", resources({"cpu": 4})),
-    NodeGroup("bare", 1, 0, resources=resources({"cpu": 8})),
-))  # fmt: skip
+CLUSTER = Cluster(
+    (
+        NodeGroup("big", 1, 4, "a", resources({"cpu": 16})),
+        NodeGroup("small", 1, 2, "b", resources({"cpu": 4})),
+        NodeGroup("bare", 1, 0, resources=resources({"cpu": 8})),
+    )
+)
 RULES = Rules(power=1.0, restart_delay=0.0, speedup_scale="job", max_nodes_per_job=1)
 
 
@@ -85,10 +87,15 @@ def test_best_fit_takes_the_node_with_the_least_left() -> None:
 def test_fragmentation_is_what_the_mix_cannot_use() -> None:
     """Equations (1) and (2) by hand, on a node with 1, 0.5 and 0.3 of its GPUs and 4 cores free."""
     jobs = (
-        pod("part", 0.4), pod("also", 0.4), pod("whole", 1.0), pod("two", 1.0, 2),
-        pod("wide", 0.4, cores=8), pod("other", 0.4, kind="b"), pod("server", 0.0),
+        pod("part", 0.4),
+        pod("also", 0.4),
+        pod("whole", 1.0),
+        pod("two", 1.0, 2),
+        pod("wide", 0.4, cores=8),
+        pod("other", 0.4, kind="b"),
+        pod("server", 0.0),
         pod("small", 0.2),
-    )  # fmt: skip
+    )
     instance = Instance(CLUSTER, jobs, RULES)
     mix = TaskMix.of(instance, pod_demands(instance))
     found = mix.fragmentation(np.array([0]), np.array([[1.0, 0.5, 0.3, 0.0]]), np.array([[4.0]]))
@@ -117,10 +124,12 @@ def test_growth_is_the_change_of_fragmentation() -> None:
 
 def test_fgd_fills_the_broken_gpu_where_best_fit_breaks_another() -> None:
     """The published example in small: a part of a GPU goes where no whole one is lost."""
-    cluster = Cluster((
-        NodeGroup("full", 1, 1, resources=resources({"cpu": 2})),
-        NodeGroup("broken", 1, 2, resources=resources({"cpu": 16})),
-    ))  # fmt: skip
+    cluster = Cluster(
+        (
+            NodeGroup("full", 1, 1, resources=resources({"cpu": 2})),
+            NodeGroup("broken", 1, 2, resources=resources({"cpu": 16})),
+        )
+    )
     jobs = (pod("first", 1.0, 1, 2), pod("half", 0.5), pod("half2", 0.5), pod("whole", 1.0))
     running = jobs[1].replace(placement=((1, 1),), mode="pod", preemptible=False, age=1e9)
     instance = Instance(cluster, (jobs[0], running, jobs[2], jobs[3]), RULES)

@@ -33,9 +33,13 @@ def job(speedup: Callable[..., Any] = linear, **changes: Any) -> Any:
     """A job as AdaptDL describes one."""
     created = datetime.now(UTC) - timedelta(hours=2)
     plain = {
-        "resources": {GPU: 1, "pods": 1}, "speedup_fn": speedup, "creation_timestamp": created,
-        "min_replicas": 0, "max_replicas": 8, "preemptible": True,
-    }  # fmt: skip
+        "resources": {GPU: 1, "pods": 1},
+        "speedup_fn": speedup,
+        "creation_timestamp": created,
+        "min_replicas": 0,
+        "max_replicas": 8,
+        "preemptible": True,
+    }
     return SimpleNamespace(**(plain | changes))
 
 
@@ -114,9 +118,10 @@ def test_a_job_that_arrives_starts_on_the_first_node_with_room() -> None:
 def test_ages_come_from_the_job_or_its_creation() -> None:
     """Attributes first, then the creation time, then an hour."""
     jobs = {
-        "told": job(age=12.0, num_restarts=3), "created": job(),
+        "told": job(age=12.0, num_restarts=3),
+        "created": job(),
         "unknown": job(creation_timestamp=None),
-    }  # fmt: skip
+    }
     told, created, unknown = build_instance(jobs, nodes(), {}, Rules()).jobs
     assert (told.age, told.restarts) == (12.0, 3)
     assert created.age == pytest.approx(7200.0, abs=60.0)

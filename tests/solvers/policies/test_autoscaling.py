@@ -45,8 +45,9 @@ LINEAR = GoodputModel(ALONE, GradientStatistics(0.0, 1.0), WIDE)
 STUBBORN = GoodputModel(ALONE._replace(alpha_grad=1.0), GradientStatistics(1.0, 0.0), WIDE)
 BETWEEN = GoodputModel(
     ThroughputParameters(0.05, 0.001, 0.01, 0.001, 0.05, 0.005, 2.0),
-    GradientStatistics(1.0, 20.0), LIMITS,
-)  # fmt: skip
+    GradientStatistics(1.0, 20.0),
+    LIMITS,
+)
 
 #: Batch sizes by the true optimum: that of the grid is a little less than linear.
 EXACT = Pollux(rules=Rules())
@@ -55,9 +56,21 @@ EXACT = Pollux(rules=Rules())
 def active(name: str, model: GoodputModel | None, explored: int = 64) -> ActiveJob:
     """A job of that model."""
     return ActiveJob(
-        name, "cifar10", 0, 3600, (), 1, 100.0, 1, 1024, WIDE, None, explored, lambda: model,
+        name,
+        "cifar10",
+        0,
+        3600,
+        (),
+        1,
+        100.0,
+        1,
+        1024,
+        WIDE,
+        None,
+        explored,
+        lambda: model,
         Told(100.0),
-    )  # fmt: skip
+    )
 
 
 def round_of(*jobs: ActiveJob, nodes: int = 2) -> Round:
@@ -134,9 +147,13 @@ def test_jobs_add_up() -> None:
 
 
 @given(
-    st.lists(st.floats(0.0, 1.0), min_size=17, max_size=17), st.floats(0.0, 1.0),
-    st.floats(0.0, 1.0), st.integers(1, 16), st.integers(1, 16), st.integers(1, 20),
-)  # fmt: skip
+    st.lists(st.floats(0.0, 1.0), min_size=17, max_size=17),
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0),
+    st.integers(1, 16),
+    st.integers(1, 16),
+    st.integers(1, 20),
+)
 def test_the_search_finds_what_a_linear_scan_finds(
     values: list[float], one: float, other: float, first: int, second: int, present: int
 ) -> None:
@@ -207,9 +224,16 @@ def test_the_command_line_knows_the_policies(
     """From one node, judged by Pollux's objective: exact in every round."""
     write_workload(SHORT[:2], tmp_path / "workload.csv")
     command = [
-        "simulate", str(tmp_path / "workload.csv"), "--policies", "autoscaling-goodput",
-        "--nodes", "1", "--out", str(tmp_path / "out"), "--json",
-    ]  # fmt: skip
+        "simulate",
+        str(tmp_path / "workload.csv"),
+        "--policies",
+        "autoscaling-goodput",
+        "--nodes",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
     assert main(command) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["worst_gap"] <= 1e-9

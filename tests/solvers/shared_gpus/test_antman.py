@@ -50,9 +50,11 @@ def test_guarantees_are_served_in_order_and_others_fill_what_is_idle() -> None:
 def test_opportunistic_jobs_give_way_the_last_one_first() -> None:
     """A job with a guarantee takes the GPUs of one of them; the others stay."""
     jobs = (
-        used(FREE[0], 2, 0.5, placement=((0, 2),)), used(FREE[1], 2, 0.5, placement=((0, 2),)),
-        used(FREE[2], 3, 0.5, placement=((1, 3),)), active(SURE[0], 2),
-    )  # fmt: skip
+        used(FREE[0], 2, 0.5, placement=((0, 2),)),
+        used(FREE[1], 2, 0.5, placement=((0, 2),)),
+        used(FREE[2], 3, 0.5, placement=((1, 3),)),
+        active(SURE[0], 2),
+    )
     after = AntMan().decide(round_of(*jobs))
     assert gpus_of(after) == {FREE[0]: 2, FREE[1]: 2, SURE[0]: 2}
     assert after.placements[FREE[0]] == after.placements[FREE[1]] == ((0, 2),)
@@ -62,10 +64,12 @@ def test_opportunistic_jobs_give_way_the_last_one_first() -> None:
 def test_guests_go_beside_hosts_with_time_and_memory_for_them(exact: bool) -> None:
     """The first host is too busy for the rule, so that a job waits; the last lacks memory."""
     jobs = (
-        used(SURE[0], 4, 0.85, placement=((0, 4),)), used(SURE[1], 4, 0.6, placement=((1, 4),)),
+        used(SURE[0], 4, 0.85, placement=((0, 4),)),
+        used(SURE[1], 4, 0.6, placement=((1, 4),)),
         used(SURE[2], 4, 0.1, memory=0.8, placement=((2, 4),)),
-        used(FREE[0], 3, 0.5), used(FREE[1], 3, 0.5),
-    )  # fmt: skip
+        used(FREE[0], 3, 0.5),
+        used(FREE[1], 3, 0.5),
+    )
     after = AntMan(exact).decide(round_of(*jobs, nodes=3))
     if exact:
         assert sorted(after.beside.values()) == sorted([SURE[0], SURE[1]])
@@ -94,8 +98,9 @@ def test_two_guests_of_a_host_have_gpus_of_their_own() -> None:
     jobs = (
         used(SURE[0], 4, 0.5, placement=((0, 2), (1, 2))),
         used(SURE[1], 4, 1.0, memory=1.0, placement=((0, 2), (1, 2))),
-        used(FREE[0], 3, 0.5), used(FREE[1], 1, 0.5),
-    )  # fmt: skip
+        used(FREE[0], 3, 0.5),
+        used(FREE[1], 1, 0.5),
+    )
     after = AntMan().decide(round_of(*jobs))
     assert dict(after.beside) == {FREE[0]: SURE[0], FREE[1]: SURE[0]}
     assert (after.placements[FREE[0]], after.placements[FREE[1]]) == (((0, 2), (1, 1)), ((1, 1),))
@@ -107,7 +112,7 @@ def test_guests_stay_unless_they_are_slow_and_gpus_are_idle() -> None:
         jobs = (
             used(SURE[0], 4, 0.5, placement=WHOLE),
             used(FREE[0], 2, 0.5, placement=((0, 2),), host=SURE[0], share=share),
-        )  # fmt: skip
+        )
         after = AntMan().decide(round_of(*jobs))
         assert after.placements[FREE[0]] == (((1, 2),) if moves else ((0, 2),))
         assert bool(after.beside) is not moves
@@ -156,9 +161,12 @@ def test_in_a_replay_guarantees_end_as_if_there_were_no_others(name: str) -> Non
         while not simulator.finished:
             record = simulator.step()
             guests += len(record.decision.beside) if record else 0
-        ends.append({
-            job.submission.name: (job.completion, job.restarts)
-            for job in simulator.jobs if AntMan().has_guarantee(job.submission.name)
-        })  # fmt: skip
+        ends.append(
+            {
+                job.submission.name: (job.completion, job.restarts)
+                for job in simulator.jobs
+                if AntMan().has_guarantee(job.submission.name)
+            }
+        )
     assert ends[0] == ends[1]
     assert guests > 0

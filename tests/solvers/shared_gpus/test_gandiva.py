@@ -31,9 +31,16 @@ FLAT = MODEL._replace(throughput=MODEL.throughput._replace(beta_grad=0.0, beta_l
 
 
 def used(
-    name: str, replicas: int, busy: float, *, memory: float = 0.4, host: str = "",
-    share: float = 1.0, placement: Placement = (), submission: int = 0,
-) -> ActiveJob:  # fmt: skip
+    name: str,
+    replicas: int,
+    busy: float,
+    *,
+    memory: float = 0.4,
+    host: str = "",
+    share: float = 1.0,
+    placement: Placement = (),
+    submission: int = 0,
+) -> ActiveJob:
     """A job that ran before."""
     job = active(name, replicas, placement=placement, submission=submission)
     return replace(job, busy=busy, memory=memory, host=host, share=share)
@@ -47,7 +54,7 @@ def test_while_all_jobs_fit_each_runs_alone() -> None:
     again = round_of(
         used("a", 4, 0.1, placement=first.placements["a"]),
         used("b", 4, 0.1, placement=first.placements["b"]),
-    )  # fmt: skip
+    )
     assert Gandiva().decide(again).placements == first.placements
 
 
@@ -76,9 +83,13 @@ def test_longer_slices_are_not_cut_short() -> None:
 def test_the_heuristic_pairs_the_least_busy_and_the_matching_those_that_gain_most() -> None:
     """Pairs are taken until the jobs fit: two of the least busy, one of those that gain most."""
     jobs = (
-        used("small", 1, 0.1), used("a", 4, 0.3), used("b", 4, 0.5), used("c", 4, 0.5),
-        used("d", 4, 0.9), used("full", 3, 0.9, memory=0.9),
-    )  # fmt: skip
+        used("small", 1, 0.1),
+        used("a", 4, 0.3),
+        used("b", 4, 0.5),
+        used("c", 4, 0.5),
+        used("d", 4, 0.9),
+        used("full", 3, 0.9, memory=0.9),
+    )
     greedy = Gandiva().decide(round_of(*jobs, nodes=4))
     assert dict(greedy.beside) == {"small": "a", "c": "b"}
     matching = Gandiva("matching").decide(round_of(*jobs, nodes=4))
@@ -91,8 +102,9 @@ def test_a_pair_without_gain_is_undone_and_never_tried_again() -> None:
     memory = Memory(policy)
     trial = (
         used("a", 4, 0.6, placement=WHOLE, share=0.45),
-        used("b", 4, 0.6, placement=WHOLE, host="a", share=0.45), used("c", 4, 0.6),
-    )  # fmt: skip
+        used("b", 4, 0.6, placement=WHOLE, host="a", share=0.45),
+        used("c", 4, 0.6),
+    )
     after = policy.decide(round_of(*trial, nodes=1, time=60))
     assert dict(after.beside) == {"c": "a"}
     alone = (used("a", 4, 0.6), used("b", 4, 0.6))
@@ -105,7 +117,7 @@ def test_a_pair_with_gain_stays_as_it_is() -> None:
     trial = (
         used("a", 4, 0.6, placement=WHOLE, share=0.8),
         used("b", 3, 0.6, placement=((0, 3),), host="a", share=0.8),
-    )  # fmt: skip
+    )
     after = Gandiva().decide(round_of(*trial, nodes=1, time=60))
     assert dict(after.beside) == {"b": "a"}
     assert after.placements == {"a": WHOLE, "b": ((0, 3),)}
@@ -142,10 +154,12 @@ def test_jobs_that_may_not_or_are_no_faster_do_not_grow() -> None:
     """Not before they ran, nor where the number of GPUs is fixed, nor if it is switched off."""
     job = used("a", 1, 0.5)
     for one, policy in (
-        (replace(job, model=lambda: None), Gandiva()), (replace(job, fixed_replicas=1), Gandiva()),
-        (job, Gandiva(growth="none")), (replace(job, model=lambda: FLAT), Gandiva()),
+        (replace(job, model=lambda: None), Gandiva()),
+        (replace(job, fixed_replicas=1), Gandiva()),
+        (job, Gandiva(growth="none")),
+        (replace(job, model=lambda: FLAT), Gandiva()),
         (replace(job, batch_size=4096), Gandiva(growth="proportional")),
-    ):  # fmt: skip
+    ):
         assert policy.decide(round_of(one)).placements == {"a": ((0, 1),)}
 
 

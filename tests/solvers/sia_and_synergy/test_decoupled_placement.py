@@ -42,8 +42,10 @@ def typed(name: str, gpu_type: str, **state: object) -> Job:
 def test_whole_node_shapes_that_need_no_more_gpus_than_there_are_always_fit(seed: int) -> None:
     """Nodes of a power of two of GPUs, any whole-node shapes, some of them kept: all get GPUs."""
     generator = np.random.default_rng(seed)
-    sizes = {name: (int(generator.choice([1, 2, 4, 8])), int(generator.integers(1, 6)))
-             for name in ("a", "b")}  # fmt: skip
+    sizes = {
+        name: (int(generator.choice([1, 2, 4, 8])), int(generator.integers(1, 6)))
+        for name in ("a", "b")
+    }
     cluster = Cluster(tuple(NodeGroup(n, count, gpus, n) for n, (gpus, count) in sizes.items()))
     jobs: list[Job] = []
     rows: list[tuple[Kind, int]] = []
@@ -117,8 +119,10 @@ def test_a_place_that_is_worth_less_than_idling_is_not_taken() -> None:
     """What was to sit on one node would have to be spread, where it runs at no speed."""
     cluster = Cluster((NodeGroup("n", 2, 2, "t4"),))
     mode = Mode("only", SpeedupTable((1.0, 2.0), ()), "t4")
-    pinned = [typed(name, "t4", placement=((node, 1),), preemptible=False)
-              for node, name in enumerate("ab")]  # fmt: skip
+    pinned = [
+        typed(name, "t4", placement=((node, 1),), preemptible=False)
+        for node, name in enumerate("ab")
+    ]
     jobs = (*pinned, Job("c", modes=(mode,), age=1e4))
     instance = Instance(cluster, jobs, SIA)
     shapes = chosen(instance, (Kind.KEEP, 1), (Kind.KEEP, 1), (Kind.ONE_NODE, 2))

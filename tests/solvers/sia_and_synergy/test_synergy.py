@@ -68,40 +68,51 @@ def test_tune_places_ideal_modes_on_the_fullest_node_that_holds_them() -> None:
 def test_tune_switches_a_job_that_does_not_fit_to_its_proportional_mode() -> None:
     """Step 2: two hungry jobs take the 12 cores but for 3, so the third gets its share."""
     jobs = (
-        equipped("first", 1, (3.0, 1.0), (5.0, 1.8)), equipped("second", 1, (3.0, 1.0), (4.0, 1.5)),
+        equipped("first", 1, (3.0, 1.0), (5.0, 1.8)),
+        equipped("second", 1, (3.0, 1.0), (4.0, 1.5)),
         equipped("third", 1, (3.0, 1.0), (3.5, 1.2)),
-    )  # fmt: skip
+    )
     found = outcome(Instance(nodes(1), jobs, RULES), "synergy_tune")
     assert {name: mode for name, (mode, _) in found.items()} == {
-        "first": "5", "second": "4", "third": "3",
-    }  # fmt: skip
+        "first": "5",
+        "second": "4",
+        "third": "3",
+    }
 
 
 def test_tune_takes_back_what_others_hold_above_their_share() -> None:
     """Steps 3 and 4: the job with most cores a GPU gives way, and no more jobs than needed."""
     jobs = (
-        equipped("most", 1, (3.0, 1.0), (7.0, 1.8)), equipped("more", 1, (3.0, 1.0), (5.0, 1.7)),
+        equipped("most", 1, (3.0, 1.0), (7.0, 1.8)),
+        equipped("more", 1, (3.0, 1.0), (5.0, 1.7)),
         equipped("late", 1, (2.0, 1.0)),
-    )  # fmt: skip
+    )
     found = outcome(Instance(nodes(1), jobs, RULES), "synergy_tune")
     assert {name: mode for name, (mode, _) in found.items()} == {
-        "most": "3", "more": "5", "late": "2",
-    }  # fmt: skip
+        "most": "3",
+        "more": "5",
+        "late": "2",
+    }
 
 
 def test_tune_takes_first_from_jobs_on_the_fewest_nodes() -> None:
     """A job on one node gives way before one on two that has more cores a GPU."""
-    cluster = Cluster((
-        NodeGroup("big", 1, 5, resources=(("cpu", 15.0),)),
-        NodeGroup("small", 1, 4, resources=(("cpu", 15.0),)),
-    ))  # fmt: skip
+    cluster = Cluster(
+        (
+            NodeGroup("big", 1, 5, resources=(("cpu", 15.0),)),
+            NodeGroup("small", 1, 4, resources=(("cpu", 15.0),)),
+        )
+    )
     jobs = (
-        equipped("wide", 6, (3.0, 1.0), (3.75, 1.5)), equipped("near", 2, (3.0, 1.0), (3.5, 1.5)),
+        equipped("wide", 6, (3.0, 1.0), (3.75, 1.5)),
+        equipped("near", 2, (3.0, 1.0), (3.5, 1.5)),
         equipped("late", 1, (1.25, 1.0)),
-    )  # fmt: skip
+    )
     assert outcome(Instance(cluster, jobs, RULES), "synergy_tune") == {
-        "wide": ("3.75", ((0, 2), (1, 4))), "near": ("3", ((0, 2),)), "late": ("1.25", ((0, 1),)),
-    }  # fmt: skip
+        "wide": ("3.75", ((0, 2), (1, 4))),
+        "near": ("3", ((0, 2),)),
+        "late": ("1.25", ((0, 1),)),
+    }
 
 
 def test_a_job_that_takes_from_others_in_vain_stays_idle_and_gives_back() -> None:
@@ -110,8 +121,9 @@ def test_a_job_that_takes_from_others_in_vain_stays_idle_and_gives_back() -> Non
     jobs = (pinned, equipped("first", 1, (1.0, 1.0), (1.5, 1.4)), equipped("late", 1, (3.0, 1.0)))
     instance = Instance(nodes(1), jobs, RULES)
     assert outcome(instance, "synergy_tune") == {
-        "pinned": ("10", ((0, 1),)), "first": ("1.5", ((0, 1),)),
-    }  # fmt: skip
+        "pinned": ("10", ((0, 1),)),
+        "first": ("1.5", ((0, 1),)),
+    }
 
 
 def test_tune_spreads_a_job_that_no_node_can_hold() -> None:
@@ -137,9 +149,7 @@ def test_a_job_is_spread_over_no_more_nodes_than_it_may() -> None:
         )["wide"][1]
         for most in (2, 3, 4)
     }
-    assert wide == {
-        2: ((2, 3), (3, 2)), 3: ((0, 1), (1, 1), (2, 3)), 4: ((0, 1), (1, 1), (2, 3)),
-    }  # fmt: skip
+    assert wide == {2: ((2, 3), (3, 2)), 3: ((0, 1), (1, 1), (2, 3)), 4: ((0, 1), (1, 1), (2, 3))}
 
 
 def test_interference_is_avoided() -> None:
@@ -155,9 +165,10 @@ def test_interference_is_avoided() -> None:
 def test_greedy_takes_ideal_modes_in_order_and_skips_what_does_not_fit() -> None:
     """The second job would fit in its proportional mode, which greedy does not try."""
     jobs = (
-        equipped("first", 1, (3.0, 1.0), (8.0, 1.8)), equipped("second", 1, *HUNGRY),
+        equipped("first", 1, (3.0, 1.0), (8.0, 1.8)),
+        equipped("second", 1, *HUNGRY),
         equipped("third", 2, (2.0, 1.0)),
-    )  # fmt: skip
+    )
     found = outcome(Instance(nodes(1), jobs, RULES), "synergy_greedy")
     assert found == {"first": ("8", ((0, 1),)), "third": ("2", ((0, 2),))}
 
@@ -171,10 +182,12 @@ def test_an_ideal_mode_fits_on_as_few_nodes_as_the_gpus_alone() -> None:
 
 def test_types_of_gpu_are_honoured() -> None:
     """A mode for another type of GPU is worth nothing here; each type has a share of its own."""
-    cluster = Cluster((
-        NodeGroup("old", 1, 4, "t4", (("cpu", 4.0),)), NodeGroup("new", 1, 2, "a100",
-                                                                 (("cpu", 8.0),)),
-    ))  # fmt: skip
+    cluster = Cluster(
+        (
+            NodeGroup("old", 1, 4, "t4", (("cpu", 4.0),)),
+            NodeGroup("new", 1, 2, "a100", (("cpu", 8.0),)),
+        )
+    )
     fast = Mode("fast", SpeedupTable((3.0,), ()), "a100", (("cpu", 4.0),))
     slow = Mode("slow", SpeedupTable((1.0,), ()), "t4", (("cpu", 1.0),))
     jobs = tuple(
@@ -220,11 +233,12 @@ def test_no_heuristic_beats_the_optimum(solver: str) -> None:
 
 ROUNDS = st.builds(
     synergy_round,
-    st.integers(0, 2**31 - 1), st.integers(1, 8),
+    st.integers(0, 2**31 - 1),
+    st.integers(1, 8),
     split=st.sampled_from([None, (20, 70, 10), (50, 0, 50)]),
     gpus=st.sampled_from([{1: 1.0}, PUBLISHED_GPUS, {1: 1.0, 3: 1.0, 5: 1.0, 12: 1.0}]),
     load=st.sampled_from([0.5, 1.0]),
-)  # fmt: skip
+)
 
 
 @given(instance=ROUNDS, order=st.sampled_from(["demand", "gpus", "queue"]))

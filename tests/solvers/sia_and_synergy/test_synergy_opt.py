@@ -116,8 +116,9 @@ def test_it_may_pay_to_leave_a_job_idle_which_the_published_program_does_not() -
 
 def test_a_queue_too_long_for_the_gpus_runs_in_its_order() -> None:
     """Jobs take part that fit; the rest stands idle, as in the published simulator."""
-    jobs = tuple(equipped(name, gpus, (1.0, 1.0)) for name, gpus in
-                 (("a", 3), ("b", 2), ("c", 1), ("d", 1)))  # fmt: skip
+    jobs = tuple(
+        equipped(name, gpus, (1.0, 1.0)) for name, gpus in (("a", 3), ("b", 2), ("c", 1), ("d", 1))
+    )
     found = integer_optimum(
         Instance(nodes(1), jobs, RULES), published(Instance(nodes(1), jobs, RULES))
     )
@@ -196,10 +197,14 @@ def tiny_round(seed: int) -> Instance:
     """One to three rigid jobs of up to three GPUs on two or three small servers."""
     random = np.random.default_rng(seed)
     groups = tuple(
-        NodeGroup(f"node{i}", 1, int(random.integers(1, 4)),
-                  resources=(("cpu", float(random.integers(2, 7))),))
+        NodeGroup(
+            f"node{i}",
+            1,
+            int(random.integers(1, 4)),
+            resources=(("cpu", float(random.integers(2, 7))),),
+        )
         for i in range(int(random.integers(2, 4)))
-    )  # fmt: skip
+    )
     jobs = []
     for index in range(int(random.integers(1, 4))):
         cpus = np.sort(
@@ -251,9 +256,12 @@ def check_on_one_server(seed: int) -> None:
     """On one server the first program is the round itself: with every choice it is exact."""
     random = np.random.default_rng(seed)
     instance = synergy_round(
-        seed, 1, jobs=int(random.integers(1, 4)), gpus={1: 0.6, 2: 0.4},
+        seed,
+        1,
+        jobs=int(random.integers(1, 4)),
+        gpus={1: 0.6, 2: 0.4},
         server=Server(int(random.integers(2, 5)), 12.0, 250.0),
-    )  # fmt: skip
+    )
     best = solve_brute_force(instance, break_ties=False).bound
     found = integer_optimum(instance, every_choice(instance))
     assert found.value == pytest.approx(best, rel=1e-7)

@@ -130,8 +130,9 @@ class Programs:
         ]
         items += [
             (i, tuple(self.held[i].tolist()), bool(several[current.job[i]]))
-            for i in stays if current.node[i] == node
-        ]  # fmt: skip
+            for i in stays
+            if current.node[i] == node
+        ]
         here = current.job[current.node == node]
         closed = bool(np.any(several[here] & instance.pinned[here]))
 
@@ -264,10 +265,13 @@ class _Program:
         for name in names:
             self.add(PENALTY, {}, {name: -1.0})
         found = linprog(
-            self.costs, _matrix(names, self.uses) if names else None,
+            self.costs,
+            _matrix(names, self.uses) if names else None,
             [limits.get(name, 0.0) for name in names] if names else None,
-            _matrix(ones, self.equal), np.ones(len(ones)), method="highs",
-        )  # fmt: skip
+            _matrix(ones, self.equal),
+            np.ones(len(ones)),
+            method="highs",
+        )
         if found.status != 0:
             return None
         duals = np.maximum(-found.ineqlin.marginals, 0.0).tolist() if names else []
@@ -307,9 +311,13 @@ def programs(
 
 
 def certify(
-    instance: Instance, allocation: Allocation, *, depth: int = 0, nodes: bool = True,
+    instance: Instance,
+    allocation: Allocation,
+    *,
+    depth: int = 0,
+    nodes: bool = True,
     above: float = 1e-9,
-) -> tuple[Document, float]:  # fmt: skip
+) -> tuple[Document, float]:
     """A certificate from linear programs, and the bound that they give but for rounding.
 
     Parameters

@@ -131,9 +131,13 @@ def random_units(instance: Instance, random: np.random.Generator) -> list[float]
 
 
 def _random_tree(
-    instance: Instance, choices: Choices, unit: list[float], scale: float, depth: int,
+    instance: Instance,
+    choices: Choices,
+    unit: list[float],
+    scale: float,
+    depth: int,
     random: np.random.Generator,
-) -> Document:  # fmt: skip
+) -> Document:
     if depth == 0 or random.random() < 0.4:
         return {"prices": random_prices(instance, unit, scale, random)}
     job = int(random.integers(instance.num_jobs))
@@ -149,8 +153,10 @@ def random_prices(
     instance: Instance, unit: list[float], scale: float, random: np.random.Generator
 ) -> Document:
     """Prices of every kind that the rules of a round allow, each there or not."""
-    rooms = [[int(amount / size) for amount, size in zip(row, unit, strict=True)]
-             for row in group_capacity(instance)]  # fmt: skip
+    rooms = [
+        [int(amount / size) for amount, size in zip(row, unit, strict=True)]
+        for row in group_capacity(instance)
+    ]
 
     def pieces() -> list[list[list[float]]]:
         found: list[list[list[float]]] = []
@@ -181,9 +187,12 @@ def random_prices(
     if instance.shares_gpus:
         most = int((1 + 1e-9) / unit[0])
         prices["parts"] = [
-            [[int(random.integers(1, most + 1)), float(random.uniform(0, scale))]
-             for _ in range(random.integers(4))] for _ in rooms
-        ]  # fmt: skip
+            [
+                [int(random.integers(1, most + 1)), float(random.uniform(0, scale))]
+                for _ in range(random.integers(4))
+            ]
+            for _ in rooms
+        ]
     return {key: value for key, value in prices.items() if random.random() < 0.7}
 
 

@@ -89,10 +89,16 @@ def makes_up_history(instance: Instance) -> Answer:
     value = worth(instance)
     word: Any = "soon"
     history: Any = (
-        Incumbent(0.0, 0, 0.5 * value, value), Incumbent(0.001, 1, 10 * value, 10 * value),
-        Incumbent(-1.0, 2, value, value), Incumbent(0.1, 3, math.nan, value), word, None,
-        Incumbent(0.1, word, value), Incumbent(word, 5, value), Incumbent(0.2, 6, value, value),
-    )  # fmt: skip
+        Incumbent(0.0, 0, 0.5 * value, value),
+        Incumbent(0.001, 1, 10 * value, 10 * value),
+        Incumbent(-1.0, 2, value, value),
+        Incumbent(0.1, 3, math.nan, value),
+        word,
+        None,
+        Incumbent(0.1, word, value),
+        Incumbent(word, 5, value),
+        Incumbent(0.2, 6, value, value),
+    )
     return Answer(one_gpu_each(instance), value, proven=True, history=history)
 
 

@@ -133,8 +133,10 @@ def test_the_table_has_a_row_for_every_load_and_batch(rows: list[dict[str, objec
     """With ratios to AlloX."""
     table = summarise_queues(rows)
     assert [(row["case"], row["load"]) for row in table] == [
-        ("queue", 0.5), ("queue", 2.0), ("batch", ""),
-    ]  # fmt: skip
+        ("queue", 0.5),
+        ("queue", 2.0),
+        ("batch", ""),
+    ]
     for row in table:
         key = (row["case"], row["load"])
         group = [r for r in rows if (r["case"], r.get("load")) == key]

@@ -127,9 +127,17 @@ def rows_by_hand() -> list[dict[str, object]]:
     for seed, better in ((0, 0.5), (1, 0.3)):
         rows += [
             {**common, **delays, "seed": seed, "rule": "fair", "loss": 0.2},
-            {**common, **delays, "seed": seed, "rule": "slaq", "loss": 0.2 * better,
-             "delay_90_seconds": 80.0, "gap_mean": 0.01 * seed, "gap_max": 0.1},
-        ]  # fmt: skip
+            {
+                **common,
+                **delays,
+                "seed": seed,
+                "rule": "slaq",
+                "loss": 0.2 * better,
+                "delay_90_seconds": 80.0,
+                "gap_mean": 0.01 * seed,
+                "gap_max": 0.1,
+            },
+        ]
     return rows
 
 

@@ -54,9 +54,12 @@ def test_a_table_and_a_picture_come_of_it(tmp_path: Path, monkeypatch: pytest.Mo
         assert row["gpu_hours"] > 0
     shown = summarise_replays(rows)
     assert [line["policy"] for line in shown][:5] == [
-        "themis (f = 0)", "themis (f = 0.8)", "themis (f = 0.8, lease 5 min)",
-        "themis (f = 0.8, rounded down)", "themis-exact",
-    ]  # fmt: skip
+        "themis (f = 0)",
+        "themis (f = 0.8)",
+        "themis (f = 0.8, lease 5 min)",
+        "themis (f = 0.8, rounded down)",
+        "themis-exact",
+    ]
     published = shown[1]
     assert published["ratio"] == 1.0
     assert published["replays"] == 2

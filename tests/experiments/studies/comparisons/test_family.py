@@ -28,9 +28,16 @@ if TYPE_CHECKING:
 def test_the_family_is_everybody_that_decides_on_gpus_of_one_type() -> None:
     """All but those that need cores, nodes that come and go, or differ in ties, types or goals."""
     left_out = {
-        "pollux-untied", "sia-exact", "pollux-proportional", "synergy-tune", "autoscaling-goodput",
-        "autoscaling-throughput", "gavel-blind", "gavel-levels", "gavel-cost",
-    }  # fmt: skip
+        "pollux-untied",
+        "sia-exact",
+        "pollux-proportional",
+        "synergy-tune",
+        "autoscaling-goodput",
+        "autoscaling-throughput",
+        "gavel-blind",
+        "gavel-levels",
+        "gavel-cost",
+    }
     assert set(FAMILY) | left_out == set(POLICIES)
 
 

@@ -46,9 +46,10 @@ def replay(
 @given(
     st.lists(
         st.tuples(st.integers(0, 6), st.floats(1.0, 3000.0), st.floats(0.1, 9.0)),
-        min_size=1, max_size=5,
+        min_size=1,
+        max_size=5,
     )
-)  # fmt: skip
+)
 @pytest.mark.parametrize("policy", RIGID)
 def test_where_nobody_has_to_wait_jobs_take_as_long_as_alone(
     policy: str, drawn: list[tuple[int, float, float]]
@@ -147,8 +148,10 @@ def test_a_table_and_a_picture_are_made(
         task.run(lambda _: pytest.fail("done already"))
     rows = TRACE_REPLAY.rows(plan)
     assert [row["policy"] for row in rows if row["trace"] == "Tiresias"] == [
-        "fifo", "tiresias-gittins", "tiresias-gittins-told",
-    ]  # fmt: skip
+        "fifo",
+        "tiresias-gittins",
+        "tiresias-gittins-told",
+    ]
     for row in rows:
         assert row["jobs"] == 12
         assert row["average_jct_hours"] >= row["alone_hours"]

@@ -42,17 +42,22 @@ NET = Configuration("net", 8)
 
 #: Twice as fast on the first type; two replicas are 1.5 times as fast, apart only as fast as one.
 RATES = RateTable(
-    ("fast", "slow"), (NET,), (1, 2),
+    ("fast", "slow"),
+    (NET,),
+    (1, 2),
     np.array([[[[2.0, 2.0], [1.0, 1.0]], [[3.0, 2.0], [1.5, 1.0]]]]),
     np.zeros((1, 1, 2, 2)),
-)  # fmt: skip
+)
 CLUSTER = Cluster((NodeGroup("a", 1, 2, "fast"), NodeGroup("b", 2, 1, "slow")))
 
 #: Beside another that is like it, a net of one GPU keeps 0.8 of its speed if that is fast.
 PAIRED = RateTable(
-    RATES.types, RATES.configurations, RATES.replicas, RATES.alone,
+    RATES.types,
+    RATES.configurations,
+    RATES.replicas,
+    RATES.alone,
     np.array([[[[1.6, 0.0], [0.0, 0.0]]]]),
-)  # fmt: skip
+)
 
 
 def job(name: str, submission: float, steps: float, replicas: int = 1) -> GavelJob:
@@ -82,10 +87,13 @@ class Fixed:
 @pytest.mark.parametrize(
     ("replicas", "placement", "rate"),
     [
-        (1, ((0, 1),), 2.0), (1, ((1, 1),), 1.0), (2, ((0, 2),), 3.0),
-        (2, ((1, 1), (2, 1)), 1.5), (2, ((0, 1), (1, 1)), 1.0),
+        (1, ((0, 1),), 2.0),
+        (1, ((1, 1),), 1.0),
+        (2, ((0, 2),), 3.0),
+        (2, ((1, 1), (2, 1)), 1.5),
+        (2, ((0, 1), (1, 1)), 1.0),
     ],
-)  # fmt: skip
+)
 def test_a_job_is_as_fast_as_its_gpus(replicas: int, placement: Any, rate: float) -> None:
     """Of two types the slower counts; of nodes of one GPU two replicas need two."""
     jobs = [job("a", 0.0, 1000.0, replicas)]
@@ -146,7 +154,7 @@ def test_two_on_the_same_gpus_have_the_rates_of_the_table() -> None:
         ((2, 2), {"a": ((0, 2),), "b": ((0, 2),)}, "same GPUs of type 'fast'; expected two that"),
         ((2, 1), {"a": ((0, 2),), "b": ((0, 1),)}, "expected a pair on the same ones whose rates"),
     ],
-)  # fmt: skip
+)
 def test_pairs_that_were_not_measured_are_refused(
     replicas: tuple[int, int], placements: dict[str, Any], sentence: str
 ) -> None:
@@ -206,8 +214,12 @@ def test_rows_of_time_shares_keep_their_laws() -> None:
     assert (sharing.num_jobs, steps.shape) == (64, (64,))
     rows = share_rows(64, 1, None)
     assert {row["goal"] for row in rows} == {
-        "max-min", "makespan", "finish-time", "completion", "throughput",
-    }  # fmt: skip
+        "max-min",
+        "makespan",
+        "finish-time",
+        "completion",
+        "throughput",
+    }
     for row in rows:
         if row["way"] == "exact":
             assert row["loss"] == 0.0
@@ -235,8 +247,10 @@ def test_a_metered_policy_tells_who_held_what_to_its_end() -> None:
     completion = {one.name: one.completion for one in simulator.run()}
     assert policy.batch_sizes == "requested"
     assert list(policy.held(completion, 360)) == [
-        ("a", "fast", 2, 0, 360), ("b", "slow", 1, 0, 360), ("a", "fast", 2, 360, 400),
-    ]  # fmt: skip
+        ("a", "fast", 2, 0, 360),
+        ("b", "slow", 1, 0, 360),
+        ("a", "fast", 2, 360, 400),
+    ]
 
 
 def test_dollars_deadlines_and_entities_are_told_of_small_replays(
@@ -293,8 +307,9 @@ def test_tables_and_pictures_are_made_of_small_replays(
         assert shown
         study.plot(plan, rows).savefig(tmp_path / "picture.png")
     assert {row["quantity"] for row in GAVEL.shown(GAVEL.rows(plan))} == {
-        "average JCT (h)", "makespan (h)",
-    }  # fmt: skip
+        "average JCT (h)",
+        "makespan (h)",
+    }
     packed = {row["policy"]: row for row in PACKING.rows(plan)}
     assert packed.keys() == gavel_packing.CONTENDERS.keys()
     assert packed["fair-packed"]["average_jct"] < packed["fair"]["average_jct"]

@@ -14,15 +14,18 @@ from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.parameter_servers import aiturbo_replay
 from goodalloc.experiments.studies.parameter_servers.aiturbo_replay import (
     AITURBO_REPLAY,
-    CONTENDERS,
     NODES,
     PUBLISHED,
     PUBLISHED_MAKESPAN,
     QUANTITIES,
     SHARES,
+    summarise_shares,
+)
+from goodalloc.experiments.studies.parameter_servers.aiturbo_task import (
+    CONTENDERS,
+    RECORD,
     PsReplay,
     replay_row,
-    summarise_shares,
 )
 from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting
 
@@ -77,12 +80,17 @@ def test_the_summary_sets_means_beside_what_is_published() -> None:
     """By hand: two workloads; Optimus takes half as long as AITurbo."""
     rows = [
         {
-            "nodes": nodes, "policy": policy, "unpredictable_%": share,
+            "nodes": nodes,
+            "policy": policy,
+            "unpredictable_%": share,
             **dict.fromkeys(QUANTITIES, hours * seed),
         }
-        for nodes in NODES for policy in CONTENDERS for share in SHARES for seed in (1, 3)
+        for nodes in NODES
+        for policy in CONTENDERS
+        for share in SHARES
+        for seed in (1, 3)
         for hours in (1.0 if policy == "optimus" else 2.0,)
-    ]  # fmt: skip
+    ]
     found = summarise_shares(rows)
     shown = {(row["nodes"], row["policy"], row["unpredictable_%"]): row for row in found}
     assert len(shown) == len(NODES) * len(CONTENDERS) * len(SHARES)
@@ -99,7 +107,7 @@ def test_a_replay_is_done_once_and_its_folder_holds_no_other(tmp_path: Path) -> 
     task = PsReplay(tmp_path / "one", "fcfs", 50, 0, 5, SMALL)
     told: list[float] = []
     task.run(told.append)
-    numbers = task.folder / aiturbo_replay.RECORD
+    numbers = task.folder / RECORD
     first = numbers.stat().st_mtime_ns
     task.run(told.append)
     assert numbers.stat().st_mtime_ns == first
@@ -119,9 +127,11 @@ def test_reproduce_aiturbo_replay_writes_a_row_for_every_replay(
     monkeypatch.setattr(aiturbo_replay, "CONTENDERS", kept)
     monkeypatch.setattr(aiturbo_replay, "SHARES", (0, 50))
     tiny = PsWorkloadOptions(jobs=6, hours=0.2)
-    monkeypatch.setattr(aiturbo_replay, "PsWorkloadOptions", lambda **fields: tiny if not fields
-        else PsWorkloadOptions(**{"hours": 0.2, **fields})
-    )  # fmt: skip
+    monkeypatch.setattr(
+        aiturbo_replay,
+        "PsWorkloadOptions",
+        lambda **fields: tiny if not fields else PsWorkloadOptions(**{"hours": 0.2, **fields}),
+    )
     command = ["reproduce", "aiturbo-replay", "--workloads", "3,4", "--out", str(tmp_path)]
     assert main([*command, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)

@@ -108,9 +108,13 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 def some_rows() -> list[dict[str, Any]]:
     """Two restarts of 1 and 3 s, and three configurations profiled, of which one was held out."""
     common = {
-        "network": "perceptron", "step_s": 0.02, "cores": 2, "torch": "0", "repetition": 0,
+        "network": "perceptron",
+        "step_s": 0.02,
+        "cores": 2,
+        "torch": "0",
+        "repetition": 0,
         "start_processor_s": 1.0,
-    }  # fmt: skip
+    }
     size = {"servers": 1, "workers": 2, "old_servers": 2, "old_workers": 2}
     restarts = [
         {**common, **size, "kind": "restart", **dict.fromkeys(PARTS, cost / 7), "cost_s": cost}
@@ -130,21 +134,26 @@ def test_a_job_goes_from_configuration_to_configuration_by_its_checkpoint(
     told: list[float] = []
     rows = measure_restarts("perceptron", SMALL, tmp_path, told.append)
     assert notes == [
-        ("start", 1, 1, None), ("save", tmp_path), ("stop", 1, 1), ("start", 1, 2, tmp_path),
-        ("save", tmp_path), ("stop", 1, 2), ("start", 1, 1, tmp_path), ("kill",),
-    ]  # fmt: skip
+        ("start", 1, 1, None),
+        ("save", tmp_path),
+        ("stop", 1, 1),
+        ("start", 1, 2, tmp_path),
+        ("save", tmp_path),
+        ("stop", 1, 2),
+        ("start", 1, 1, tmp_path),
+        ("kill",),
+    ]
     assert told == [0.5, 1.0]
     assert [(r["old_servers"], r["old_workers"], r["servers"], r["workers"]) for r in rows] == [
-        (1, 1, 1, 2), (1, 2, 1, 1),
-    ]  # fmt: skip
+        (1, 1, 1, 2),
+        (1, 2, 1, 1),
+    ]
     assert [row["processes_per_core"] for row in rows] == [1.5, 1.0]
     assert all(set(PARTS) <= row.keys() for row in rows)
     assert rows[0]["imports_s"] == 1.0
 
 
-def test_what_follows_the_law_exactly_is_predicted_exactly(
-    notes: list[tuple[object, ...]],
-) -> None:
+def test_what_follows_the_law_exactly_is_predicted_exactly(notes: list[tuple[object, ...]]) -> None:
     """Also configurations that were not fitted; every process is stopped."""
     told: list[float] = []
     rows = measure_profiling("convolutional", FULL, 1, told.append)

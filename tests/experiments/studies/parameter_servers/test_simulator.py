@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 SMALL = PsWorkloadOptions(jobs=12, mean_gap=300.0, hours=0.5)
 SETTING = PsSetting(nodes=3)
 POLICIES: Mapping[str, Callable[[], PsPolicy]] = {
-    "fcfs": PsFirstCome, "srtf": PsShortestFirst, "tiresias": PsTiresias, "optimus": PsOptimus,
-    "aiturbo": PsAiturbo, "aiturbo-service": lambda: PsAiturbo("service", "asked"),
+    "fcfs": PsFirstCome,
+    "srtf": PsShortestFirst,
+    "tiresias": PsTiresias,
+    "optimus": PsOptimus,
+    "aiturbo": PsAiturbo,
+    "aiturbo-service": lambda: PsAiturbo("service", "asked"),
     "aiturbo-log": lambda: PsAiturbo("log time"),
     "aiturbo-asked": lambda: PsAiturbo(others="asked"),
-}  # fmt: skip
+}
 
 
 def replayed(
@@ -159,11 +163,14 @@ def test_pods_on_several_nodes_have_less_bandwidth() -> None:
 def test_jobs_that_cannot_do_without_gpus_end_too(name: str) -> None:
     """Of them the least configuration is not where they can train."""
     workload = [
-        dataclasses.replace(job, step_time=dataclasses.replace(
-            job.step_time, form=dataclasses.replace(job.step_time.form, cpu_slowdown=np.inf)
-        ))
+        dataclasses.replace(
+            job,
+            step_time=dataclasses.replace(
+                job.step_time, form=dataclasses.replace(job.step_time.form, cpu_slowdown=np.inf)
+            ),
+        )
         for job in ps_workload(1, dataclasses.replace(SMALL, jobs=5))
-    ]  # fmt: skip
+    ]
     simulator = PsSimulator(tuple(workload), POLICIES[name](), SETTING)
     for record in simulator.run():
         assert not pod_violations(record.tables, record.cells, record.pods, record.view.nodes)
@@ -238,11 +245,16 @@ def test_decisions_that_make_no_sense_are_refused(decision: Any, message: str) -
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("nodes", 0), ("nodes", 1.5), ("interval", 0.0), ("interval", float("nan")),
-        ("restart_seconds", -1.0), ("restart_seconds", float("inf")), ("within_nodes", 0.5),
+        ("nodes", 0),
+        ("nodes", 1.5),
+        ("interval", 0.0),
+        ("interval", float("nan")),
+        ("restart_seconds", -1.0),
+        ("restart_seconds", float("inf")),
+        ("within_nodes", 0.5),
         ("within_nodes", float("nan")),
     ],
-)  # fmt: skip
+)
 def test_settings_that_make_no_sense_are_refused(field: str, value: float) -> None:
     """By their name; as workloads are."""
     with pytest.raises(ValueError, match=f"Setting: {field} is"):

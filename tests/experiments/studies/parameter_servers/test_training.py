@@ -234,11 +234,14 @@ def test_a_job_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence: 
 @pytest.mark.parametrize(
     ("servers", "workers", "patience", "sentence"),
     [
-        (0, 1, 1.0, "servers is 0"), (1, 0, 1.0, "workers is 0"), (65, 1, 1.0, "servers is 65"),
+        (0, 1, 1.0, "servers is 0"),
+        (1, 0, 1.0, "workers is 0"),
+        (65, 1, 1.0, "servers is 65"),
         (1, 11, 1.0, "workers is 11; expected an integer of at least 1 and at most 10"),
-        (1, True, 1.0, "workers is true"), (1, 1, 0.0, "patience is 0.0"),
+        (1, True, 1.0, "workers is true"),
+        (1, 1, 0.0, "patience is 0.0"),
     ],
-)  # fmt: skip
+)
 def test_a_configuration_that_makes_no_sense_is_refused(
     servers: int, workers: int, patience: float, sentence: str
 ) -> None:
@@ -251,23 +254,28 @@ def test_a_configuration_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (None, "does not exist"), ("", "is empty"), ("{", "is not JSON"),
+        (None, "does not exist"),
+        ("", "is empty"),
+        ("{", "is not JSON"),
         ('{"format": "other", "version": 1}', "format is 'other'"),
         ('{"format": "goodalloc-ps-checkpoint", "version": 1}', "key 'network' is missing"),
         (
             '{"format": "goodalloc-ps-checkpoint", "version": 1, "network": "perceptron", '
-            '"steps": 1, "state": "state-1.bin", "bytes": 8}', "expected 'convolutional'",
+            '"steps": 1, "state": "state-1.bin", "bytes": 8}',
+            "expected 'convolutional'",
         ),
         (
             '{"format": "goodalloc-ps-checkpoint", "version": 1, "network": "convolutional", '
-            '"steps": 1, "state": "state-1.bin", "bytes": 16}', "has 8 bytes; expected 16",
+            '"steps": 1, "state": "state-1.bin", "bytes": 16}',
+            "has 8 bytes; expected 16",
         ),
         (
             '{"format": "goodalloc-ps-checkpoint", "version": 1, "network": "convolutional", '
-            '"steps": -1, "state": "state-1.bin", "bytes": 8}', "steps is -1",
+            '"steps": -1, "state": "state-1.bin", "bytes": 8}',
+            "steps is -1",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_checkpoint_that_makes_no_sense_is_refused(
     tmp_path: Path, text: str | None, sentence: str
 ) -> None:

@@ -79,9 +79,7 @@ def test_the_sampler_learns() -> None:
     assert np.mean(widths[30:]) > 90 > np.mean(widths[:10])
 
 
-def test_the_sampler_leaves_the_log_of_others_as_it_was(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_sampler_leaves_the_log_of_others_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is printed, and the level of Optuna's log is that of before."""
     import optuna
 
@@ -242,10 +240,14 @@ def test_a_table_puts_published_and_ours_side_by_side(tmp_path: Path) -> None:
         for task in configuration.tasks(plan, policy):
             task.folder.mkdir(parents=True)
             hour = 3600 * task.seed * (1 if policy == "pollux" else 2)
-            pd.DataFrame({
-                "trial": [0, 1, 2], "accuracy": [0.5, 0.9, 0.7], "seconds": [hour] * 3,
-                "completion": [hour, 2 * hour, 3 * hour],
-            }).to_csv(task.folder / "trials.csv")  # fmt: skip
+            pd.DataFrame(
+                {
+                    "trial": [0, 1, 2],
+                    "accuracy": [0.5, 0.9, 0.7],
+                    "seconds": [hour] * 3,
+                    "completion": [hour, 2 * hour, 3 * hour],
+                }
+            ).to_csv(task.folder / "trials.csv")
     reproduction = REPRODUCTIONS["table3"]
     rows = {(row["configuration"], row["quantity"]): row for row in reproduction.rows(plan)}
     assert rows["Pollux", MINUTES]["ours"] == 90
@@ -264,9 +266,12 @@ def test_a_table_puts_published_and_ours_side_by_side(tmp_path: Path) -> None:
 
 def test_quantities_are_those_of_the_five_best(tmp_path: Path) -> None:
     """Of six trials the worst is left out of the accuracy and counts in the times."""
-    pd.DataFrame({
-        "accuracy": [0.9, 0.8, 0.9, 0.8, 0.1, 0.85], "seconds": [60] * 6,
-        "completion": [60, 60, 60, 120, 120, 7200],
-    }).to_csv(tmp_path / "trials.csv")  # fmt: skip
+    pd.DataFrame(
+        {
+            "accuracy": [0.9, 0.8, 0.9, 0.8, 0.1, 0.85],
+            "seconds": [60] * 6,
+            "completion": [60, 60, 60, 120, 120, 7200],
+        }
+    ).to_csv(tmp_path / "trials.csv")
     found = quantities(SearchTask(tmp_path, "fifo"))
     assert list(found.values()) == pytest.approx([85.0, 1.0, 2.0])

@@ -44,9 +44,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PLACEMENTS = (
-    "1", "2", "3", "4", "11", "12", "22", "13", "14", "24", "34", "44", "144", "244", "344", "444",
-    "1111", "1444", "2444", "3444", "4444",
-)  # fmt: skip
+    "1",
+    "2",
+    "3",
+    "4",
+    "11",
+    "12",
+    "22",
+    "13",
+    "14",
+    "24",
+    "34",
+    "44",
+    "144",
+    "244",
+    "344",
+    "444",
+    "1111",
+    "1444",
+    "2444",
+    "3444",
+    "4444",
+)
 SCALED = ((6, 24), (8, 32), (12, 48), (16, 64))
 
 
@@ -143,11 +162,7 @@ def test_a_batch_is_split_into_as_few_passes_as_fit() -> None:
     assert plan_pass(4096, 4, limits).batch_size == 4096
 
 
-@given(
-    st.lists(st.floats(0.0, 1e6), min_size=1, max_size=8),
-    st.floats(1.0, 1e4),
-    st.data(),
-)
+@given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=8), st.floats(1.0, 1e4), st.data())
 def test_epochs_cost_as_much_as_one_of_the_effective_noise_scale(
     noise: list[float], initial: float, data: st.DataObject
 ) -> None:

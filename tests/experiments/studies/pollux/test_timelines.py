@@ -24,8 +24,9 @@ def test_figure_5_compares_the_policies_over_time(tmp_path: Path) -> None:
         assert 0 < row["mean_gpus_all"] <= 64
         assert 0 < row["efficiency_all"] <= 1
     assert [ax.get_ylabel() for ax in FIGURE_5.plot(plan, rows).axes] == [
-        "allocated GPUs", "statistical efficiency (%)",
-    ]  # fmt: skip
+        "allocated GPUs",
+        "statistical efficiency (%)",
+    ]
 
 
 def test_figure_6_follows_each_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

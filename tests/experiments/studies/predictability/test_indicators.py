@@ -190,11 +190,9 @@ def test_the_final_accuracy_gives_the_label_away(reference: Path) -> None:
     """Below 0.4277 lie 95.96 % rightly, no threshold is better; 0.449 classifies 95.9 %."""
     records = read_aiturbo_jobs(reference / "aiturbo-jobs")
     found = {
-        feature.name: best_threshold(
-            records.columns([feature.name])[:, 0], records.unpredictable
-        )
+        feature.name: best_threshold(records.columns([feature.name])[:, 0], records.unpredictable)
         for feature in FEATURES
-    }  # fmt: skip
+    }
     assert max(found, key=lambda name: found[name].accuracy) == "accuracy"
     assert found["accuracy"].below
     assert found["accuracy"].value == pytest.approx(0.4277)

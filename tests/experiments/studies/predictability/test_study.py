@@ -290,6 +290,6 @@ def test_accuracies_are_those_first_measured(
     accuracies = [
         score(records.unpredictable[part], probability[part]).accuracy
         for part in fold_slices(folds)
-    ]  # fmt: skip
+    ]
     earlier = predictability.EARLIER[case][classifier]
     assert np.mean(accuracies) == pytest.approx(earlier, abs=0.005)

@@ -44,10 +44,14 @@ def test_the_summary_is_of_means_over_the_seeds() -> None:
     """Two rounds by hand: TUNE 10 and 30 % below OPT, deviating by 10 points from the published."""
     common = {"jobs_drawn": "any", "servers": 1, "jobs": 8, "linear": 10.0, "opt": 10.0}
     rows = [
-        {**common, **dict.fromkeys(("opt_placed", *HEURISTICS), 10.0), "tune": tune,
-         "opt_seconds": seconds}
+        {
+            **common,
+            **dict.fromkeys(("opt_placed", *HEURISTICS), 10.0),
+            "tune": tune,
+            "opt_seconds": seconds,
+        }
         for tune, seconds in ((9.0, 0.1), (7.0, 0.3))
-    ]  # fmt: skip
+    ]
     (shown,) = summarise_rounds(rows)
     assert shown["tune"] == 8.0
     assert gap(rows[0], "tune") == pytest.approx(10.0)

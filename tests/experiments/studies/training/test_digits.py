@@ -140,8 +140,11 @@ def test_the_table_of_efficiencies_has_a_row_for_every_case_and_batch_size(
         task.run(lambda _: None)
     rows = DIGITS_EFFICIENCY.rows(plan)
     assert [(row["rate"], row["batch_size"]) for row in rows] == [
-        (0.1, 16), (0.1, 32), (0.001, 16), (0.001, 32),
-    ]  # fmt: skip
+        (0.1, 16),
+        (0.1, 32),
+        (0.001, 16),
+        (0.001, 32),
+    ]
     assert rows[0]["measured"] == rows[0]["predicted"] == 1.0
     assert 0.7 < rows[1]["measured"] < 1.0
     assert [row["reached"] for row in rows] == [2, 2, 0, 0]
@@ -157,9 +160,11 @@ def test_adaptive_batches_are_compared_with_the_best_and_the_median_fixed_one(
 ) -> None:
     """Each seed begins with another contender, and all are there."""
     contenders = (
-        Contender("fixed 16", "fixed", 16), Contender("fixed 256", "fixed", 256),
-        Contender("fixed 1024", "fixed", 1024), Contender("goodput", "goodput", profiled=True),
-    )  # fmt: skip
+        Contender("fixed 16", "fixed", 16),
+        Contender("fixed 256", "fixed", 256),
+        Contender("fixed 1024", "fixed", 1024),
+        Contender("goodput", "goodput", profiled=True),
+    )
     monkeypatch.setattr(adaptive_batch, "CONTENDERS", contenders)
     monkeypatch.setattr(adaptive_batch, "ADAPTIVE", ("goodput",))
     monkeypatch.setattr(adaptive_batch, "JOB", adaptive_batch.JOB._replace(target=1.8))

@@ -1,0 +1,190 @@
+"""One replay of AITurbo's study: a workload under a contender, and the numbers it leaves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.documents.json_file import dump, in_file, write_atomically
+from goodalloc.data.parameter_servers.workload import PsWorkloadOptions, ps_workload
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting, PsSimulator
+from goodalloc.experiments.support.records import DESCRIPTION, check_description
+from goodalloc.experiments.support.version import library_version
+from goodalloc.models.parameter_servers.service_feasibility import pod_violations
+from goodalloc.models.parameter_servers.step_time import seconds_per_step
+from goodalloc.solvers.parameter_servers.aiturbo import PsAiturbo
+from goodalloc.solvers.parameter_servers.optimus import PsOptimus
+from goodalloc.solvers.parameter_servers.queueing import PsFirstCome, PsShortestFirst, PsTiresias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from goodalloc.data.parameter_servers.workload import PsSubmission
+    from goodalloc.experiments.support.tasks import Report
+    from goodalloc.solvers.parameter_servers.policy import PsPolicy
+
+
+class Contender(NamedTuple):
+    """A policy of the comparison.
+
+    Attributes
+    ----------
+    label
+        What pictures call it.
+    make
+        Makes it.
+    told
+        Whether it is told at once, and truly, which jobs are predictable, and their steps.
+    blind
+        Whether it makes no difference to it which jobs are predictable.
+    """
+
+    label: str
+    make: Callable[[], PsPolicy]
+    told: bool = False
+    blind: bool = False
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    "aiturbo": Contender("AITurbo, time", PsAiturbo),
+    "aiturbo-told": Contender("AITurbo, time, told", PsAiturbo, told=True),
+    "aiturbo-exact": Contender("AITurbo, time, exact", lambda: PsAiturbo(exact=True)),
+    "aiturbo-pods": Contender("AITurbo, time, pods ≥ asked", lambda: PsAiturbo(pods="asked")),
+    "aiturbo-service": Contender(
+        "AITurbo, service, pods ≥ asked", lambda: PsAiturbo("service", "asked")
+    ),
+    "aiturbo-asked": Contender("AITurbo, time, others as asked", lambda: PsAiturbo(others="asked")),
+    "log-time": Contender("AITurbo, log time (ours)", lambda: PsAiturbo("log time")),
+    "optimus": Contender("Optimus", PsOptimus),
+    "optimus-told": Contender("Optimus, told", PsOptimus, told=True, blind=True),
+    "tiresias": Contender("Tiresias", PsTiresias, blind=True),
+    "srtf": Contender("SRTF, true times", PsShortestFirst, blind=True),
+    "fcfs": Contender("FCFS", PsFirstCome, blind=True),
+}
+
+
+#: How many quantiles of the differences are kept.
+QUANTILES = 101
+
+
+#: The file of a replay's numbers.
+RECORD = "numbers.json"
+
+
+def replay_row(
+    policy: str, workload: tuple[PsSubmission, ...], setting: PsSetting
+) -> dict[str, Any]:
+    """What comes of a workload under a policy: hours, per cent; and quantiles of the difference.
+
+    Parameters
+    ----------
+    policy
+        One of `CONTENDERS`.
+    workload, setting
+        What is replayed.
+
+    Raises
+    ------
+    ValueError
+        If no job makes progress for long.
+    RuntimeError
+        If pods on nodes do not pass the checker.
+    """
+    simulator = PsSimulator(workload, CONTENDERS[policy].make(), setting)
+    last = max(job.time for job in workload)
+    rounds = list(simulator.run())
+    for record in rounds:
+        broken = pod_violations(record.tables, record.cells, record.pods, record.view.nodes)
+        if broken:
+            raise RuntimeError(f"Policy '{policy}' at {record.view.time:g} s: {broken[0]}")
+    early = [record.utilisation for record in rounds if record.view.time <= last]
+    used = 100.0 * np.concatenate(early or [rounds[0].utilisation])
+    difference = np.abs(used[:, 0] - used[:, 1])
+    ends = np.array([job.completion for job in simulator.jobs], dtype=float)
+    hours = (ends - [job.submission.time for job in simulator.jobs]) / 3600.0
+    alone = np.array([seconds_alone(job.submission) for job in simulator.jobs])
+    short = alone <= np.median(alone)
+    numbers = {
+        "jct_h": hours.mean(),
+        "short_h": hours[short].mean(),
+        "long_h": hours[~short].mean() if (~short).any() else hours.mean(),
+        "makespan_h": ends.max() / 3600.0,
+        "cpu_%": used[:, 0].mean(),
+        "gpu_%": used[:, 1].mean(),
+        "difference_p80_%": np.quantile(difference, 0.8),
+        "starts": np.mean([job.starts for job in simulator.jobs]),
+    }
+    return {
+        **{name: rounded(float(value), 8) for name, value in numbers.items()},
+        "differences": [
+            rounded(float(v)) for v in np.quantile(difference, np.linspace(0, 1, QUANTILES))
+        ],
+    }
+
+
+def seconds_alone(job: PsSubmission) -> float:
+    """A job's run with what its user asks for."""
+    return job.steps * float(seconds_per_step(job.step_time, job.asked, job.batch_size))
+
+
+@dataclass(frozen=True)
+class PsReplay:
+    """One replay; done at once or not at all.
+
+    Parameters
+    ----------
+    folder
+        Where its numbers go.
+    policy, share, seed, jobs
+        Which policy, per cent of unpredictable jobs, and workload.
+    setting
+        The conditions.
+    """
+
+    folder: Path
+    policy: str
+    share: int
+    seed: int
+    jobs: int
+    setting: PsSetting = field(default_factory=PsSetting)
+
+    @property
+    def options(self) -> PsWorkloadOptions:
+        """What is drawn."""
+        told = CONTENDERS[self.policy].told
+        return PsWorkloadOptions(jobs=self.jobs, unpredictable=self.share / 100.0, told=told)
+
+    def description(self) -> dict[str, Any]:
+        """Everything that the numbers depend on."""
+        return {
+            "format": "goodalloc-ps-replay",
+            "version": 1,
+            "library": library_version(),
+            "policy": self.policy,
+            "seed": self.seed,
+            "workload": vars(self.options),
+            "setting": vars(self.setting),
+        }
+
+    def run(self, report: Report = lambda _: None) -> None:
+        """Replay, unless that is done."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        check_description(self.folder / DESCRIPTION, self.description())
+        if not (self.folder / RECORD).exists():
+            row = replay_row(self.policy, ps_workload(self.seed, self.options), self.setting)
+            write_atomically(self.folder / RECORD, dump(row) + "\n")
+        report(1.0)
+
+    def record(self) -> dict[str, Any]:
+        """Its numbers."""
+        path = self.folder / RECORD
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(in_file(path, error)) from error
+        return found
