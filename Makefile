@@ -5,8 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 # Which benchmarks `make bench` runs, one after the other, and with which options.
-#   make bench BENCH=bench_genetic OPTIONS='--sizes 40x16 --seeds 2'
-BENCH ?= bench_round bench_goodput bench_fitting bench_genetic bench_nodes bench_sia
+#   make bench BENCH=genetic OPTIONS='--sizes 40x16 --seeds 2'
+BENCH ?= round goodput fitting genetic nodes sia
 OPTIONS ?=
 
 SOURCES := data experiments formulations models solvers tests
@@ -71,9 +71,9 @@ wheel-test: $(VENV)/.stamp-dev  ## build sdist and wheel, test the installed whe
 	"$$python" -P -c 'import goodalloc.models as m; print("wheel under test:", m.__file__)'; \
 	"$$python" -P -m pytest -o pythonpath= -m 'not slow'
 
-bench: $(VENV)/.stamp-run  ## run the benchmarks, or one (BENCH=bench_round OPTIONS=--help)
+bench: $(VENV)/.stamp-run  ## run the benchmarks, or one (BENCH=round OPTIONS=--help)
 	@set -e; for name in $(BENCH); do echo "== $$name $(OPTIONS)"; \
-		$(BIN)/python -P -m "goodalloc.experiments.$$name" $(OPTIONS); \
+		$(BIN)/python -P -m "goodalloc.experiments.benchmarks.$$name" $(OPTIONS); \
 	done
 
 clean:  ## remove builds and caches, not the environment
