@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.workloads.generator import draw_workload, jobs_at
-from goodalloc.data.workloads.philly import draw_from_philly, read_philly
 from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.cli.output import BAD_INPUT, Output, drawing, flat, make_folder
 from goodalloc.experiments.cli.types import uniform_size
@@ -223,6 +222,8 @@ def _cluster(arguments: argparse.Namespace) -> Cluster:
 def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     load, requests = arguments.load, arguments.requests
     if arguments.workload is None and arguments.philly is not None:
+        from goodalloc.data.workloads.philly import draw_from_philly, read_philly  # pandas
+
         table, jobs = read_philly(arguments.philly), jobs_at(load or 1.0)
         return draw_from_philly(table, arguments.seed, jobs, requests or "tuned")
     if arguments.workload is None:

@@ -28,7 +28,6 @@ from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.parameter_servers.borda import borda_scores, service_order
 from goodalloc.solvers.parameter_servers.exchange import exchange_units
 from goodalloc.solvers.parameter_servers.policy import TurnClock, admit
-from goodalloc.solvers.parameter_servers.service_optimum import least_service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,6 +157,8 @@ class PsAiturbo:
         found = exchange_units(tables, cells, left, free=free)
         if not self.exact:
             return found.cells
+        from goodalloc.solvers.parameter_servers.service_optimum import least_service
+
         best = least_service(tables, left, stop=self.stop)
         return best.cells if best.cells is not None and best.total < found.total else found.cells
 
