@@ -84,7 +84,7 @@ def attempt(
             fitness=math.nan,
             bound=math.inf,
             bound_source="",
-            status=Status.UNKNOWN,
+            status=Status.FAILED,
             seed=seed,
             solve_seconds=time.perf_counter() - begin,
             message=f"failed: {type(error).__name__}: {text}",
@@ -196,6 +196,8 @@ def _judged(result: Result, common: Bound, best: Result, gap: float) -> Result:
         bound=common.value,
         bound_source=common.source,
         evidence=common.evidence,
-        status=status_of(result.allocation, result.fitness, common.value, gap),
+        status=result.status
+        if result.allocation is None
+        else status_of(result.fitness, common.value, gap),
         message="; ".join(filter(None, notes)),
     )

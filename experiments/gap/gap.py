@@ -171,15 +171,12 @@ def gap_row(task: Task, outcome: Result | Failure, digests: Mapping[str, str]) -
     """The outcome of a run as a row of the table."""
     settings = _settings(task, digests)
     if isinstance(outcome, Failure):
-        status = outcome.message.partition(":")[0]
         return settings | {
-            "status": status,
+            "status": str(outcome.status),
             "message": outcome.message,
             "solve_seconds": outcome.seconds,
         }
     row = result_row(outcome)
-    if outcome.allocation is None and outcome.message.startswith("failed"):
-        row["status"] = "failed"
     row["message"] = " ".join(outcome.message.split())
     return row | settings | {"history": pack_history(outcome.history)}
 

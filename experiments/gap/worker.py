@@ -17,6 +17,7 @@ from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.interface.base import SOLVERS, find_solver
+from goodalloc.solvers.interface.result import Status
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -39,8 +40,19 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a task has no result."""
+    """Why a task has no result.
 
+    Parameters
+    ----------
+    status
+        `Status.FAILED` or `Status.TIMEOUT`.
+    message
+        The reason, which begins with the status.
+    seconds
+        Wall time until then.
+    """
+
+    status: Status
     message: str
     seconds: float
 
@@ -65,9 +77,11 @@ class Worker:
             process.join()
             code = process.exitcode
             self.close()
-            return Failure(f"failed: process died with exit code {code}", _since(begin))
+            message = f"failed: process died with exit code {code}"
+            return Failure(Status.FAILED, message, _since(begin))
         self.close()
-        return Failure(f"timeout: killed after {timeout:g} seconds", _since(begin))
+        message = f"timeout: killed after {timeout:g} seconds"
+        return Failure(Status.TIMEOUT, message, _since(begin))
 
     def _start(self) -> tuple[SpawnProcess, Connection]:
         ours, theirs = self._context.Pipe()
@@ -131,4 +145,5 @@ def _serve(pipe: Connection) -> None:
             return
         except Exception as error:  # whatever happens here is the outcome of the task
             text = " ".join(str(error).split())
-            pipe.send(Failure(f"failed: {type(error).__name__}: {text}", _since(begin)))
+            message = f"failed: {type(error).__name__}: {text}"
+            pipe.send(Failure(Status.FAILED, message, _since(begin)))

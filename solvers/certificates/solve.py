@@ -181,7 +181,7 @@ def certify(
         bound_source=best.source,
         evidence=best.evidence,
         claimed_bound=claimed,
-        status=status_of(allocation, value, best.value, gap),
+        status=_without(answer) if allocation is None else status_of(value, best.value, gap),
         limit=answer.limit,
         seed=seed,
         build_seconds=answer.build_seconds,
@@ -235,7 +235,7 @@ def certified(instance: Instance, result: Result, stop: Stop) -> Result:
         evidence=Evidence.PRICES,
         certificate=found,
         message=message,
-        status=status_of(result.allocation, result.fitness, found.bound, stop.gap),
+        status=status_of(result.fitness, found.bound, stop.gap),
         bound_seconds=result.bound_seconds + time.perf_counter() - begin,
     )
 
@@ -261,8 +261,11 @@ def _believed(instance: Instance, stated: Sequence[Bound], value: float) -> Boun
     return least_bound([knapsack(instance)], value)
 
 
-def status_of(allocation: Allocation | None, value: float, bound: float, gap: float) -> Status:
-    """What a believed bound says of an allocation, and of its fitness."""
-    if allocation is None:
-        return Status.UNKNOWN
-    return Status.OPTIMAL if proves(bound, value, gap) else Status.FEASIBLE
+def _without(answer: Answer) -> Status:
+    """The status of a result without an allocation."""
+    return Status.UNKNOWN if answer.allocation is None else Status.INFEASIBLE
+
+
+def status_of(fitness: float, bound: float, gap: float) -> Status:
+    """The status of a checked allocation, by its fitness and a believed bound."""
+    return Status.OPTIMAL if proves(bound, fitness, gap) else Status.FEASIBLE

@@ -13,11 +13,20 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """What is known about the allocation."""
+    """The outcome of a run."""
 
     OPTIMAL = "optimal"
+    """Its bound proves the allocation, to the relative gap that was asked for."""
     FEASIBLE = "feasible"
+    """It passed the checker; nothing proves it."""
+    INFEASIBLE = "infeasible"
+    """The solver's allocation breaks a rule and was dropped."""
+    FAILED = "failed"
+    """The solver raised an exception, or its process died."""
+    TIMEOUT = "timeout"
+    """The solver's process was killed long after its limit."""
     UNKNOWN = "unknown"
+    """The solver returned no allocation."""
 
 
 class Limit(StrEnum):

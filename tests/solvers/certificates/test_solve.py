@@ -241,7 +241,7 @@ def test_infeasible_answers_are_dropped_and_said(matrix: list[list[int]], words:
     assert result.allocation is None
     assert math.isnan(result.fitness)
     assert math.isnan(result.gap)
-    assert result.status is Status.UNKNOWN
+    assert result.status is Status.INFEASIBLE
     assert result.bound == knapsack_bound(INSTANCE)
     with pytest.raises(ValueError, match=words):
         raise ValueError(result.message)
