@@ -241,13 +241,7 @@ def read_placement(path: str | os.PathLike[str], name: str) -> dict[str, int]:
     ValueError
         If the file cannot be read, or what it says of the job makes no sense.
     """
-    placements = _placements_in(path)
-    found = placements.get(name, {})
-    try:
-        _check_placement(f"Job '{name}'", found)
-    except ValueError as error:
-        raise ValueError(in_file(path, error)) from error
-    return dict(found)
+    return _placement(path, name, _placements_in(path).get(name, {}))
 
 
 def read_placements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
@@ -258,7 +252,15 @@ def read_placements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
     ValueError
         If the file cannot be read, or what it says of a job makes no sense.
     """
-    return {name: read_placement(path, name) for name in _placements_in(path)}
+    return {name: _placement(path, name, found) for name, found in _placements_in(path).items()}
+
+
+def _placement(path: str | os.PathLike[str], name: str, found: object) -> dict[str, int]:
+    """What a file gives to a job, checked."""
+    try:
+        return _check_placement(f"Job '{name}'", found)
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error
 
 
 def _placements_in(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -271,10 +273,11 @@ def _placements_in(path: str | os.PathLike[str]) -> dict[str, Any]:
     return placements
 
 
-def _check_placement(item: str, value: object) -> None:
-    """Refuse anything but GPUs by name of node."""
+def _check_placement(item: str, value: object) -> dict[str, int]:
+    """GPUs by name of node; refuses anything else."""
     if not isinstance(value, dict):
         raise ValueError(f"{item}: placement is {shown(value)}; expected an object of node names.")
     for node, gpus in value.items():
         require_name(f"{item}: placement", node)
         require_count(f"{item}: GPUs on node '{node}'", gpus, 1)
+    return dict(value)

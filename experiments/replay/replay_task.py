@@ -102,6 +102,8 @@ class ReplayTask:
 
     def description(self) -> dict[str, Any]:
         """Everything that the records depend on, for `Replay`."""
+        known = POLICIES.get(self.policy)
+        auctions = known is not None and "terms" in known.takes
         return {
             "format": "goodalloc-replay",
             "version": 3,
@@ -116,7 +118,7 @@ class ReplayTask:
             "interference_avoidance": self.interference_avoidance,
             **asdict(self.setting),
             **({"utility": list(self.utility)} if self.utility else {}),
-            **({"themis": [str(term) for term in self.themis]} if self.policy == "themis" else {}),
+            **({"themis": [str(term) for term in self.themis]} if auctions else {}),
             "workload": [
                 [job.name, job.time, job.application, job.replicas, job.batch_size]
                 for job in self.workload
