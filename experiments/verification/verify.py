@@ -8,8 +8,6 @@ part: nothing else of goodalloc, and no solver. INSTANCE has all models and rule
 `formulations/CERTIFICATE.md` the proof. Exit code 0: verified; 1: not; 2: a file cannot be read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

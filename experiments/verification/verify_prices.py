@@ -5,8 +5,6 @@ jobs together cost at least what the cheapest choice of each costs and pays, les
 Prices become whole multiples of some power of 2, costs are rounded down to them: sums are exact.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 from fractions import Fraction

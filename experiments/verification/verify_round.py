@@ -3,8 +3,6 @@
 Files are read strictly, as `data/FORMAT.md` describes them, with presets and models resolved.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from types import SimpleNamespace

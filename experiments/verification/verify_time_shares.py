@@ -23,8 +23,6 @@ rounds once; other sums of n numbers are within (n + 8) * 2^-53. Roots and quoti
 by ERROR. Under- and overflow are refused. With --exact only roots and quotients are rounded at all.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -8,8 +8,6 @@ k replicas. In places where there can be none, `[row, 0, 0]` of a job's first ro
 and `[row, 1, 0]` of the row that it runs in is to keep what it holds.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

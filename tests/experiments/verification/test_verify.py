@@ -55,7 +55,7 @@ ERROR = 1e-13
 
 def sources(repository: Path) -> dict[str, str]:
     """The text of the files of the checker, by name."""
-    folder = repository / "experiments"
+    folder = repository / "experiments" / "verification"
     return {name: (folder / name).read_text(encoding="utf-8") for name in FILES}
 
 
@@ -301,7 +301,7 @@ def test_the_checker_runs_by_itself(repository: Path, tmp_path: Path) -> None:
     assert best is not None
     claim, _ = certify(instance, best, above=1e-6)
     for name in FILES:
-        shutil.copy(repository / "experiments" / name, tmp_path / name)
+        shutil.copy(repository / "experiments" / "verification" / name, tmp_path / name)
     documents = (instance_document(instance), allocation_document(best, instance), claim)
     for name, content in zip("iac", documents, strict=True):
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
