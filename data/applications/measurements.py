@@ -41,7 +41,15 @@ APPLICATIONS = {
     "cifar10": Application("ResNet-18 / CIFAR-10", "small", 128, 4096, 32, 1024),
     "deepspeech2": Application("DeepSpeech2 / CMU-ARCTIC", "medium", 20, 640, 10, 80),
     "imagenet": Application("ResNet-50 / ImageNet", "extra large", 200, 12800, 20, 200),
-    "ncf": Application("NeuMF / MovieLens", "small", 256, 32768, 32, 32768, (32768, 1)),
+    "ncf": Application(
+        title="NeuMF / MovieLens",
+        category="small",
+        initial=256,
+        maximum=32768,
+        atomic_minimum=32,
+        atomic_maximum=32768,
+        restriction=(32768, 1),
+    ),
     "yolov3": Application("YOLOv3 / VOC", "large", 8, 512, 4, 8),
 }
 

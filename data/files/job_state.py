@@ -46,7 +46,15 @@ GROWTH = 2
 
 #: Stands in for what is not known yet, so that the rest can be checked.
 _UNKNOWN = GoodputModel(
-    ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+    ThroughputParameters(
+        alpha_grad=1.0,
+        beta_grad=0.0,
+        alpha_local=0.0,
+        beta_local=0.0,
+        alpha_node=0.0,
+        beta_node=0.0,
+        gamma=1.0,
+    ),
     GradientStatistics(0.0, 0.0),
     BatchLimits(1, 1, 1, 1),
 )

@@ -251,14 +251,14 @@ def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
     lacking = [int(row["atomic_batch_size"]) for row in rows if row["outcome"] == NO_MEMORY]
     facts = {name: fits[0][name] for name in IDENTITY}
     return MeasuredProfile(
-        column("nodes"),
-        column("replicas"),
-        column("atomic_batch_size"),
-        column("accumulation_steps"),
-        column("pass_s"),
-        column("update_s"),
-        column("step_s"),
-        facts,
-        min(lacking, default=None),
-        len(fits) - len(kept),
+        nodes=column("nodes"),
+        replicas=column("replicas"),
+        atomic_batch_size=column("atomic_batch_size"),
+        accumulation_steps=column("accumulation_steps"),
+        pass_time=column("pass_s"),
+        update_time=column("update_s"),
+        step_time=column("step_s"),
+        facts=facts,
+        out_of_memory=min(lacking, default=None),
+        left_out=len(fits) - len(kept),
     )

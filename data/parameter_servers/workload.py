@@ -185,17 +185,17 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
         losses = None if options.told else _losses(seed, job, training.steps, known, options.noise)
         jobs.append(
             PsSubmission(
-                f"job{job}",
-                time,
-                training.model,
-                training.step_time,
-                training.batch_size,
-                training.steps,
-                PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1),
-                CHOICES,
-                known,
-                confidence,
-                losses,
+                name=f"job{job}",
+                time=time,
+                model=training.model,
+                step_time=training.step_time,
+                batch_size=training.batch_size,
+                steps=training.steps,
+                asked=PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1),
+                choices=CHOICES,
+                predictable=known,
+                confidence=confidence,
+                losses=losses,
             )
         )
     return tuple(jobs)

@@ -223,13 +223,13 @@ def _read(
     try:
         jobs = tuple(
             RigidJob(
-                identity[index],
-                submitted[index] - start,
-                gpus[index],
-                numbers["duration"][index],
-                numbers[columns.steps or "duration"][index],
-                trained[index],
-                numbers[columns.deadline][index] - start if columns.deadline else math.inf,
+                name=identity[index],
+                submission=submitted[index] - start,
+                replicas=gpus[index],
+                seconds=numbers["duration"][index],
+                steps=numbers[columns.steps or "duration"][index],
+                configuration=trained[index],
+                deadline=numbers[columns.deadline][index] - start if columns.deadline else math.inf,
             )
             for index in chosen
         )

@@ -48,7 +48,18 @@ DOUBLE = 2
 ROUNDING = 1e-9
 
 #: Complete what is given to a model that can be checked.
-_PLAIN = (ThroughputParameters(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), GradientStatistics(0.0, 0.0))
+_PLAIN = (
+    ThroughputParameters(
+        alpha_grad=1.0,
+        beta_grad=0.0,
+        alpha_local=0.0,
+        beta_local=0.0,
+        alpha_node=0.0,
+        beta_node=0.0,
+        gamma=1.0,
+    ),
+    GradientStatistics(0.0, 0.0),
+)
 _ANY = BatchLimits(1, 1, 1, 1)
 
 #: Options that are counts.

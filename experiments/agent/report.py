@@ -128,16 +128,16 @@ class AgentReport:
             self._fitted_at = self.times.steps
         now = max(time.time(), self._submitted)
         state = JobState(
-            self._options.name,
-            batch,
-            self._submitted,
-            now,
-            self._replicas,
-            self.nodes,
-            {} if self.stale else self._placement or {},
-            self.restarts,
-            self._attained(now),
-            self._most,
+            name=self._options.name,
+            batch=batch,
+            submitted=self._submitted,
+            published=now,
+            replicas=self._replicas,
+            nodes=self.nodes,
+            placement={} if self.stale else self._placement or {},
+            restarts=self.restarts,
+            attained_service=self._attained(now),
+            most_replicas=self._most,
             throughput=self.throughput,
             **known,
         )

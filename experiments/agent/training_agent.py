@@ -293,15 +293,15 @@ class TrainingAgent:
         if self._replicas.first:
             found = self.options.batch_rule.choose(
                 Situation(
-                    self.report.nodes,
-                    self._replicas.count,
-                    self.choice,
-                    self.batch,
-                    self.epoch,
-                    self._rate,
-                    self.loss,
-                    self.gradient,
-                    self.report.throughput,
+                    nodes=self.report.nodes,
+                    replicas=self._replicas.count,
+                    present=self.choice,
+                    batch=self.batch,
+                    epoch=self.epoch,
+                    learning_rate=self._rate,
+                    loss=self.loss,
+                    gradient=self.gradient,
+                    throughput=self.report.throughput,
                 )
             )
             most = DOUBLE * self.total

@@ -202,19 +202,19 @@ def measure(
     share = np.array(extra) / typical
     low, high = _interval(share[:, 0])
     return Measurement(
-        network,
-        optimiser,
-        parameters,
-        batch,
-        passes,
-        measure_steps,
-        1e3 * float(typical[0]),
-        float(share[:, 0].mean()),
-        low,
-        high,
-        float(share[:, 1].mean()),
-        os.getloadavg()[0],
-        apart,
+        network=network,
+        optimiser=optimiser,
+        parameters=parameters,
+        batch=batch,
+        passes=passes,
+        measure_steps=measure_steps,
+        plain_ms=1e3 * float(typical[0]),
+        overhead=float(share[:, 0].mean()),
+        overhead_low=low,
+        overhead_high=high,
+        overhead_wall=float(share[:, 1].mean()),
+        load=os.getloadavg()[0],
+        weight_difference=apart,
     )
 
 

@@ -133,14 +133,14 @@ def prepare(
         f"proof {proof_seconds:.2f} s, compilation {compiling:.1f} s\n"
     )
     return Round(
-        size,
-        state,
-        instance,
-        solve_greedy(instance).allocation,
-        optimum.bound,
-        optimum.gap <= 1e-6,
-        proof_seconds,
-        starvation_of(instance, optimum.allocation),
+        size=size,
+        state=state,
+        instance=instance,
+        greedy=solve_greedy(instance).allocation,
+        bound=optimum.bound,
+        proven=optimum.gap <= 1e-6,
+        proof_seconds=proof_seconds,
+        best=starvation_of(instance, optimum.allocation),
     )
 
 
@@ -162,21 +162,21 @@ def _measure(round_: Round, name: str, seed: int, **given: Any) -> tuple[Run, Ev
     value = float(found.fitness[0])
     last, parts = found.history[-1].iteration, starvation_of(round_.instance, found.best)
     run = Run(
-        round_.size,
-        round_.state,
-        name,
-        seed,
-        seconds,
-        processor,
-        last,
-        value,
-        round_.bound,
-        round_.proven,
-        round_.gap(value),
-        parts.starved,
-        parts.starved - round_.best.starved,
-        parts.served / round_.best.served,
-        round_.proof_seconds,
+        size=round_.size,
+        state=round_.state,
+        start=name,
+        seed=seed,
+        seconds=seconds,
+        processor_seconds=processor,
+        last_improvement=last,
+        fitness=value,
+        bound=round_.bound,
+        proven=round_.proven,
+        gap=round_.gap(value),
+        starved=parts.starved,
+        more_starved=parts.starved - round_.best.starved,
+        served_over_best=parts.served / round_.best.served,
+        proof_seconds=round_.proof_seconds,
     )
     return run, found
 

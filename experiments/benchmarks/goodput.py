@@ -129,7 +129,16 @@ def measure(
         timings.append((time.perf_counter() - start, time.process_time() - busy))
     seconds, processor = min(timings)
     LOGGER.info("%s on %s: %.3g per second", name, backend, size / seconds)
-    return Measurement(name, backend, size, first, seconds, processor, size / seconds, peak_gib())
+    return Measurement(
+        measure=name,
+        backend=backend,
+        size=size,
+        first_call_seconds=first,
+        run_seconds=seconds,
+        processor_seconds=processor,
+        per_second=size / seconds,
+        peak_gib=peak_gib(),
+    )
 
 
 def measure_points(backend: Backend, allocations: int, repeats: int, seed: int) -> Measurement:

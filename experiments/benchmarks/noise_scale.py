@@ -123,7 +123,14 @@ def measure(
     assert agent.gradient is not None
     found, brute = float(noise_scale(agent.gradient, INITIAL)), INITIAL * trace / square
     return Measurement(
-        optimiser, passes, most_coordinates, agent.steps, found, batches, brute, found / brute
+        optimiser=optimiser,
+        passes=passes,
+        most_coordinates=most_coordinates,
+        steps=agent.steps,
+        agent=found,
+        batches=batches,
+        brute_force=brute,
+        ratio=found / brute,
     )
 
 

@@ -204,14 +204,14 @@ def compare(name: str, instance: Instance, artifact: Artifact, seeds: int) -> It
             value = fitness(instance, allocation)
             parts = starvation_of(instance, allocation)
             yield Run(
-                name,
-                who,
-                seed,
-                value,
-                relative_gap(value, optimum.bound),
-                parts.starved - best.starved,
-                parts.served / best.served,
-                seconds,
+                round=name,
+                who=who,
+                seed=seed,
+                fitness=value,
+                gap=relative_gap(value, optimum.bound),
+                more_starved=parts.starved - best.starved,
+                served_over_best=parts.served / best.served,
+                processor_seconds=seconds,
             )
 
 

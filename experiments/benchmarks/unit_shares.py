@@ -79,14 +79,14 @@ def measure(size: str, seed: int, *, machines: bool) -> Row:
     for found in (greedy, exact, *([plain] if plain else [])):
         _require_sound(problem, found, exact.total)
     return Row(
-        size,
-        machines,
-        seed,
-        greedy.seconds,
-        exact.seconds,
-        plain.seconds if plain else float("nan"),
-        1.0 - greedy.total / exact.total,
-        1.0 - exact.total / gain_bound(problem),
+        size=size,
+        machines=machines,
+        seed=seed,
+        greedy_seconds=greedy.seconds,
+        exact_seconds=exact.seconds,
+        plain_seconds=plain.seconds if plain else float("nan"),
+        greedy_gap=1.0 - greedy.total / exact.total,
+        bound_gap=1.0 - exact.total / gain_bound(problem),
     )
 
 

@@ -23,13 +23,13 @@ def launch_command(arguments: argparse.Namespace) -> Output:
         raise ValueError(f"Command '{program[0]}' is not there; expected a program.")
     with stop_request() as stopped:
         launcher = Launcher(
-            Path(arguments.cluster),
-            arguments.name,
-            program,
-            arguments.replicas,
-            arguments.retries,
-            stopped,
-            log_line,
+            cluster=Path(arguments.cluster),
+            name=arguments.name,
+            command=program,
+            replicas=arguments.replicas,
+            retries=arguments.retries,
+            stopped=stopped,
+            say=log_line,
         )
         make_folder(arguments.cluster)
         try:

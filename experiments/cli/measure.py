@@ -58,14 +58,14 @@ def measure_command(arguments: argparse.Namespace) -> Output:
     require_extra("measure", "Command measure")
     size = launched_size(os.environ)
     plan = MeasurePlan(
-        arguments.model,
-        _replicas(arguments.replicas, size),
-        arguments.accumulation,
-        arguments.batch_sizes,
-        arguments.error,
-        arguments.seconds,
-        arguments.memory,
-        arguments.seed,
+        model=arguments.model,
+        replicas=_replicas(arguments.replicas, size),
+        accumulation=arguments.accumulation,
+        batch_sizes=arguments.batch_sizes,
+        error=arguments.error,
+        seconds=arguments.seconds,
+        memory_gib=arguments.memory,
+        seed=arguments.seed,
     )
     find_task(plan.model)
     check_target(arguments.out)

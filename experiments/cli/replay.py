@@ -43,29 +43,29 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     policies = _policies(arguments.policies)
     workload = _workload(arguments)
     setting = Setting(
-        _cluster(arguments),
-        arguments.interval,
-        arguments.restart_delay,
-        arguments.interference,
-        tuple(Outage(*outage) for outage in flat(arguments.outages)),
-        arguments.knowledge,
-        arguments.free_moves,
-        arguments.seed,
+        cluster=_cluster(arguments),
+        interval=arguments.interval,
+        restart_delay=arguments.restart_delay,
+        interference=arguments.interference,
+        outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
+        knowledge=arguments.knowledge,
+        free_moves=arguments.free_moves,
+        input_seed=arguments.seed,
     )
     folder = make_folder(arguments.out)
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
     tasks = [
         ReplayTask(
-            folder.absolute() / name,
-            name,
-            workload,
-            setting,
-            traces,
-            arguments.power,
-            arguments.interference_avoidance,
-            arguments.seed,
-            arguments.seconds,
-            arguments.gaps,
+            folder=folder.absolute() / name,
+            policy=name,
+            workload=workload,
+            setting=setting,
+            traces=traces,
+            power=arguments.power,
+            interference_avoidance=arguments.interference_avoidance,
+            seed=arguments.seed,
+            seconds=arguments.seconds,
+            gaps=arguments.gaps,
         )
         for name in policies
     ]
@@ -119,13 +119,13 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         )
     folder = make_folder(arguments.out)
     plan = Plan(
-        folder.absolute(),
-        flat(arguments.workloads),
-        pollux,
-        flat(arguments.seeds),
-        artifact,
-        arguments.gaps,
-        arguments.quick,
+        folder=folder.absolute(),
+        workloads=flat(arguments.workloads),
+        pollux=pollux,
+        seeds=flat(arguments.seeds),
+        artifact=artifact,
+        gaps=arguments.gaps,
+        quick=arguments.quick,
     )
     if not group:
         REPRODUCTIONS[arguments.what].refuse_ignored(plan)

@@ -26,13 +26,13 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
     folder = make_folder(arguments.cluster)
     with stop_request() as stopped:
         scheduler = LiveScheduler(
-            folder,
-            cluster,
-            policy,
-            arguments.interval,
-            arguments.until_done,
-            stopped,
-            log_line,
+            folder=folder,
+            cluster=cluster,
+            policy=policy,
+            interval=arguments.interval,
+            until_done=arguments.until_done,
+            stopped=stopped,
+            say=log_line,
             trusting=arguments.policy in POLICIES,
         )
         totals = scheduler.run()

@@ -185,7 +185,13 @@ def _compare(
     if answer.status == "infeasible":
         bound = math.nan
     return CrossCheck(
-        verdict, answer.status, value, bound, value / result.fitness - 1.0, answer.seconds, message
+        verdict=verdict,
+        status=answer.status,
+        fitness=value,
+        bound=bound,
+        difference=value / result.fitness - 1.0,
+        seconds=answer.seconds,
+        message=message,
     )
 
 

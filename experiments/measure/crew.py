@@ -106,7 +106,14 @@ class LocalCrew(Processes):
                 store = str(Path(folder) / "store")
                 roles = [
                     MeasureRole(
-                        rank, size, store, model, list(replicas), seed, memory, patience
+                        rank=rank,
+                        size=size,
+                        store=store,
+                        model=model,
+                        replicas=list(replicas),
+                        seed=seed,
+                        memory=memory,
+                        patience=patience,
                     )._asdict()
                     for rank in range(size)
                 ]

@@ -142,16 +142,16 @@ class Program:
         lengths = np.diff(self.starts)
         entries = np.repeat(chosen, lengths)
         return Program(
-            self.cost[chosen],
-            self.lower[chosen],
-            self.upper[chosen],
-            self.integer[chosen],
-            self.row_lower,
-            self.row_upper,
-            np.concatenate([[0], np.cumsum(lengths[chosen])]),
-            self.index[entries],
-            self.value[entries],
-            self.offset,
+            cost=self.cost[chosen],
+            lower=self.lower[chosen],
+            upper=self.upper[chosen],
+            integer=self.integer[chosen],
+            row_lower=self.row_lower,
+            row_upper=self.row_upper,
+            starts=np.concatenate([[0], np.cumsum(lengths[chosen])]),
+            index=self.index[entries],
+            value=self.value[entries],
+            offset=self.offset,
         )
 
     def widen(self, values: Floats, chosen: NDArray[np.bool_]) -> Floats:
@@ -228,13 +228,13 @@ class ProgramBuilder:
         """A builder that holds a program already; its offset is for `build` to repeat."""
         column = np.repeat(np.arange(program.num_columns), np.diff(program.starts))
         return cls(
-            [(program.cost, program.lower, program.upper, program.integer)],
-            [(program.row_lower, program.row_upper)],
-            [(program.index, column, program.value)],
-            list(program.column_names),
-            list(program.row_names),
-            program.num_columns,
-            program.num_rows,
+            _columns=[(program.cost, program.lower, program.upper, program.integer)],
+            _rows=[(program.row_lower, program.row_upper)],
+            _entries=[(program.index, column, program.value)],
+            _column_names=list(program.column_names),
+            _row_names=list(program.row_names),
+            num_columns=program.num_columns,
+            num_rows=program.num_rows,
         )
 
     def add_columns(
@@ -297,16 +297,16 @@ class ProgramBuilder:
         value = np.asarray(np.bincount(where, value, cells.size), dtype=np.float64)
         starts = np.searchsorted(cells // self.num_rows, np.arange(self.num_columns + 1))
         return Program(
-            cost,
-            lower,
-            upper,
-            integer,
-            row_lower,
-            row_upper,
-            starts,
-            cells % self.num_rows,
-            value,
-            offset,
-            tuple(self._column_names),
-            tuple(self._row_names),
+            cost=cost,
+            lower=lower,
+            upper=upper,
+            integer=integer,
+            row_lower=row_lower,
+            row_upper=row_upper,
+            starts=starts,
+            index=cells % self.num_rows,
+            value=value,
+            offset=offset,
+            column_names=tuple(self._column_names),
+            row_names=tuple(self._row_names),
         )

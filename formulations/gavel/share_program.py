@@ -153,7 +153,16 @@ def solve_shares(
     except cp.SolverError as error:
         sure = certify(sharing, goal, no_prices(sharing))
         spent, nobody = time.perf_counter() - begin, np.zeros(jobs)
-        return ShareSolution(None, sure.bound, sure.prices, None, nobody, str(error), spent, 0.0)
+        return ShareSolution(
+            shares=None,
+            bound=sure.bound,
+            proof=sure.prices,
+            prices=None,
+            tight=nobody,
+            status=str(error),
+            build_seconds=spent,
+            solve_seconds=0.0,
+        )
     promises = _prices(kept, some, jobs)
     promises[some] /= scaled.promised[some]
     prices = SharePrices(
@@ -171,14 +180,14 @@ def solve_shares(
     tight, natural = prices.rates * scaled.second, _natural(prices, scaled)
     found = certify(sharing, goal, natural, promised)
     return ShareSolution(
-        best,
-        found.bound,
-        found.prices,
-        natural,
-        tight / (tight.sum() or 1.0),
-        str(problem.status),
-        built - begin,
-        solved - built,
+        shares=best,
+        bound=found.bound,
+        proof=found.prices,
+        prices=natural,
+        tight=tight / (tight.sum() or 1.0),
+        status=str(problem.status),
+        build_seconds=built - begin,
+        solve_seconds=solved - built,
     )
 
 
@@ -255,7 +264,15 @@ def _scaled(sharing: TimeSharing, goal: Goal, promised: Floats) -> _Scaled:
     matrix = rate_matrix(sharing, units)
     columns = np.append(columns, 0.0)[members].max(axis=1)
     return _Scaled(
-        units, largest / units, matrix, columns, first, second, worth, promised / units, unit
+        units=units,
+        largest=largest / units,
+        matrix=matrix,
+        columns=columns,
+        first=first,
+        second=second,
+        worth=worth,
+        promised=promised / units,
+        unit=unit,
     )
 
 

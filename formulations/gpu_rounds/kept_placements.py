@@ -96,15 +96,15 @@ def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
     resident = np.zeros(gpus.size, dtype=bool)
     resident[current.node[stays]] = True
     return FreeNodes(
-        gpus,
-        blocked,
-        resident,
-        np.flatnonzero(stays),
-        choice_of_job[current.job[stays]],
-        current.job[stays],
-        current.node[stays],
-        current.replicas[stays],
-        spread[stays],
+        gpus=gpus,
+        blocked=blocked,
+        resident=resident,
+        stay_entry=np.flatnonzero(stays),
+        stay_choice=choice_of_job[current.job[stays]],
+        stay_job=current.job[stays],
+        stay_node=current.node[stays],
+        stay_gpus=current.replicas[stays],
+        stay_spread=spread[stays],
     )
 
 

@@ -96,15 +96,15 @@ def without_stays(
     """Items where nobody keeps anything."""
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, units.shape[1]), dtype=np.int64)
     return Items(
-        code,
-        units,
-        extra_code,
-        extra_units,
-        extra_row,
-        extra_amount,
-        rows,
-        none,
-        nothing,
-        none,
-        np.zeros(0, dtype=bool),
+        code=code,
+        units=units,
+        extra_code=extra_code,
+        extra_units=extra_units,
+        extra_row=extra_row,
+        extra_amount=extra_amount,
+        rows=rows,
+        stay_class=none,
+        stay_units=nothing,
+        stay_row=none,
+        stay_shared=np.zeros(0, dtype=bool),
     )

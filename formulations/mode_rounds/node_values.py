@@ -142,13 +142,13 @@ def node_value(
     table = np.zeros(shape)
     nothing = np.zeros((0, len(shape)), dtype=np.int64)
     empty = NodeValue(
-        table,
-        (table,),
-        np.zeros((0, 2), dtype=np.int64),
-        nothing,
-        np.zeros(0),
-        nothing,
-        np.zeros(0),
+        alone=table,
+        stages=(table,),
+        bundle=np.zeros((0, 2), dtype=np.int64),
+        size=nothing,
+        worth=np.zeros(0),
+        extra=nothing,
+        extra_worth=np.zeros(0),
     )
     if most is None:
         most = np.full(len(size), max(shape))
@@ -185,13 +185,13 @@ def beside(
         extras = np.concatenate([extras, extra])
         worths = np.concatenate([worths, extra_worth])
     return NodeValue(
-        best,
-        tuple(stages),
-        np.array(bundles, dtype=np.int64).reshape(-1, 2),
-        np.concatenate([value.size, size]),
-        np.concatenate([value.worth, worth]),
-        extras,
-        worths,
+        alone=best,
+        stages=tuple(stages),
+        bundle=np.array(bundles, dtype=np.int64).reshape(-1, 2),
+        size=np.concatenate([value.size, size]),
+        worth=np.concatenate([value.worth, worth]),
+        extra=extras,
+        extra_worth=worths,
     )
 
 

@@ -90,13 +90,13 @@ class Configurations:
     def where(self, chosen: NDArray[np.bool_] | Indices) -> Configurations:
         """Some of the configurations."""
         return Configurations(
-            self.job[chosen],
-            self.mode[chosen],
-            self.kind[chosen],
-            self.gpu_type[chosen],
-            self.replicas[chosen],
-            self.utility[chosen],
-            self.demand[chosen],
+            job=self.job[chosen],
+            mode=self.mode[chosen],
+            kind=self.kind[chosen],
+            gpu_type=self.gpu_type[chosen],
+            replicas=self.replicas[chosen],
+            utility=self.utility[chosen],
+            demand=self.demand[chosen],
         )
 
 
@@ -124,25 +124,31 @@ def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) ->
     placed = np.zeros((mode.size, num_types), dtype=np.int64)
     placed[np.arange(mode.size), gpu_type] = replicas
     found = Configurations(
-        np.concatenate([idle, keep, instance.mode_job[mode]]),
-        np.concatenate([first[idle], (first + instance.current.mode)[keep], mode]),
-        np.concatenate(
+        job=np.concatenate([idle, keep, instance.mode_job[mode]]),
+        mode=np.concatenate([first[idle], (first + instance.current.mode)[keep], mode]),
+        kind=np.concatenate(
             [
                 np.full(idle.size, Kind.IDLE),
                 np.full(keep.size, Kind.KEEP),
                 np.where(spread == 0, Kind.ONE_NODE, Kind.SEVERAL_NODES),
             ]
         ),
-        np.concatenate([np.zeros(idle.size, int), np.argmax(held[keep] > 0, axis=1), gpu_type]),
-        np.concatenate([np.zeros(idle.size, int), instance.current.job_replicas[keep], replicas]),
-        np.concatenate(
+        gpu_type=np.concatenate(
+            [np.zeros(idle.size, int), np.argmax(held[keep] > 0, axis=1), gpu_type]
+        ),
+        replicas=np.concatenate(
+            [np.zeros(idle.size, int), instance.current.job_replicas[keep], replicas]
+        ),
+        utility=np.concatenate(
             [
                 np.full(idle.size, instance.rules.idle),
                 table.kept[keep],
                 table.moved[mode, spread, replicas],
             ]
         ),
-        np.concatenate([np.zeros((idle.size, num_types), dtype=np.int64), held[keep], placed]),
+        demand=np.concatenate(
+            [np.zeros((idle.size, num_types), dtype=np.int64), held[keep], placed]
+        ),
     )
     left = type_capacity(instance) - held[instance.pinned].sum(axis=0)
     fits = instance.pinned[found.job] | (found.demand <= left).all(axis=1)

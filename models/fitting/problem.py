@@ -272,7 +272,16 @@ def state_problem(observations: Observations, options: FitOptions) -> tuple[Prob
     starts = np.clip(starts, lower[:, None], upper[:, None])
     weight = valid / valid.sum(axis=1, keepdims=True)
     problem = Problem(
-        nodes, replicas, atomic, np.log(gradient), np.log(step), weight, free, lower, upper, starts
+        nodes=nodes,
+        replicas=replicas,
+        atomic_batch_size=atomic,
+        log_gradient_time=np.log(gradient),
+        log_step_time=np.log(step),
+        weight=weight,
+        free=free,
+        lower=lower,
+        upper=upper,
+        starts=starts,
     )
     return problem, seen_several
 

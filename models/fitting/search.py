@@ -245,7 +245,15 @@ def _begin(start: Array, problem: Problem, settings: Settings) -> _State:
     smoothing = jnp.maximum(FIRST_SMOOTHING, settings.smoothing)
     loss = fitting_loss(start, problem, settings, smoothing)
     zero = jnp.zeros((), int)
-    return _State(start, loss, jnp.full_like(loss, FIRST_DAMPING), smoothing, zero, zero, zero > 0)
+    return _State(
+        point=start,
+        loss=loss,
+        damping=jnp.full_like(loss, FIRST_DAMPING),
+        smoothing=smoothing,
+        idle=zero,
+        iterations=zero,
+        done=zero > 0,
+    )
 
 
 _advance_all = jax.vmap(_advance, (0, 0, None))

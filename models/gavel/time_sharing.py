@@ -189,13 +189,13 @@ class TimeSharing:
         moved = place[self.pairs]
         kept = (moved >= 0).all(axis=1)
         return TimeSharing(
-            tuple(self.names[job] for job in jobs),
-            self.rate[list(jobs)],
-            gpus,
-            self.replicas[list(jobs)],
-            moved[kept],
-            self.pair_rate[kept],
-            self.cluster_gpus,
+            names=tuple(self.names[job] for job in jobs),
+            rate=self.rate[list(jobs)],
+            gpus=gpus,
+            replicas=self.replicas[list(jobs)],
+            pairs=moved[kept],
+            pair_rate=self.pair_rate[kept],
+            cluster_gpus=self.cluster_gpus,
         )
 
 

@@ -114,7 +114,16 @@ def _bracket(problem: Problem) -> Bracket:
     never = xp.full_like(least, xp.inf)
     nought = xp.zeros_like(least)
     trial = xp.maximum(xp.minimum(xp.rint(guess), most), least)
-    return Bracket(least - 1.0, most + 1.0, never, never, nought, nought, trial, nought)
+    return Bracket(
+        low=least - 1.0,
+        high=most + 1.0,
+        low_cost=never,
+        high_cost=never,
+        low_slope=nought,
+        high_slope=nought,
+        trial=trial,
+        visits=nought,
+    )
 
 
 def _open(problem: Problem, bracket: Bracket) -> Array:
@@ -140,14 +149,14 @@ def _narrow(problem: Problem, bracket: Bracket) -> Bracket:
     outside = (newton <= low) & xp.isfinite(low_cost) | (newton >= high) & xp.isfinite(high_cost)
     following = xp.where(outside, middle, newton)
     return Bracket(
-        low,
-        high,
-        low_cost,
-        high_cost,
-        xp.where(falls, point.slope, bracket.low_slope),
-        xp.where(falls, bracket.high_slope, point.slope),
-        xp.clip(following, low + 1.0, xp.maximum(high - 1.0, low + 1.0)),
-        bracket.visits + 1.0,
+        low=low,
+        high=high,
+        low_cost=low_cost,
+        high_cost=high_cost,
+        low_slope=xp.where(falls, point.slope, bracket.low_slope),
+        high_slope=xp.where(falls, bracket.high_slope, point.slope),
+        trial=xp.clip(following, low + 1.0, xp.maximum(high - 1.0, low + 1.0)),
+        visits=bracket.visits + 1.0,
     )
 
 

@@ -105,13 +105,13 @@ def fit_loss_curve(
     unit = np.array([1.0 / (length * height), 1.0 / height, height])
     curve = LossCurve(*(found * unit).tolist())
     return LossCurveFit(
-        curve,
-        _covariance(found, x, y, weight, scale) * np.outer(unit, unit),
-        max(float(weight.sum() ** 2 / (weight**2).sum()) - 3.0, 1.0),
-        float(step[kept][0]),
-        length,
-        float(np.median(np.abs(curve.loss(step) / loss - 1.0))),
-        int(np.count_nonzero(~kept)),
+        curve=curve,
+        covariance=_covariance(found, x, y, weight, scale) * np.outer(unit, unit),
+        freedom=max(float(weight.sum() ** 2 / (weight**2).sum()) - 3.0, 1.0),
+        first=float(step[kept][0]),
+        last=length,
+        error=float(np.median(np.abs(curve.loss(step) / loss - 1.0))),
+        spikes=int(np.count_nonzero(~kept)),
     )
 
 

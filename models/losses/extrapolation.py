@@ -119,7 +119,18 @@ def extrapolate(steps: Floats, losses: Floats, weight: Floats) -> Extrapolation:
     cost, (square, slope, level, below) = _best(sublinear, BELOW, len(u))
     other, (top, rate, floor) = _best(linear, FASTER, len(u))
     return Extrapolation(
-        first, span, low, height, square, slope, level, below, top, rate, floor, other < cost
+        first=first,
+        span=span,
+        low=low,
+        height=height,
+        square=square,
+        slope=slope,
+        level=level,
+        below=below,
+        top=top,
+        rate=rate,
+        floor=floor,
+        linear=other < cost,
     )
 
 

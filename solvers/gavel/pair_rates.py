@@ -101,11 +101,11 @@ def with_gainful_pairs(sharing: TimeSharing, pair_rate: Floats) -> TimeSharing:
     pairs = np.stack(np.triu_indices(sharing.num_jobs, 1), axis=1)[some]
     useful = np.where(gains[..., None], pair_rate, 0.0)[some]
     return TimeSharing(
-        sharing.names,
-        sharing.rate,
-        sharing.gpus,
-        sharing.replicas,
-        pairs,
-        useful,
-        sharing.cluster_gpus,
+        names=sharing.names,
+        rate=sharing.rate,
+        gpus=sharing.gpus,
+        replicas=sharing.replicas,
+        pairs=pairs,
+        pair_rate=useful,
+        cluster_gpus=sharing.cluster_gpus,
     )

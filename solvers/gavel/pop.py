@@ -106,14 +106,14 @@ def solve_in_parts(
     failed = [one.message for one in found if one.shares is None]
     bound = found[0].bound if parts == 1 else math.inf if goal.larger_is_better else 0.0
     result = ShareResult(
-        None if broken else shares,
-        math.nan if broken else goal.value(sharing, shares),
-        bound,
-        goal.larger_is_better,
-        next(iter((*broken, *failed)), ""),
-        sum(one.build_seconds for one in found),
-        sum(one.solve_seconds for one in found),
-        len(found),
-        found[0].prices if parts == 1 else None,
+        shares=None if broken else shares,
+        value=math.nan if broken else goal.value(sharing, shares),
+        bound=bound,
+        larger_is_better=goal.larger_is_better,
+        message=next(iter((*broken, *failed)), ""),
+        build_seconds=sum(one.build_seconds for one in found),
+        solve_seconds=sum(one.solve_seconds for one in found),
+        programs=len(found),
+        prices=found[0].prices if parts == 1 else None,
     )
     return Parts(result, tuple(one.solve_seconds for one in found))

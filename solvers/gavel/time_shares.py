@@ -136,13 +136,13 @@ def best_shares(
     shares = None if found.shares is None else repaired(sharing, found.shares)
     shares, value, message = _priced(sharing, goal, shares, promised, found.status)
     result = ShareResult(
-        shares,
-        value,
-        found.bound,
-        goal.larger_is_better,
-        message,
-        found.build_seconds,
-        found.solve_seconds,
+        shares=shares,
+        value=value,
+        bound=found.bound,
+        larger_is_better=goal.larger_is_better,
+        message=message,
+        build_seconds=found.build_seconds,
+        solve_seconds=found.solve_seconds,
         prices=found.proof,
     )
     if shares is not None or promised is None or not np.any(promised):
@@ -279,13 +279,13 @@ def _first_pairs(sharing: TimeSharing) -> NDArray[np.bool_]:
 def _with_pairs(sharing: TimeSharing, chosen: NDArray[np.bool_]) -> TimeSharing:
     """The same with some of the pairs."""
     return TimeSharing(
-        sharing.names,
-        sharing.rate,
-        sharing.gpus,
-        sharing.replicas,
-        sharing.pairs[chosen],
-        sharing.pair_rate[chosen],
-        sharing.cluster_gpus,
+        names=sharing.names,
+        rate=sharing.rate,
+        gpus=sharing.gpus,
+        replicas=sharing.replicas,
+        pairs=sharing.pairs[chosen],
+        pair_rate=sharing.pair_rate[chosen],
+        cluster_gpus=sharing.cluster_gpus,
     )
 
 
@@ -367,13 +367,13 @@ def makespan_by_bisection(
             best, high = shares, middle
     sure = certify(sharing, goal, no_prices(sharing))
     return ShareResult(
-        best,
-        goal.value(sharing, best),
-        sure.bound,
-        False,
-        "bisection",
-        built,
-        solved,
-        programs,
-        sure.prices,
+        shares=best,
+        value=goal.value(sharing, best),
+        bound=sure.bound,
+        larger_is_better=False,
+        message="bisection",
+        build_seconds=built,
+        solve_seconds=solved,
+        programs=programs,
+        prices=sure.prices,
     )

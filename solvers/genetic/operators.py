@@ -123,7 +123,15 @@ def recombine(
         row = jnp.where(drop, 0, row)
         if equipped is not None and mode is not None:
             mode, vacant = mode[parent], ~jnp.any(row > 0, axis=1)
-            drawn = redraw(equipped, index, mode, reset, vacant, words[:2], options.mode_rate)
+            drawn = redraw(
+                modes=equipped,
+                job=index,
+                mode=mode,
+                reset=reset,
+                vacant=vacant,
+                words=words[:2],
+                rate=options.mode_rate,
+            )
             mode = jnp.where(mutate, drawn, mode)
         return (used + row, jobs_on + (row > 0).astype(jobs_on.dtype)), Genes(row, mode)
 

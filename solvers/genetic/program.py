@@ -191,7 +191,15 @@ def _breed(
         own, other, cut = (lax.dynamic_slice(a, (turn * size,), (size,)) for a in parents)
         key_now = jax.random.fold_in(key, number * most + turn)
         mine = Parents(own, other, cut)
-        offered = _mate(problem, population, mine, seeding, key_now, options, power)
+        offered = _mate(
+            problem=problem,
+            population=population,
+            parents=mine,
+            seeding=seeding,
+            key=key_now,
+            options=options,
+            power=power,
+        )
         known = jnp.concatenate([population.digest, children.digest])
         there = jnp.arange(places + size) < count
         known_valid = jnp.concatenate([population.valid & ~seeding, there])
@@ -263,7 +271,15 @@ def run_block(
         population = progress.population
         counters = jnp.arange(10, dtype=jnp.uint32) + 10 * number.astype(jnp.uint32)
         words = noise(counters, key_words).reshape(5, 2)
-        children = _breed(problem, population, number, key, words[:4], options, power)
+        children = _breed(
+            problem=problem,
+            population=population,
+            number=number,
+            key=key,
+            words=words[:4],
+            options=options,
+            power=power,
+        )
         parents = population._replace(valid=population.valid & (number > 1))
         population = _select(parents, children, words[4])
         best = jnp.where(population.valid, population.objectives[:, 0], -1.0).max()

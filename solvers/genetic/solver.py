@@ -216,14 +216,14 @@ def _unstarted(
     best = max(usable, key=lambda allocation: fitness(instance, allocation))
     value, seconds = fitness(instance, best), time.perf_counter() - begin
     return Evolution(
-        best.matrix()[None],
-        best.mode[None],
-        np.array([value]),
-        np.array([np.nan]),
-        0,
-        (Incumbent(seconds, 0, value),),
-        Limit.TIME,
-        seconds,
+        population=best.matrix()[None],
+        modes=best.mode[None],
+        fitness=np.array([value]),
+        cluster_utility=np.array([np.nan]),
+        generations=0,
+        history=(Incumbent(seconds, 0, value),),
+        limit=Limit.TIME,
+        compile_seconds=seconds,
     )
 
 
@@ -284,12 +284,12 @@ def _evolution(
     if population.genes.modes is not None:
         modes[:, order] = np.asarray(population.genes.modes)[: order.size, chosen].T
     return Evolution(
-        matrices,
-        modes,
-        objectives[chosen, 0],
-        objectives[chosen, 1],
-        int(progress.generation),
-        history,
-        limit,
-        compile_seconds,
+        population=matrices,
+        modes=modes,
+        fitness=objectives[chosen, 0],
+        cluster_utility=objectives[chosen, 1],
+        generations=int(progress.generation),
+        history=history,
+        limit=limit,
+        compile_seconds=compile_seconds,
     )

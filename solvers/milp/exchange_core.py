@@ -139,16 +139,44 @@ def decide_configurations(
     base = ranked[np.diff(job[ranked], prepend=-1) > 0]
     exchanges = Exchanges(job, demand, reduced, base)
     core, width = exchanges.cheapest(FIRST_WIDTH), FIRST_WIDTH
-    best = _improve(best, core, job, cost, demand, capacity, watch, gap)
+    best = _improve(
+        best=best,
+        core=core,
+        job=job,
+        cost=cost,
+        demand=demand,
+        capacity=capacity,
+        watch=watch,
+        gap=gap,
+    )
     while best.values is None and watch.limit is None and width < job.size:
         width *= WIDENING
         core = exchanges.cheapest(width)
-        best = _improve(best, core, job, cost, demand, capacity, watch, gap)
+        best = _improve(
+            best=best,
+            core=core,
+            job=job,
+            cost=cost,
+            demand=demand,
+            capacity=capacity,
+            watch=watch,
+            gap=gap,
+        )
     missing = best.objective - bound
     if missing <= gap or best.values is None or watch.limit is not None:
         return best
     core = exchanges.useful(missing - (1.0 - MARGIN) * gap)
-    return _improve(best, core, job, cost, demand, capacity, watch, gap, proves=True)
+    return _improve(
+        best=best,
+        core=core,
+        job=job,
+        cost=cost,
+        demand=demand,
+        capacity=capacity,
+        watch=watch,
+        gap=gap,
+        proves=True,
+    )
 
 
 def _start_with(

@@ -118,7 +118,15 @@ def decide(
     if best.objective - bound <= gap:
         return best
     if guide is not None and np.count_nonzero(reduced <= delta) > program.num_columns / 2:
-        best = _guided(program, priced, watch, best, gap, guide, alike)
+        best = _guided(
+            program=program,
+            priced=priced,
+            watch=watch,
+            best=best,
+            gap=gap,
+            guide=guide,
+            alike=alike,
+        )
         if best.objective - bound <= gap:
             return best
         if best.values is not None:
@@ -126,7 +134,15 @@ def decide(
     if not exact and best.values is not None:
         return best
     return _widening_core(
-        program, reduced, delta, watch, replace(best, nodes=nodes), gap, known, exact, alike
+        program=program,
+        reduced=reduced,
+        delta=delta,
+        watch=watch,
+        best=replace(best, nodes=nodes),
+        gap=gap,
+        known=known,
+        exact=exact,
+        alike=alike,
     )
 
 

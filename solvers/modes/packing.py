@@ -200,13 +200,13 @@ class ModePacker:
         units = np.array([kind[2] for kind in kinds]).reshape(len(kinds), -1)
         rows = np.flatnonzero(shared)
         items = without_stays(
-            code[~shared],
-            units[~shared],
-            code[shared],
-            units[shared],
-            rows,
-            np.ones(rows.size),
-            len(kinds),
+            code=code[~shared],
+            units=units[~shared],
+            extra_code=code[shared],
+            extra_units=units[shared],
+            extra_row=rows,
+            extra_amount=np.ones(rows.size),
+            rows=len(kinds),
         )
         classes = node_classes(self.instance.cluster.node_type, left, open_)
         counts = np.array([len(member) for member in members])

@@ -139,20 +139,28 @@ def _rows(instance: Instance, choices: Choices, grid: ResourceGrid) -> _Rows:
         kinds, spread = np.concatenate([kinds, spread]), spread[:0]
     extra = _extras(spread, capacity.astype(float), len(kinds))
     items = Items(
-        kinds[:, 0],
-        kinds[:, 1:],
-        extra[:, 0],
-        extra[:, 1:-2],
-        extra[:, -2],
-        extra[:, -1].astype(float),
-        first + entry.size,
-        classes.node_class[current.node[entry]],
-        grid.at_least(held_amounts(instance)[entry]),
-        first + np.arange(entry.size),
-        (current.job_nodes[current.job[entry]] > 1) & avoid,
+        code=kinds[:, 0],
+        units=kinds[:, 1:],
+        extra_code=extra[:, 0],
+        extra_units=extra[:, 1:-2],
+        extra_row=extra[:, -2],
+        extra_amount=extra[:, -1].astype(float),
+        rows=first + entry.size,
+        stay_class=classes.node_class[current.node[entry]],
+        stay_units=grid.at_least(held_amounts(instance)[entry]),
+        stay_row=first + np.arange(entry.size),
+        stay_shared=(current.job_nodes[current.job[entry]] > 1) & avoid,
     )
     placed = np.flatnonzero(row >= 0)
-    return _Rows(items, classes, placed, row, amount[placed], entry, keep_of[current.job[entry]])
+    return _Rows(
+        items=items,
+        classes=classes,
+        placed=placed,
+        row=row,
+        amount=amount[placed],
+        entry=entry,
+        keep=keep_of[current.job[entry]],
+    )
 
 
 def _distinct(code: Indices, units: Indices) -> tuple[Indices, Indices]:

@@ -136,13 +136,13 @@ class _Search:
         classes = node_classes(np.zeros(len(nodes), dtype=np.int64), nodes, nodes[:, 0] >= 0)
         none = np.zeros(0, dtype=np.int64)
         items = without_stays(
-            np.zeros(len(units), dtype=np.int64),
-            units,
-            none,
-            units[:0],
-            none,
-            none.astype(float),
-            len(units),
+            code=np.zeros(len(units), dtype=np.int64),
+            units=units,
+            extra_code=none,
+            extra_units=units[:0],
+            extra_row=none,
+            extra_amount=none.astype(float),
+            rows=len(units),
         )
         size = np.maximum(nodes.max(axis=0), 1)
         weight = np.maximum((units / size).sum(axis=1), 1e-3)

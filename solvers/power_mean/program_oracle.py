@@ -168,7 +168,16 @@ class ProgramOracle:
             for row in request.limits
         )
         known = self._cost_of(request, request.start)
-        return Task(request, allowed, choices, cost, limits, gap, scale, known)
+        return Task(
+            request=request,
+            allowed=allowed,
+            choices=choices,
+            cost=cost,
+            limits=limits,
+            gap=gap,
+            scale=scale,
+            known=known,
+        )
 
     def _cost_of(self, request: Request, allocation: Allocation | None) -> float:
         """What an allocation costs, infinite where there is none or it breaks a condition."""

@@ -116,14 +116,14 @@ def solve_sia(
         bound = math.inf
     idle = int(np.count_nonzero((chosen.replicas > 0) & (allocation.job_replicas == 0)))
     return Answer(
-        allocation,
-        bound,
-        "Sia's program",
-        proves(bound, value, stop.gap),
-        watch.limit,
-        (Incumbent(watch.seconds, decision.nodes, value, bound),),
-        decision.nodes,
-        build_seconds,
+        allocation=allocation,
+        bound=bound,
+        bound_source="Sia's program",
+        proven=proves(bound, value, stop.gap),
+        limit=watch.limit,
+        history=(Incumbent(watch.seconds, decision.nodes, value, bound),),
+        iterations=decision.nodes,
+        build_seconds=build_seconds,
         message=f"{idle} of the jobs that were to run found no nodes" if idle else "",
     )
 

@@ -132,7 +132,7 @@ def _runs(plan: Plan, contender: str, load: float) -> list[PackingTask]:
     """The replays of a policy at a load, a seed each."""
     jobs, seeds = (QUICK_JOBS, QUICK_SEEDS) if plan.quick else (JOBS, SEEDS)
     tasks = (
-        PackingTask(plan.folder, load, jobs, seed, plan.artifact, NODES, contender)
+        PackingTask(plan.folder, load, jobs, seed, plan.artifact, NODES, contender=contender)
         for seed in range(seeds)
     )
     return [task.among(plan.folder, "packing") for task in tasks]

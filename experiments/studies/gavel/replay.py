@@ -177,7 +177,9 @@ class GavelTask(RateReplay):
 
 def _task(plan: Plan, contender: str, blind: bool, load: float, seed: int) -> GavelTask:
     jobs, nodes = (QUICK_JOBS, QUICK_NODES) if plan.quick else (JOBS, NODES)
-    task = GavelTask(plan.folder, load, jobs, seed, plan.artifact, nodes, contender, blind)
+    task = GavelTask(
+        plan.folder, load, jobs, seed, plan.artifact, nodes, contender=contender, blind=blind
+    )
     return task.among(plan.folder, "gavel")
 
 

@@ -143,13 +143,13 @@ class SimulatedPsJob:
         known = Forecast(told.steps, 0.0)
         found = known if told.losses is None else forecast(told.losses, self.done)
         job = PsJob(
-            told.name,
-            max(found.steps - self.done, LEAST_LEFT * self.done),
-            told.batch_size,
-            told.step_time,
-            told.choices,
-            None if self.cell is None else told.choices.at(self.cell),
-            restart_seconds,
+            name=told.name,
+            remaining_steps=max(found.steps - self.done, LEAST_LEFT * self.done),
+            batch_size=told.batch_size,
+            step_time=told.step_time,
+            choices=told.choices,
+            current=None if self.cell is None else told.choices.at(self.cell),
+            restart_seconds=restart_seconds,
         )
         step = float(seconds_per_step(told.step_time, told.asked, told.batch_size))
         predictable = is_predictable(told.confidence, found.error)

@@ -88,14 +88,14 @@ def _run(plan: Plan, case: Case, scale: int, seed: int) -> DigitsRun:
     """One training; rules make no difference at M0."""
     rule = "adascale" if scale == 1 else case.rule
     job = DigitsJob(
-        case.network,
-        case.optimiser,
-        case.rate,
-        "fixed",
-        rule,
-        INITIAL,
-        INITIAL * SCALES[-1],
-        INITIAL * scale,
+        network=case.network,
+        optimiser=case.optimiser,
+        rate=case.rate,
+        batch_rule="fixed",
+        learning_rate=rule,
+        initial=INITIAL,
+        maximum=INITIAL * SCALES[-1],
+        total=INITIAL * scale,
         epochs=EPOCHS,
         evaluate=EVALUATE,
         seed=seed,

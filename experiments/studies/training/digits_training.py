@@ -195,15 +195,15 @@ def train(
                 square, variance = agent.gradient or (0.0, 0.0)
                 found.append(
                     Moment(
-                        agent.steps,
-                        agent.examples,
-                        agent.progress,
-                        wall,
-                        processor,
-                        agent.total,
-                        loss,
-                        float(square),
-                        float(variance),
+                        steps=agent.steps,
+                        examples=agent.examples,
+                        scale_invariant_steps=agent.progress,
+                        seconds=wall,
+                        processor_seconds=processor,
+                        total=agent.total,
+                        validation_loss=loss,
+                        square=float(square),
+                        variance=float(variance),
                     )
                 )
                 due = agent.examples + job.evaluate
