@@ -1,3 +1,4 @@
+from .certificates.certificate_file import write_certificate as write_certificate
 from .certificates.solve import solve as solve
 from .interface.base import solver_names as solver_names
 from .interface.result import Answer as Answer
@@ -5,6 +6,8 @@ from .interface.result import Evidence as Evidence
 from .interface.result import Limit as Limit
 from .interface.result import Result as Result
 from .interface.result import Status as Status
+from .interface.result_file import read_result as read_result
+from .interface.result_file import write_result as write_result
 from .interface.stop import Stop as Stop
 from .registry import POLICIES as POLICIES
 from .registry import PolicyOptions as PolicyOptions

@@ -21,6 +21,7 @@ from .result import Status as Status
 from .result import refutes as refutes
 from .result import relative_gap as relative_gap
 from .result_file import csv_text as csv_text
+from .result_file import read_result as read_result
 from .result_file import result_row as result_row
 from .result_file import result_to_dict as result_to_dict
 from .result_file import write_result as write_result
