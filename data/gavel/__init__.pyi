@@ -1,3 +1,5 @@
+from .measured_rates import read_rate_jobs as read_rate_jobs
+from .measured_rates import read_rate_table as read_rate_table
 from .model import gavel_rates as gavel_rates
 from .model import model_rates as model_rates
 from .model import relative_sizes as relative_sizes

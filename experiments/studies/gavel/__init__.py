@@ -1,1 +1,5 @@
-"""Studies of Gavel and POP."""
+"""Studies of Gavel and POP, and the replay of jobs with measured rates."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
