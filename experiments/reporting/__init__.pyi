@@ -21,6 +21,7 @@ from .report import for_machines as for_machines
 from .report import percent as percent
 from .report import solver_averages as solver_averages
 from .report import text_table as text_table
+from .result_tables import load_results as load_results
 from .statistics import rmsle as rmsle
 from .statistics import share_within as share_within
 from .table_numbers import rounded as rounded
