@@ -57,6 +57,7 @@ def decode_columns(instance: Instance, values: Mapping[str, float]) -> Allocatio
     matrix = np.zeros((instance.num_jobs, instance.cluster.num_nodes), dtype=np.int64)
     modes = np.zeros(instance.num_jobs, dtype=np.int64)
     choices: dict[int, str] = {}
+    name = ""
     try:
         for name in taken:
             if choice := _CHOICE.fullmatch(name):
