@@ -155,7 +155,7 @@ def _shares_of(instance: Instance, column: dict[int, int], modes: list[int]) -> 
     """The part of a GPU that every replica on a node takes; a whole one in an unknown mode."""
     shares = []
     for job, replicas in column.items():
-        known = instance.jobs[job].all_modes
+        known = instance.jobs[job].modes  # none where it takes whole GPUs
         share = known[modes[job]].gpu_share if modes[job] < len(known) else 1.0
         shares += [share] * replicas
     return shares
