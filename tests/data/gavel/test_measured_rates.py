@@ -82,7 +82,8 @@ def test_jobs_come_in_order_of_submission(tmp_path: Path) -> None:
     ("old", "new", "sentence"),
     [
         (
-            "bert,t4,1,1,0.9", "bert,t4,1,1,0",
+            "bert,t4,1,1,0.9",
+            "bert,t4,1,1,0",
             "line 5: steps_per_s is '0'; expected a finite number above 0",
         ),
         ("bert,t4,1,1,0.9", "bert,t4,1,1,fast", "line 5: steps_per_s is 'fast'"),
@@ -91,20 +92,23 @@ def test_jobs_come_in_order_of_submission(tmp_path: Path) -> None:
         ("bert,t4,1,1,0.9", ",t4,1,1,0.9", "line 5: model is ''; expected a name"),
         ("bert,t4,1,1,0.9", "bert,,1,1,0.9", "line 5: gpu_type is ''; expected a name"),
         (
-            "bert,t4,1,1,0.9", "bert,a100,1,1,3",
+            "bert,t4,1,1,0.9",
+            "bert,a100,1,1,3",
             "line 5: nodes is '1'; expected another number than line 2",
         ),
         (
-            "bert,t4,1,1,0.9", "bert,a100,4,4,3",
+            "bert,t4,1,1,0.9",
+            "bert,a100,4,4,3",
             "line 5: nodes is '4'; expected at most two rows for 4 GPUs of type 'a100'",
         ),
         (
-            "bert,t4,1,1,0.9", "bert,t4,4,2,3",
+            "bert,t4,1,1,0.9",
+            "bert,t4,4,2,3",
             "line 5: nodes is '2'; expected a row on 1, as another model has",
         ),
         ("nodes,", "servers,", "column 'nodes' is missing"),
     ],
-)  # fmt: skip
+)
 def test_bad_rates_are_refused(tmp_path: Path, old: str, new: str, sentence: str) -> None:
     """With a sentence that names the line."""
     with pytest.raises(ValueError, match=r"table\.csv") as caught:

@@ -47,9 +47,11 @@ def test_replays_are_put_together(tmp_path: Path) -> None:
     assert [*tables] == ["jobs", "rounds", "samples", "summary", "timing"]
     jobs = tables["jobs"]
     assert jobs[["folder", "policy", "job"]].to_numpy().tolist() == [
-        ["equal", "equal", "a"], ["equal", "equal", "b"], ["fifo", "fifo", "a"],
+        ["equal", "equal", "a"],
+        ["equal", "equal", "b"],
+        ["fifo", "fifo", "a"],
         ["fifo", "fifo", "b"],
-    ]  # fmt: skip
+    ]
     averages = jobs.groupby("policy").jct.mean() / 3600
     summary = tables["summary"].set_index("policy").average_jct_hours
     pd.testing.assert_series_equal(averages, summary.sort_index(), rtol=1e-3, check_names=False)
