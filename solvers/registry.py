@@ -121,6 +121,7 @@ def _gavel(text: str, **arguments: Any) -> Named:
     return Named(text, "gavel.policy:Gavel", arguments)
 
 
+#: The policies that ship, by name.
 POLICIES: Mapping[str, Named] = {
     "pollux": _pollux("every round of Pollux decided exactly"),
     "pollux-untied": _pollux(

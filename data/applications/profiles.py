@@ -34,7 +34,7 @@ class Restriction(NamedTuple):
 
 
 class ErrorSummary(NamedTuple):
-    """Relative errors |fitted / measured - 1| over all measurements."""
+    """Relative errors ``abs(fitted / measured - 1)`` over all measurements."""
 
     median: float
     percentile_90: float

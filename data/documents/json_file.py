@@ -20,6 +20,7 @@ from goodalloc.models.support.validation import literal, require_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: A JSON object, as read.
 Document = dict[str, Any]
 
 

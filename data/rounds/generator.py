@@ -26,6 +26,8 @@ from goodalloc.models.support.validation import require_choice, require_count, r
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+#: What went before: nothing runs yet, jobs run since some time, nodes were just lost, or all is
+#: settled.
 State = Literal["cold", "running", "disturbed", "settled"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.job import Job
     from goodalloc.models.round.rules import Rules
 
+#: What went before: nothing runs yet, or jobs run.
 TypedState = Literal["cold", "running"]
 
 

@@ -21,6 +21,7 @@ FORMAT, VERSION = "goodalloc-workload-statistics", 1
 #: Where the statistics ship.
 SHIPPED = "workload_statistics.json"
 
+#: What users ask for: tuned to the job, or drawn as users were seen to ask.
 Requests = Literal["tuned", "realistic"]
 
 #: Jobs of a published workload, at load 1.

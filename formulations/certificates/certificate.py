@@ -139,6 +139,7 @@ class Split:
     outside: Leaf | Split
 
 
+#: Prices, or cases that have a tree each.
 Tree = Leaf | Split
 
 

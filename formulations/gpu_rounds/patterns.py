@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+#: A row: its coefficients, and the most that they may come to.
 Limit = tuple[Floats, float]
 
 

@@ -132,6 +132,7 @@ class Level:
         return float((above / self.step[counts]).min())
 
 
+#: What time shares are chosen for.
 Goal = Worst | Total | Gain | Level
 
 

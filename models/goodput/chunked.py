@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+#: How the best batch size is found: the true best whole number, or the best of a grid of points.
 Search = Literal["integer", "grid"]
+#: What does the arithmetic. Both give the same to rounding.
 Backend = Literal["jax", "numpy"]
 
 CPU_CHUNK = 8192

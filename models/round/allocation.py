@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 #: Most replicas in one entry: far beyond any node, and far from overflowing.
 MOST_REPLICAS = 1_000_000
 
+#: Where a job runs: pairs (node, GPUs), both numbers.
 Placement = tuple[tuple[int, int], ...]
 
 

@@ -88,6 +88,7 @@ class SpeedupTable(NamedTuple):
     several_nodes: tuple[float, ...]
 
 
+#: What tells how fast a job is; None for a job that never ran.
 JobModel = GoodputModel | SpeedupTable | None
 
 

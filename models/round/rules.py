@@ -132,4 +132,5 @@ SIA = Rules(
     restart_penalty="running",
 )
 
+#: Rules by name: the default, Pollux's artifact, and Sia.
 PRESETS = {"default": Rules(), "osdi21": OSDI21, "sia": SIA}

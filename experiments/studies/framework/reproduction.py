@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.support.tasks import Task
 
+#: Rows of a table, each a value by column.
 Rows = list[dict[str, Any]]
 
 
