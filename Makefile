@@ -12,7 +12,7 @@ OPTIONS ?=
 SOURCES := data experiments formulations models solvers tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format types wheel-test bench clean
+.PHONY: help setup demo test test-slow lint format types wheel-test docs bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,6 +28,10 @@ $(VENV)/.stamp-run: pyproject.toml constraints.txt
 $(VENV)/.stamp-dev: pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.stamp-run
+
+$(VENV)/.stamp-docs: pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[dev,docs]'
+	@touch $@ $(VENV)/.stamp-dev $(VENV)/.stamp-run
 
 setup: $(VENV)/.stamp-dev  ## create .venv with everything needed for development
 	@:
@@ -70,6 +74,13 @@ wheel-test: $(VENV)/.stamp-dev  ## build sdist and wheel, test the installed whe
 		install --no-deps --no-index "$$work"/dist/*.whl; \
 	"$$python" -P -c 'import goodalloc.models as m; print("wheel under test:", m.__file__)'; \
 	"$$python" -P -m pytest -o pythonpath= -m 'not slow'
+
+# The pages are gathered in build/docs-source (.docs/pages.py); notebooks are executed.
+docs: $(VENV)/.stamp-docs  ## build the documentation into build/docs; a warning is an error
+	@mkdir -p build/docs-source
+	$(BIN)/python -P -m sphinx --jobs auto --quiet --fail-on-warning --keep-going \
+		-c .docs -d build/docs-cache build/docs-source build/docs
+	@echo "open build/docs/index.html"
 
 bench: $(VENV)/.stamp-run  ## run the benchmarks, or one (BENCH=round OPTIONS=--help)
 	@set -e; for name in $(BENCH); do echo "== $$name $(OPTIONS)"; \

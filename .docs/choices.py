@@ -1,0 +1,226 @@
+"""Tables of what there is to choose from, written from the registries."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from faces import ROOT, room_path
+
+from goodalloc.experiments.studies.catalogue import (
+    ENTRIES,
+    GROUPS,
+    OTHERS,
+    PUBLISHED,
+    STUDIES,
+    TRAININGS,
+)
+from goodalloc.solvers import POLICIES, make_policy
+from goodalloc.solvers.interface.base import SOLVERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from goodalloc.experiments.studies.catalogue import Entry
+
+#: What each solver counts, and what it proves (`tests/test_docs.py`: of every one that ships).
+PROVES: Mapping[str, tuple[str, str]] = {
+    "highs": ("GPUs, modes", "the optimum, for every power"),
+    "pyomo": ("GPUs, modes, parts of a GPU", "the optimum, for every power"),
+    "brute_force": ("GPUs, modes, parts of a GPU", "the optimum of tiny rounds"),
+    "convex": ("GPUs", "a bound"),
+    "knapsack": ("GPUs, modes", "a bound"),
+    "genetic": ("GPUs, modes", "nothing; `knapsack` bounds it"),
+    "greedy": ("GPUs, modes", "nothing; `knapsack` bounds it"),
+    "local_search": ("GPUs", "nothing; `knapsack` bounds it"),
+    "best_fit": ("parts of a GPU; jobs of one node", "nothing; `knapsack` bounds it"),
+    "fgd": ("parts of a GPU; jobs of one node", "nothing; `knapsack` bounds it"),
+    "pods": ("parts of a GPU; jobs of one node, at p = 1", "a bound by classes or prices"),
+    "sia": (
+        "GPUs of several types",
+        "the optimum of Sia's own program; `knapsack` bounds the round",
+    ),
+    "synergy_opt": ("modes of rigid jobs", "a bound for p ≤ 1"),
+    "synergy_tune": ("modes of rigid jobs", "nothing; `knapsack` bounds it"),
+    "synergy_proportional": ("modes of rigid jobs", "nothing; `knapsack` bounds it"),
+    "synergy_greedy": ("modes of rigid jobs", "nothing; `knapsack` bounds it"),
+}
+
+#: What a study stands beside: a publication's table or figure, or a page of this site.
+COUNTERPARTS: Mapping[str, str] = {
+    **{name: f"Pollux (OSDI'21), {entry.title.partition(':')[0]}"
+       for name, entry in PUBLISHED.items()},
+    **dict.fromkeys(STUDIES, "none: the question is not asked in Pollux (OSDI'21)"),
+    "synergy": "Synergy (OSDI'22): TUNE within 10 % of OPT",
+    "sia": "Sia (SOSP'23): results of its own simulator",
+    "mixed": "none",
+    "restrictions": "none: what the restrictions of Sia (SOSP'23) cost",
+    "openb": "FGD (ATC'23), Figure 9a",
+    "slaq": "SLAQ (SoCC'17): quality 73 % better; [page](../formulations/SLAQ.md)",
+    "allox": "AlloX (EuroSys'20): 95 % below DRF at most; [page](../formulations/ALLOX.md)",
+    "hesrpt": "heSRPT (2020): 30 % better than the others; [page](../formulations/HESRPT.md)",
+    "themis": "Themis (NSDI'20): finish-time fairness; [page](../formulations/THEMIS.md)",
+    "family": "none: policies of all systems on one workload",
+    "gavel": "Gavel (OSDI'20): 1.4 times less makespan; [page](../formulations/GAVEL.md)",
+    "gavel-cost": "Gavel (OSDI'20): 1.4 times less cost; [page](../formulations/GAVEL.md)",
+    "gavel-levels": "Gavel (OSDI'20): hierarchical fairness; [page](../formulations/GAVEL.md)",
+    "gavel-packing": "Gavel (OSDI'20): space sharing; [page](../formulations/GAVEL.md)",
+    "time-shares": "Gavel (OSDI'20), POP (SOSP'21); [page](../formulations/POP.md)",
+    "themis-auctions": "Themis (NSDI'20): truthful auctions; [page](../formulations/THEMIS.md)",
+    "predictability": "AITurbo (HPDC'21): the classifier",
+    "step-times": "Optimus (EuroSys'18), AITurbo (HPDC'21): the model of a step",
+    "exchange": "none: AITurbo (HPDC'21) and Optimus beside the optimum",
+    "overheads": "AITurbo (HPDC'21) names both overheads; its numbers could not be read",
+    "aiturbo-replay": "AITurbo (HPDC'21): figures of its follow-on",
+    "gandiva": "Gandiva (OSDI'18); [page](../formulations/GANDIVA.md)",
+    "antman": "AntMan (OSDI'20): memory and computation in use; [page](../formulations/ANTMAN.md)",
+    "traces": "none: the traces are published, such replays are not",
+    **dict.fromkeys(TRAININGS, "none: training on this machine"),
+}  # fmt: skip
+
+#: Figures that take seconds, which the build draws, and the options that make them so quick.
+DRAWN: Mapping[str, tuple[str, ...]] = {
+    "fig1": (),
+    "themis-auctions": ("--quick",),
+    "allox": ("--quick",),
+    "hesrpt": ("--quick",),
+    "gavel-levels": ("--quick",),
+}
+
+#: The tutorials in the order in which they are best read.
+TUTORIALS = (
+    "compare_heuristic", "own_policy", "own_trace", "mixed_clusters", "add_constraint",
+    "export_and_solve", "results_in_pandas", "measure_and_train",
+)  # fmt: skip
+
+#: Heading of each part of the catalogue.
+PARTS: Mapping[str, Mapping[str, Entry]] = {
+    "Pollux's tables and figures": PUBLISHED,
+    "Questions about Pollux that were not asked": STUDIES,
+    "Other systems": OTHERS,
+    "Real training on this machine": TRAININGS,
+}
+
+
+def choice_tables() -> dict[str, str]:
+    """The decision tables, by the paths at which `start/choose.md` includes them."""
+    return {
+        "start/tables/solvers.md": solver_table(),
+        "start/tables/policies.md": policy_table(),
+        "start/tables/studies.md": study_table(),
+    }
+
+
+def solver_table() -> str:
+    """Every solver that ships: what it does, what it counts, what it proves."""
+    rows = [(f"`{name}`", solver_sentence(name), *PROVES[name]) for name in SOLVERS]
+    return _table(("solver", "what it does", "what it counts", "what it proves"), rows)
+
+
+def solver_sentence(name: str) -> str:
+    """The first paragraph of a solver's docstring."""
+    module, _, function = SOLVERS[name].partition(":")
+    source = room_path(module).with_suffix(".py").read_text(encoding="utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+    raise ValueError(f"Solver '{name}': {module} has no function '{function}'.")
+
+
+def policy_table() -> str:
+    """Every policy that ships: what it is, the batch sizes of its jobs, the clusters it serves."""
+    rows = []
+    for name, policy in POLICIES.items():
+        batches = make_policy(name).batch_sizes
+        kinds = "several types" if policy.gpu_types else "one type"
+        serves = f"{kinds}, cores" if policy.resources else "one type, GPUs only"
+        rows.append((f"`{name}`", policy.text, batches, serves))
+    return _table(("policy", "what it is", "batch sizes", "nodes that it serves"), rows)
+
+
+def study_table() -> str:
+    """Every study: what it is, what it stands beside, its minutes."""
+    parts = [f"### {title}\n\n{_studies(entries)}" for title, entries in PARTS.items()]
+    groups = [
+        f"- `goodalloc reproduce {name}`: {', '.join(f'`{member}`' for member in members)}"
+        for name, members in GROUPS.items()
+    ]
+    return "\n".join([*parts, "### Several at once\n", *groups, ""])
+
+
+def gallery_pages() -> dict[str, str]:
+    """The pictures that take seconds, each with its command; the build draws them."""
+    lines = [
+        "---",
+        "file_format: mystnb",
+        "kernelspec:",
+        "  name: python3",
+        "---",
+        "# Figures drawn while this site was built\n",
+        "Each is what the command above it draws, on the profiles that ship. `--quick` takes fewer",
+        "jobs or seeds, so compare the lines of such a picture with each other only.\n",
+        "```{code-cell}\n:tags: [remove-cell]\nfrom IPython.display import Image",
+        "from goodalloc.experiments.cli.main import main\n```\n",
+    ]
+    for name, options in DRAWN.items():
+        command = ["reproduce", name, *options]
+        picture = f"{name}/{name}{'-quick' if options else ''}.png"
+        lines += [
+            f"## {_first_upper(ENTRIES[name].title)}\n",
+            f"Beside: {COUNTERPARTS[name]}.\n",
+            f"```sh\ngoodalloc {' '.join(command)} --out {name}\n```\n",
+            "```{code-cell}\n:tags: [remove-input, remove-stdout, remove-stderr]",
+            f"main({[*command, '--out', name]!r})\nImage({picture!r})\n```\n",
+        ]
+    return {"gallery/drawn.md": "\n".join(lines)}
+
+
+def result_list() -> dict[str, str]:
+    """The headings of the page of results, for `results/index.md`."""
+    text = (ROOT / "experiments" / "RESULTS.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    place = "../experiments/RESULTS.md"
+    lines = [f"- [{heading}]({place}#{_anchor(heading)})\n" for heading in headings]
+    return {"results/list.md": "".join(lines)}
+
+
+def tutorial_list() -> dict[str, str]:
+    """The page that lists the tutorials: those of `TUTORIALS` in that order, then any others."""
+    folder = ROOT / "experiments" / "tutorials"
+    found = sorted(path.stem for path in folder.glob("*.md"))
+    names = [name for name in TUTORIALS if name in found]
+    names += [name for name in found if name not in TUTORIALS]
+    lines = [
+        "# Tutorials\n",
+        "Each is a notebook that was executed while this site was built, and takes less than a",
+        "minute. Its source is a Markdown file in `experiments/tutorials/`.\n",
+    ]
+    if names:
+        entries = [f"../experiments/tutorials/{name}" for name in names]
+        lines += ["```{toctree}", ":maxdepth: 1\n", *entries, "```\n"]
+    return {"tutorials/index.md": "\n".join(lines)}
+
+
+def _studies(entries: Mapping[str, Entry]) -> str:
+    rows = []
+    for name, entry in entries.items():
+        title = _first_upper(entry.title.removeprefix(f"{name}: "))
+        minutes = "" if entry.minutes is None else f"{entry.minutes:g}"
+        rows.append((f"`goodalloc reproduce {name}`", title, COUNTERPARTS[name], minutes))
+    return _table(("command", "study", "published counterpart", "minutes"), rows)
+
+
+def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heading, ("---",) * len(heading), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '–') for cell in line)} |\n" for line in lines)
+
+
+def _first_upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _anchor(heading: str) -> str:
+    """As the forge and MyST make it."""
+    kept = re.sub(r"[^\w\- ]", "", heading.lower())
+    return kept.strip().replace(" ", "-")
