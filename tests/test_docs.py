@@ -1,0 +1,186 @@
+"""The documentation: no public name is missing, tables name all there is, and examples run."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from goodalloc.experiments.cli.arguments import COMMANDS, build_parser
+from goodalloc.experiments.studies.catalogue import ENTRIES
+from goodalloc.solvers import POLICIES
+from goodalloc.solvers.interface.base import SOLVERS
+from tests.support.house import FOLDERS, ROOT
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+
+DOCS = ROOT / ".docs"
+
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+#: The page whose examples are whole programs, and these.
+GUIDE = (DOCS / "developer" / "adding.md").read_text(encoding="utf-8")
+EXAMPLES = [body for language, body in FENCE.findall(GUIDE) if language == "python"]
+
+
+@pytest.fixture(scope="module")
+def pages() -> Iterator[Any]:
+    """The module that writes the pages; what it imports beside it is forgotten afterwards."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(DOCS))
+    yield importlib.import_module("pages")
+    sys.path.remove(str(DOCS))
+    for name in ("pages", "faces", "choices", "reference_pages"):
+        if name not in before:
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def site(pages: Any) -> dict[str, str]:
+    """All pages of the site."""
+    found: dict[str, str] = pages.site_pages()
+    return found
+
+
+def test_every_public_name_has_an_entry(site: dict[str, str]) -> None:
+    """The page of every room with a face names what the face offers, and links where that is
+    documented."""
+    faces = [path.parent for folder in FOLDERS for path in (ROOT / folder).rglob("__init__.pyi")]
+    assert len(faces) > 50
+    for folder in faces:
+        package = "goodalloc." + ".".join(folder.relative_to(ROOT).parts)
+        page = site[f"reference/api/{package}.rst"]
+        assert f":doc:`{package}`" in site["reference/api/index.rst"]
+        for name in importlib.import_module(package).__all__:
+            (home,) = re.findall(rf":py:obj:`{name} <(\S+)\.{name}>`", page)
+            entry = rf"^\.\. (auto\w+:: {re.escape(home)}\.|py:data:: ){name}$"
+            assert re.search(entry, site[f"reference/api/{home}.rst"], re.MULTILINE), name
+
+
+def test_every_constant_says_what_it_is(pages: Any) -> None:
+    """Also aliases of types: a comment `#: …` stands above each."""
+    names = [public for face in pages.faces().values() for public in face]
+    assert not [f"{public.module}.{public.name}" for public in names if not public.text]
+
+
+def test_tables_name_all_solvers_policies_studies_and_commands(site: dict[str, str]) -> None:
+    """And nothing that is not there any more."""
+    tables = {
+        "start/tables/solvers.md": SOLVERS,
+        "start/tables/policies.md": POLICIES,
+    }
+    for page, names in tables.items():
+        assert re.findall(r"^\| `([^`]+)`", site[page], re.MULTILINE) == [*names]
+    studies = re.findall(r"^\| `goodalloc reproduce (\S+)`", site["start/tables/studies.md"], re.M)
+    assert studies == [*ENTRIES]
+    commands = re.findall(r"^## `goodalloc (\S+)`", site["reference/command_line.md"], re.MULTILINE)
+    assert commands == [*COMMANDS]
+
+
+def test_the_house_is_told_room_by_room(site: dict[str, str]) -> None:
+    """In its order, with a sentence each."""
+    told = re.findall(r"`(goodalloc\.[\w.]+)`", site["developer/house.md"])
+    assert told == [*importlib.import_module("faces").rooms()]
+
+
+def test_words_of_the_glossary_are_in_order(site: dict[str, str]) -> None:
+    """Each once, and none is used as a term that is missing."""
+    terms = re.findall(r"^(\w[^\n]*)$", site["reference/glossary.md"].split(":::")[1], re.MULTILINE)
+    terms = [term for term in terms if term != "{glossary}"]
+    assert len(terms) > 30
+    assert terms == sorted(set(terms), key=str.lower)
+    for text in site.values():
+        for used, named in re.findall(r"{term}`(?:[^`<]*<)?([^`<>]+)(>?)`", text):
+            assert used in terms, (used, named)
+
+
+def test_links_lead_to_pages_of_the_site(pages: Any, site: dict[str, str]) -> None:
+    """Those of the pages that somebody wrote; a link to code leads to a page with it."""
+    assert {"experiments/RESULTS.md", "data/FORMAT.md", "formulations/NOTATION.md"} <= site.keys()
+    for name, text in site.items():
+        folder = (ROOT / name.replace("/tables/", "/")).parent  # tables are included a level up
+        for link in pages.LINK.findall(pages.FENCE.sub("", text)):
+            if "://" not in link[0]:
+                target = folder.joinpath(link[0]).resolve().relative_to(ROOT)
+                assert str(target) in site, (name, link[0])
+
+
+@pytest.mark.parametrize(
+    ("link", "led"),
+    [
+        ("NOTATION.md", "NOTATION.md"),
+        ("../data/FORMAT.md#rules", "../data/FORMAT.md#rules"),
+        ("../README.md", "../index.md"),
+        ("../.docs/start/choose.md", "../start/choose.md"),
+        ("basics/program.py", "../source/formulations/basics/program.py.md"),
+        ("../models/round", "../reference/api/goodalloc.models.round.rst"),
+        ("https://example.org/a", "https://example.org/a"),
+    ],
+)
+def test_a_link_of_the_repository_is_led_to_the_site(pages: Any, link: str, led: str) -> None:
+    """From a page of `formulations/`."""
+    text = f"See [it]({link})."
+    assert pages.relinked(text, Path("formulations/GAVEL.md"), set()) == f"See [it]({led})."
+
+
+def test_a_link_that_leads_nowhere_is_refused(pages: Any) -> None:
+    """With the page and the link."""
+    with pytest.raises(
+        ValueError, match=r"^CHANGELOG\.md: the link 'nothing\.md' leads to no file"
+    ):
+        pages.relinked("[it](nothing.md)", Path("CHANGELOG.md"), set())
+
+
+def test_writing_the_site_removes_what_is_no_page_any_more(
+    pages: Any, site: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And leaves a page alone that did not change."""
+    monkeypatch.setattr(pages, "site_pages", lambda: site)
+    pages.write_site(tmp_path)
+    (tmp_path / "old.md").write_text("# Old\n")
+    before = (tmp_path / "index.md").stat().st_mtime_ns
+    pages.write_site(tmp_path)
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == site.keys()
+    assert (tmp_path / "index.md").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
+def test_command_lines_of_a_page_are_understood(page: Path) -> None:
+    """The command line's own parser accepts each call as it is written."""
+    text = page.read_text(encoding="utf-8")
+    lines = [
+        line for kind, body in FENCE.findall(text) if kind == "sh" for line in body.split("\n")
+    ]
+    for words in (shlex.split(line, comments=True) for line in lines):
+        if words[:1] == ["goodalloc"] and words[1:] != ["--help"]:
+            build_parser().parse_args(words[1:])
+
+
+def test_every_finding_has_a_command() -> None:
+    """Of the ten, one that the parser accepts or a benchmark."""
+    text = (DOCS / "results" / "findings.md").read_text(encoding="utf-8")
+    findings = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
+    assert len(findings) == 10
+    for finding in findings:
+        found = re.findall(r"`(goodalloc|make bench)\s([^`]+)`", finding)
+        assert found, finding
+        for program, arguments in found:
+            if program == "goodalloc":
+                build_parser().parse_args(arguments.split())
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.splitlines()[0][3:40])
+def test_an_example_of_the_developer_guide_runs(
+    example: str, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """Each is a whole program, and warns of nothing."""
+    done = run_python("-W", "error", "-c", example, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
