@@ -57,24 +57,24 @@ COUNTERPARTS: Mapping[str, str] = {
     "mixed": "none",
     "restrictions": "none: what the restrictions of Sia (SOSP'23) cost",
     "openb": "FGD (ATC'23), Figure 9a",
-    "slaq": "SLAQ (SoCC'17): quality 73 % better; [page](../formulations/SLAQ.md)",
-    "allox": "AlloX (EuroSys'20): 95 % below DRF at most; [page](../formulations/ALLOX.md)",
-    "hesrpt": "heSRPT (2020): 30 % better than the others; [page](../formulations/HESRPT.md)",
-    "themis": "Themis (NSDI'20): finish-time fairness; [page](../formulations/THEMIS.md)",
+    "slaq": "SLAQ (SoCC'17): quality 73 % better; [more](../formulations/SLAQ.md)",
+    "allox": "AlloX (EuroSys'20): 95 % below DRF at most; [more](../formulations/ALLOX.md)",
+    "hesrpt": "heSRPT (2020): 30 % better than the others; [more](../formulations/HESRPT.md)",
+    "themis": "Themis (NSDI'20): finish-time fairness; [more](../formulations/THEMIS.md)",
     "family": "none: policies of all systems on one workload",
-    "gavel": "Gavel (OSDI'20): 1.4 times less makespan; [page](../formulations/GAVEL.md)",
-    "gavel-cost": "Gavel (OSDI'20): 1.4 times less cost; [page](../formulations/GAVEL.md)",
-    "gavel-levels": "Gavel (OSDI'20): hierarchical fairness; [page](../formulations/GAVEL.md)",
-    "gavel-packing": "Gavel (OSDI'20): space sharing; [page](../formulations/GAVEL.md)",
-    "time-shares": "Gavel (OSDI'20), POP (SOSP'21); [page](../formulations/POP.md)",
-    "themis-auctions": "Themis (NSDI'20): truthful auctions; [page](../formulations/THEMIS.md)",
+    "gavel": "Gavel (OSDI'20): 1.4 times less makespan; [more](../formulations/GAVEL.md)",
+    "gavel-cost": "Gavel (OSDI'20): 1.4 times less cost; [more](../formulations/GAVEL.md)",
+    "gavel-levels": "Gavel (OSDI'20): hierarchical fairness; [more](../formulations/GAVEL.md)",
+    "gavel-packing": "Gavel (OSDI'20): space sharing; [more](../formulations/GAVEL.md)",
+    "time-shares": "Gavel (OSDI'20), POP (SOSP'21); [more](../formulations/POP.md)",
+    "themis-auctions": "Themis (NSDI'20): truthful auctions; [more](../formulations/THEMIS.md)",
     "predictability": "AITurbo (HPDC'21): the classifier",
     "step-times": "Optimus (EuroSys'18), AITurbo (HPDC'21): the model of a step",
     "exchange": "none: AITurbo (HPDC'21) and Optimus beside the optimum",
     "overheads": "AITurbo (HPDC'21) names both overheads; its numbers could not be read",
     "aiturbo-replay": "AITurbo (HPDC'21): figures of its follow-on",
-    "gandiva": "Gandiva (OSDI'18); [page](../formulations/GANDIVA.md)",
-    "antman": "AntMan (OSDI'20): memory and computation in use; [page](../formulations/ANTMAN.md)",
+    "gandiva": "Gandiva (OSDI'18); [more](../formulations/GANDIVA.md)",
+    "antman": "AntMan (OSDI'20): memory and computation in use; [more](../formulations/ANTMAN.md)",
     "traces": "none: the traces are published, such replays are not",
     **dict.fromkeys(TRAININGS, "none: training on this machine"),
 }  # fmt: skip
@@ -167,7 +167,7 @@ def gallery_pages() -> dict[str, str]:
         command = ["reproduce", name, *options]
         picture = f"{name}/{name}{'-quick' if options else ''}.png"
         lines += [
-            f"## {_first_upper(ENTRIES[name].title)}\n",
+            f"## {_title(name, ENTRIES[name])}\n",
             f"Beside: {COUNTERPARTS[name]}.\n",
             f"```sh\ngoodalloc {' '.join(command)} --out {name}\n```\n",
             "```{code-cell}\n:tags: [remove-input, remove-stdout, remove-stderr]",
@@ -205,9 +205,10 @@ def tutorial_list() -> dict[str, str]:
 def _studies(entries: Mapping[str, Entry]) -> str:
     rows = []
     for name, entry in entries.items():
-        title = _first_upper(entry.title.removeprefix(f"{name}: "))
         minutes = "" if entry.minutes is None else f"{entry.minutes:g}"
-        rows.append((f"`goodalloc reproduce {name}`", title, COUNTERPARTS[name], minutes))
+        rows.append(
+            (f"`goodalloc reproduce {name}`", _title(name, entry), COUNTERPARTS[name], minutes)
+        )
     return _table(("command", "study", "published counterpart", "minutes"), rows)
 
 
@@ -216,8 +217,10 @@ def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', '–') for cell in line)} |\n" for line in lines)
 
 
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _title(name: str, entry: Entry) -> str:
+    """The title of a study without its name, and with a capital where it is an ordinary word."""
+    title = entry.title.removeprefix(f"{name}: ")
+    return title if title.startswith("heSRPT") else title[:1].upper() + title[1:]
 
 
 def _anchor(heading: str) -> str:

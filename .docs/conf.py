@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import sys
 import tomllib
 from collections import Counter
@@ -15,6 +16,7 @@ from faces import FOLDERS, ROOT, homes
 from jupyter_client.manager import KernelManager
 from pages import write_site
 from sphinx.domains.python import PythonDomain
+from sphinx.ext.napoleon.docstring import NumpyDocstring
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -64,6 +66,11 @@ nb_execution_timeout = 120
 nb_merge_streams = True
 # Kernels complain about plain text otherwise.
 KernelManager.transport_encryption.default_value = "auto"
+
+# MathJax comes with the site, so that equations are shown without a network.
+MATHJAX = importlib.metadata.distribution("sphinx-mathjax-offline")
+html_static_path = [str(MATHJAX.locate_file("sphinx-mathjax-offline/static"))]
+mathjax_path = "mathjax/tex-chtml.js"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "goodalloc"
@@ -124,9 +131,39 @@ def find_by_bare_name(
     return None
 
 
+def skip_fields_of_tuples(
+    app: Sphinx, what: str, name: str, value: object, skip: bool, options: object
+) -> bool | None:
+    """Leave out the fields of named tuples that say only which field they are."""
+    return True if (getattr(value, "__doc__", "") or "").startswith("Alias for field") else None
+
+
+#: Docstrings of attributes as they are written.
+written: dict[str, list[str]] = {}
+
+
+def keep_as_written(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Note a docstring before napoleon takes what is left of a colon for a type."""
+    if what in ("attribute", "data", "property"):
+        written[name] = list(lines)
+
+
+def undo_types(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Read the docstring of an attribute as any other."""
+    if name in written:
+        lines[:] = NumpyDocstring(written.pop(name), app.config, app).lines()
+
+
 def setup(app: Sphinx) -> None:
     """Register what is done besides."""
     app.add_config_value("goodalloc_sources", sources_digest(), "env")
     app.add_domain(CarefulPythonDomain, override=True)
     app.connect("config-inited", write_pages)
+    app.connect("autodoc-skip-member", skip_fields_of_tuples)
+    app.connect("autodoc-process-docstring", keep_as_written, priority=400)
+    app.connect("autodoc-process-docstring", undo_types, priority=600)
     app.connect("missing-reference", find_by_bare_name)

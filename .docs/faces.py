@@ -34,6 +34,8 @@ class PublicName:
         Its docstring, or the comment on a constant.
     value
         The expression of a short constant or an alias of a type; empty otherwise.
+    bases
+        What a class derives from.
     """
 
     package: str
@@ -42,6 +44,7 @@ class PublicName:
     kind: str
     text: str
     value: str = ""
+    bases: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -129,7 +132,8 @@ def _described(package: str, name: str, module: str) -> PublicName:
     source = path.read_text(encoding="utf-8")
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return PublicName(package, name, module, "class", ast.get_docstring(node) or "")
+            text, bases = ast.get_docstring(node) or "", tuple(map(ast.unparse, node.bases))
+            return PublicName(package, name, module, "class", text, bases=bases)
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return PublicName(package, name, module, "function", ast.get_docstring(node) or "")
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and name in _assigned(node):

@@ -117,7 +117,11 @@ def _entry(public: PublicName) -> list[str]:
     if public.kind in DIRECTIVES:
         lines = [f".. {DIRECTIVES[public.kind]}:: {public.package}.{public.name}"]
         if public.kind == "class":
-            lines += ["   :members:", "   :show-inheritance:"]
+            lines.append("   :members:")
+        if public.bases:
+            lines.append("   :show-inheritance:")
+        if any(base.endswith("Enum") for base in public.bases):
+            lines.append("   :undoc-members:")
         return [*lines, ""]
     lines = [f".. py:data:: {public.name}"]
     if public.value:
