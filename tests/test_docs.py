@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from goodalloc.experiments.cli.arguments import COMMANDS, build_parser
-from goodalloc.experiments.studies.catalogue import ENTRIES
+from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS
 from goodalloc.solvers import POLICIES
 from goodalloc.solvers.interface.base import SOLVERS
 from tests.support.house import FOLDERS, ROOT
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 DOCS = ROOT / ".docs"
 
@@ -82,6 +82,20 @@ def test_tables_name_all_solvers_policies_studies_and_commands(site: dict[str, s
     assert studies == [*ENTRIES]
     commands = re.findall(r"^## `goodalloc (\S+)`", site["reference/command_line.md"], re.MULTILINE)
     assert commands == [*COMMANDS]
+
+
+@pytest.mark.parametrize(
+    ("what", "known"),
+    [("solver", SOLVERS), ("policy", POLICIES), ("study", ENTRIES.keys() | GROUPS)],
+)
+def test_the_advice_names_what_there_is(what: str, known: Iterable[str]) -> None:
+    """Names in the second column of the tables of `choose.md`; code with arguments is none."""
+    page = (DOCS / "start" / "choose.md").read_text(encoding="utf-8")
+    section = page.split(f"## Which {what}\n")[1].split("\n## ")[0]
+    cells = [line.split("|")[2] for line in section.splitlines() if line.startswith("| ")]
+    names = re.findall(r"`([\w-]+)`", " ".join(cells))
+    assert len(names) > 8
+    assert not set(names) - {*known}
 
 
 def test_the_house_is_told_room_by_room(site: dict[str, str]) -> None:
