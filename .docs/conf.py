@@ -6,13 +6,12 @@ import hashlib
 import importlib.metadata
 import sys
 import tomllib
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from faces import FOLDERS, ROOT, homes
+from faces import FOLDERS, ROOT, entries
 from jupyter_client.manager import KernelManager
 from pages import write_site
 from sphinx.domains.python import PythonDomain
@@ -114,19 +113,14 @@ class CarefulPythonDomain(PythonDomain):  # type: ignore[misc]  # read without i
 def find_by_bare_name(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Element
 ) -> nodes.Element | None:
-    """Lead a bare name, or the path of a definition, to the room where it is documented."""
+    """Lead a name to the room where it is documented, see `entries`."""
     if node.get("refdomain") != "py":
         return None
     target = str(node.get("reftarget", ""))
-    times = Counter(public.name for public in homes().values())
-    known = {public.name: public for public in homes().values() if times[public.name] == 1}
-    known |= homes()
     head, dot, member = target.rpartition(".")
     for name, rest in ((target, ""), (head, f"{dot}{member}")):
-        if name in known:
-            public = known[name]
-            full = f"{public.package}.{public.name}{rest}"
-            domain = env.domains["py"]
+        if name in entries():
+            full, domain = entries()[name] + rest, env.domains["py"]
             return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", full, node, content)
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -109,6 +110,24 @@ def homes() -> dict[str, PublicName]:
 def home_of(public: PublicName) -> PublicName:
     """The entry under which a name is documented."""
     return homes()[f"{public.module}.{public.name}"]
+
+
+@cache
+def entries() -> dict[str, str]:
+    """The full name of the entry of everything that a text may call a public name.
+
+    That is its path in any face, the path of its definition, and, where only one has it, the bare
+    name.
+    """
+    found = {}
+    times = Counter(public.name for public in homes().values())
+    for public in (public for names in faces().values() for public in names):
+        entry = f"{home_of(public).package}.{public.name}"
+        found[f"{public.package}.{public.name}"] = entry
+        found[f"{public.module}.{public.name}"] = entry
+        if times[public.name] == 1:
+            found[public.name] = entry
+    return found
 
 
 def _names_of(package: str) -> list[PublicName]:

@@ -64,6 +64,15 @@ def test_every_public_name_has_an_entry(site: dict[str, str]) -> None:
             assert re.search(entry, site[f"reference/api/{home}.rst"], re.MULTILINE), name
 
 
+def test_names_that_pages_refer_to_are_public(site: dict[str, str]) -> None:
+    """Those of the role `py:obj` in Markdown, by their path in some face."""
+    known = importlib.import_module("faces").entries()
+    text = "".join(text for name, text in site.items() if name.endswith(".md"))
+    named = re.findall(r"{py:\w+}`(?:[^`<]*<)?~?([^`<>]+)", text)
+    assert len(named) > 5
+    assert not [name for name in named if name not in known]
+
+
 def test_every_constant_says_what_it_is(pages: Any) -> None:
     """Also aliases of types: a comment `#: …` stands above each."""
     names = [public for face in pages.faces().values() for public in face]
