@@ -49,8 +49,10 @@ PROVES: Mapping[str, tuple[str, str]] = {
 
 #: What a study stands beside: a publication's table or figure, or a page of this site.
 COUNTERPARTS: Mapping[str, str] = {
-    **{name: f"Pollux (OSDI'21), {entry.title.partition(':')[0]}"
-       for name, entry in PUBLISHED.items()},
+    **{
+        name: f"Pollux (OSDI'21), {entry.title.partition(':')[0]}"
+        for name, entry in PUBLISHED.items()
+    },
     **dict.fromkeys(STUDIES, "none: the question is not asked in Pollux (OSDI'21)"),
     "synergy": "Synergy (OSDI'22): TUNE within 10 % of OPT",
     "sia": "Sia (SOSP'23): results of its own simulator",
@@ -77,7 +79,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "antman": "AntMan (OSDI'20): memory and computation in use; [more](../formulations/ANTMAN.md)",
     "traces": "none: the traces are published, such replays are not",
     **dict.fromkeys(TRAININGS, "none: training on this machine"),
-}  # fmt: skip
+}
 
 #: Figures that take seconds, which the build draws, and the options that make them so quick.
 DRAWN: Mapping[str, tuple[str, ...]] = {
@@ -90,9 +92,15 @@ DRAWN: Mapping[str, tuple[str, ...]] = {
 
 #: The tutorials in the order in which they are best read.
 TUTORIALS = (
-    "compare_heuristic", "own_policy", "own_trace", "mixed_clusters", "add_constraint",
-    "export_and_solve", "results_in_pandas", "measure_and_train",
-)  # fmt: skip
+    "compare_heuristic",
+    "own_policy",
+    "own_trace",
+    "mixed_clusters",
+    "add_constraint",
+    "export_and_solve",
+    "results_in_pandas",
+    "measure_and_train",
+)
 
 #: Heading of each part of the catalogue.
 PARTS: Mapping[str, Mapping[str, Entry]] = {
