@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.data.applications.trace_files import (
     POINT,
@@ -18,7 +17,7 @@ from goodalloc.data.applications.trace_files import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 class Application(NamedTuple):

@@ -15,9 +15,8 @@ from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 FORMAT = "goodalloc-profiles"
 VERSION = 1

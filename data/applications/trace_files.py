@@ -17,9 +17,8 @@ from goodalloc.data.documents.csv_table import read_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: What was measured, and seconds of a step and of its synchronisation.
 POINT = ["num_nodes", "num_replicas", "local_bsz"]

@@ -43,12 +43,10 @@ from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import NDArray
     from scipy.interpolate import LinearNDInterpolator
 
     from goodalloc.data.applications.application import Application, Spread
 
-    Floats = NDArray[np.float64]
 
 #: What the names of the files of Sia's artifact on the first type of GPU end in.
 FIRST_SUFFIX = "-aws"

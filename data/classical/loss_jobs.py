@@ -27,9 +27,8 @@ from goodalloc.models.losses.reduction import LossHistory
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Mean seconds from one arrival to the next.
 APART = 15.0

@@ -6,16 +6,15 @@ is of one of ten users (a documented reading: AlloX's workloads are not publishe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from goodalloc.models.support.validation import require_count, require_number
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+if TYPE_CHECKING:
+    from goodalloc.models.support.array_types import Floats, Indices
 
 #: Processors and GPUs, and who may use them.
 MACHINES = (20, 10)

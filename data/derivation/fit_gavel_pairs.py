@@ -16,12 +16,9 @@ from goodalloc.data.gavel.model import AVERAGING_MEMORY, relative_sizes
 from goodalloc.data.gavel.rates import REPLICAS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from goodalloc.models.gavel.rate_table import RateTable
+    from goodalloc.models.support.array_types import Flags, Floats
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 #: Up to about this relative error the loss is quadratic, beyond it is linear.
 SCALE = 0.1

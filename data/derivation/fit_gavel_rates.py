@@ -28,12 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.gavel.rate_table import RateTable
+    from goodalloc.models.support.array_types import Floats, Indices
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
 
 SOURCE = {
     "artifact": "github.com/stanford-futuredata/gavel, commit c4fa400, "

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 CATEGORIES = ("small", "medium", "large", "extra large")

@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: What tells configurations apart: counts, and examples.
 CONFIGURATION = ("nodes", "replicas", "atomic_batch_size", "accumulation_steps")

@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 FORMAT, VERSION = "goodalloc-gavel-rates", 1
 

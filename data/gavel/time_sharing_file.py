@@ -26,12 +26,10 @@ from goodalloc.models.support.validation import real_array, require_choice, requ
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import NDArray
-
     from goodalloc.data.documents.json_file import Document
     from goodalloc.models.gavel.share_goal import Goal
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 SHARING_FORMAT = "goodalloc-time-sharing"
 SHARES_FORMAT = "goodalloc-time-shares"

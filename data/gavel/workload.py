@@ -28,11 +28,9 @@ from goodalloc.models.support.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.gavel.rate_table import Configuration, RateTable
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 HOUR, MINUTE = 3600.0, 60.0
 

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Flags, Floats
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 FILE = "aiturbo_jobs.csv"
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.data.parameter_servers.step_times import (
     load_core_efficiency,
@@ -26,8 +25,8 @@ from goodalloc.models.support.validation import require_count
 
 if TYPE_CHECKING:
     from goodalloc.models.parameter_servers.step_time import PsStepTime
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 #: Cores and GPUs of a node, and nodes for every job.
 NODE = (16.0, 2.0)

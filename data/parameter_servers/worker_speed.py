@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.documents.csv_table import Table
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 TABLE = "speed.csv"
 

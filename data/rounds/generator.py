@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.data.applications.profiles import application_names, load_profile
 from goodalloc.data.rounds.packing import pack
@@ -26,11 +25,11 @@ from goodalloc.models.support.validation import require_choice, require_count, r
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from goodalloc.models.support.array_types import Floats, Indices
+
 #: What went before: nothing runs yet, jobs run since some time, nodes were just lost, or all is
 #: settled.
 State = Literal["cold", "running", "disturbed", "settled"]
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: GPUs that users ask for, and how often, by application: one GPU is by far the commonest.
 REQUESTS: Mapping[str, Mapping[int, float]] = {

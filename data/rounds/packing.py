@@ -10,15 +10,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.round.allocation import Allocation
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.rules import Rules
-
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Indices
 
 
 def pack(wanted: Indices, most: Indices, cluster: Cluster, rules: Rules) -> Allocation:

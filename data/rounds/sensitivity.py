@@ -23,9 +23,8 @@ from goodalloc.models.support.validation import require_choice, require_name, re
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 FORMAT = "goodalloc-sensitivity"
 VERSION = 1

@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.data.rounds.sensitivity import CLASSES, load_sensitivity, sensitivity_names
 from goodalloc.models.round.cluster import MOST_GPUS, Cluster, NodeGroup
@@ -33,9 +32,11 @@ from goodalloc.models.support.validation import require_count, require_number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from goodalloc.data.rounds.sensitivity import Sensitivity
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+    from goodalloc.data.rounds.sensitivity import Sensitivity
+    from goodalloc.models.support.array_types import Floats
+
 
 #: Added to every job's throughput, as any round needs; far below what tells two modes apart.
 FLOOR = 1e-6

@@ -18,17 +18,17 @@ with a higher loss, and sooner; that half of them are of either kind is ours.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.losses.loss_curve import LossCurve
 from goodalloc.models.losses.loss_forecast import MOST_EPOCHS, LossRun
 from goodalloc.models.support.validation import require_choice, require_number
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from goodalloc.models.support.array_types import Floats
 
 #: How a loss falls.
 Course = Literal["lawful", "stepwise", "stopped"]

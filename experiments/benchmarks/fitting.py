@@ -33,12 +33,10 @@ from goodalloc.models.goodput.throughput_model import ThroughputParameters, grad
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.fitting.fit import Fit
     from goodalloc.models.fitting.problem import Observations
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 LOGGER = logging.getLogger(__name__)
 

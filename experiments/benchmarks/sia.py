@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.data.rounds.typed import generate_typed, sia_cluster
 from goodalloc.experiments.benchmarks.measurements import Table, peak_gib
@@ -36,14 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.data.rounds.typed import TypedState
+    from goodalloc.models.support.array_types import Floats, Indices
 
 SIZES = "40x1,160x1,160x8,500x16,1000x32,2000x64"
 STATES: tuple[TypedState, ...] = ("cold", "running")
 #: Choices of every job of a knapsack, its types, and the relative gap to which it is solved.
 CHOICES, TYPES, KNAPSACK_GAP = 100, 3, 1e-6
-
-Indices = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Row(NamedTuple):

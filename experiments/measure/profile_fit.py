@@ -25,13 +25,10 @@ from goodalloc.models.round.job import MOST_REPLICAS, Job
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from goodalloc.data.files.measured_profile import MeasuredProfile
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
 
 #: Parts of the configurations.
 FOLDS = 5
@@ -55,7 +52,7 @@ class ProfileFit:
 
     profile: MeasuredProfile
     parameters: ThroughputParameters
-    fold: Counts
+    fold: Indices
     held_out: tuple[ThroughputParameters, ...]
 
     def predicted(self, *, held_out: bool) -> tuple[Floats, Floats]:
@@ -76,7 +73,7 @@ class ProfileFit:
         return passes[which, every], steps[which, every]
 
 
-def split_folds(profile: MeasuredProfile, seed: int) -> Counts:
+def split_folds(profile: MeasuredProfile, seed: int) -> Indices:
     """A part for each configuration, by chance: 0 to `FOLDS` - 1, as even as can be.
 
     Parameters

@@ -13,11 +13,10 @@ from goodalloc.models.goodput.throughput_model import throughput
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.experiments.measure.profile_fit import ProfileFit
+    from goodalloc.models.support.array_types import Flags
 
-    Flags = NDArray[np.bool_]
 
 #: Points of a line.
 POINTS = 50

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import require_number
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 def rmsle(predicted: ArrayLike, measured: ArrayLike) -> float:

@@ -19,14 +19,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.basics.program import Program
+    from numpy.typing import NDArray
 
-Indices = NDArray[np.int64]
+    from goodalloc.formulations.basics.program import Program
 
 
 def count_columns(program: Program) -> Program:

@@ -11,11 +11,12 @@ one (min, +) convolution a job, in time jobs × units × choices. An infinite co
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+import numpy as np
+
+if TYPE_CHECKING:
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def least_totals(cost: Floats, units: int) -> Floats:

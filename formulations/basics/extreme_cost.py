@@ -29,7 +29,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, power_cost
 from goodalloc.formulations.basics.program import ProgramBuilder
@@ -38,9 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from goodalloc.formulations.basics.program import Program
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def program_cost(utility: ArrayLike, power: float, reference: float) -> Floats:

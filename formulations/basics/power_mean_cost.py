@@ -43,12 +43,12 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
+
 
 #: Largest scaled term (u / r)^p for which a floating-point solver is trusted.
 LARGEST_TERM = 1e7

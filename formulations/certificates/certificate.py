@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import (
     fitness_from_cost,
@@ -36,9 +35,8 @@ if TYPE_CHECKING:
 
     from goodalloc.formulations.certificates.price_bound import PriceBound
     from goodalloc.formulations.certificates.prices import Prices
+    from goodalloc.models.support.array_types import Flags, Floats
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: By how much a bound is raised above what its prices prove, so that whoever computes it again,
 #: in another order and with utilities worked out anew, comes to no more.

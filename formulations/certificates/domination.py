@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import Fits, enumerate_mode_choices
@@ -15,8 +14,8 @@ from goodalloc.formulations.mode_rounds.mode_choices import Fits, enumerate_mode
 if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags
 
-Flags = NDArray[np.bool_]
 
 #: What a choice is called whatever list it is in: mode of its job, kind, replicas.
 Name = tuple[int, str, int]

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.certificates.prices import Prices, WeightedValues
 from goodalloc.formulations.gpu_rounds.choices import keep_choices
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.formulations.mode_rounds.value_cut import Cut
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 def pattern_prices(

@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.formulations.certificates.prices import WeightedValues
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 #: Most stays on a node whose sets are listed; with more, equal states are merged one by one.
 MOST_LISTED = 7

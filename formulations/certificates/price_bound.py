@@ -40,7 +40,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.certificates.node_worth import NodeStates
 from goodalloc.formulations.certificates.piece_prices import PiecePrices
@@ -53,9 +52,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Relative error of a sum of costs, charges and worths: some thousand roundings of float64.
 ROUNDING = 4e-13

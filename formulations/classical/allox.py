@@ -35,7 +35,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.models.classical.unrelated_machines import MachineSchedule
@@ -43,9 +42,7 @@ from goodalloc.models.classical.unrelated_machines import MachineSchedule
 if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.classical.unrelated_machines import UnrelatedMachines
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 class Places(NamedTuple):

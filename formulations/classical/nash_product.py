@@ -23,16 +23,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.classical.auction import Auction
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 class Bundles(NamedTuple):

@@ -42,12 +42,10 @@ from goodalloc.models.gavel.time_sharing import largest_rates
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.gavel.time_sharing import TimeSharing
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Relative rounding of a few operations that a bound allows for; long sums are rounded once.
 ROUNDING = 2.0**-48

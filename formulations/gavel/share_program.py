@@ -25,13 +25,10 @@ from goodalloc.models.gavel.time_sharing import largest_rates
 from goodalloc.models.support.validation import require_choice
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.gavel.time_sharing import TimeSharing
+    from goodalloc.models.support.array_types import Floats, Indices
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
 
 #: CVXPY; most of its names are defined where type checkers do not see them.
 cp: Any = cvxpy

@@ -12,15 +12,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.round.objective import utility_table
 
 if TYPE_CHECKING:
-    from goodalloc.models.round.instance import Instance
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 class Kind(IntEnum):

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import (
     fitness_from_cost,
@@ -46,9 +45,8 @@ from goodalloc.models.round.instance import require_whole_gpus
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Largest scaled term (u / r)^p; worse utilities are counted as no worse than this.
 LARGEST_TERM = 1e200

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import keep_choices
+from goodalloc.models.support.array_types import Indices
 
 if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import ProgramBuilder
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
 
-Indices = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 #: The columns ``b`` and ``o``, and the node, free GPUs and d of each.
 Offers = tuple[Indices, Indices, Indices, NDArray[np.bool_]]

@@ -28,7 +28,6 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.dynamic_program import least_totals
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, power_cost
@@ -37,9 +36,8 @@ from goodalloc.models.round.objective import mode_utilities
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Relative error of a sum of costs: some hundred roundings of float64.
 ROUNDING = 1e-13

@@ -6,7 +6,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.models.round.allocation import Allocation
@@ -14,9 +13,8 @@ from goodalloc.models.round.allocation import Allocation
 if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.patterns import PatternProgram
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 Slot = tuple[int, int]  # node, GPUs
 
 

@@ -48,22 +48,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.gpu_rounds.kept_placements import add_residents, free_nodes
+from goodalloc.models.support.array_types import Floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.kept_placements import FreeNodes, Offers, StayRows
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 #: A row: its coefficients, and the most that they may come to.
 Limit = tuple[Floats, float]
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.patterns import Limit
     from goodalloc.formulations.mode_rounds.value_cut import Cut
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 def build_aggregate(

@@ -14,19 +14,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, may_keep
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
 from goodalloc.models.round.objective import mode_utilities
+from goodalloc.models.support.array_types import Flags
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 #: Kinds of job whose choices' places are remembered.
 MOST_SHAPES = 64

@@ -34,12 +34,14 @@ is what a node is worth then; a distributed piece of demand *y* counts *g(y)* in
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.support.array_types import Floats, Indices
 
 #: Values below this are none.
 NOTHING = 1e-12

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+import numpy as np
+
+if TYPE_CHECKING:
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def least_splits(piece: Floats, most_pieces: Indices, width: int) -> Floats:

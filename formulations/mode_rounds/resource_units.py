@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
-    from goodalloc.models.round.instance import Instance
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
+
 
 #: Most units that any node may have of a resource in its exact unit; beyond, units are coarser.
 MOST_UNITS = 128

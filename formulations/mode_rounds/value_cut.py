@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.formulations.mode_rounds.mode_choices import (
@@ -41,9 +40,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Relative error of a sum of values.
 ROUNDING = 1e-12

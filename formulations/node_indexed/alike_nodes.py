@@ -21,7 +21,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import choice_demand, node_capacity
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.node_indexed.node_program import NodeProgram
     from goodalloc.models.round.instance import Instance
-
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Indices
 
 
 def node_numbers(instance: Instance) -> Indices:

@@ -53,7 +53,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.basics.program import require_finite
@@ -66,11 +65,13 @@ from goodalloc.models.round.objective import mode_utilities
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.basics.power_mean_cost import AtMost
     from goodalloc.formulations.node_indexed.node_extremes import Whose
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 IDLE, KEEP, ONE_NODE, SEVERAL_NODES = "idle", "keep", "one_node", "several_nodes"
 

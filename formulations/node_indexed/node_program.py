@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind
@@ -35,14 +34,14 @@ from goodalloc.formulations.mode_rounds.resource_units import whole_amounts
 from goodalloc.models.round.allocation import Allocation
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.kept_placements import FreeNodes
     from goodalloc.formulations.gpu_rounds.patterns import Limit
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 @dataclass(frozen=True)

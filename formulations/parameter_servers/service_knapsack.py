@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.resource_units import MOST_WHOLE, WHOLE, common_unit
 from goodalloc.models.parameter_servers.tabulated_service import check_tables
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 class ServiceChoices(NamedTuple):

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.mode_rounds.resource_units import WHOLE
@@ -34,9 +33,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.pods.demand import pod_options
@@ -58,9 +57,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.pods.demand import Demand
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 class NodeClass(NamedTuple):

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.shared_gpus.gandiva import jobs_by_kind
@@ -27,8 +26,7 @@ from goodalloc.formulations.shared_gpus.gandiva import jobs_by_kind
 if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.shared_gpus.hosted_jobs import Guests, Hosts
-
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Indices
 
 
 class GuestProgram(NamedTuple):

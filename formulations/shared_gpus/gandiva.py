@@ -19,15 +19,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.shared_gpus.pairing import Pair, Pairing
-
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Indices
 
 
 class PairingProgram(NamedTuple):

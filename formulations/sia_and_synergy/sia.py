@@ -35,7 +35,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import largest_ratio, power_cost
 from goodalloc.formulations.basics.program import ProgramBuilder
@@ -44,11 +43,12 @@ from goodalloc.models.round.job_shapes import allowed_shapes
 from goodalloc.models.round.objective import mode_utilities
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Largest power of a utility in Sia's objective.
 LARGEST_COEFFICIENT = 3000.0

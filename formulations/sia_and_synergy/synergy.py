@@ -31,7 +31,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.models.round.mode import NO_MODE
@@ -42,10 +41,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 #: Utilities within this of the proportional one are not slower.
 ROUNDING = 1e-12

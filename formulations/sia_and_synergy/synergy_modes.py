@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, within_share
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import mode_utilities
 
 if TYPE_CHECKING:
-    from goodalloc.models.round.instance import Instance
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
+
 
 #: Utilities and amounts within this of each other are equal.
 ROUNDING = 1e-12

@@ -29,17 +29,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.round.allocation import Placement
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
 class Room(NamedTuple):

@@ -20,10 +20,7 @@ import numpy as np
 from goodalloc.models.support.validation import as_numbers, require_all
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 @dataclass(frozen=True, eq=False)

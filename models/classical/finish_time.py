@@ -27,14 +27,14 @@ without GPUs never ends. What a job bids for GPUs is
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from goodalloc.models.support.array_types import Floats
 
 
 class Progress(NamedTuple):

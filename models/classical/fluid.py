@@ -13,14 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from goodalloc.models.support.array_types import Floats
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
 
 #: Servers for every job, from what is left of the jobs in descending order.
 Rule = Callable[[Floats], Floats]

@@ -32,14 +32,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 def hesrpt_shares(jobs: int, power: float) -> Floats:

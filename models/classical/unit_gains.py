@@ -16,12 +16,9 @@ import numpy as np
 from goodalloc.models.support.validation import as_numbers, require_all, require_count
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.models.support.namespace import Array
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
 
 #: Relative difference up to which two totals are the same.
 SAME = 1e-9

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all
 
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 @dataclass(frozen=True, eq=False)

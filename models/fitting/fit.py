@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.fitting.problem import Observations as Observations
+    from goodalloc.models.support.array_types import Flags, Floats
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 CPU_LANES, ACCELERATOR_LANES = 64, 8192
 """How many fits to advance side by side."""

@@ -12,12 +12,11 @@ from goodalloc.models.support.validation import require_count, require_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from goodalloc.models.support.array_types import Flags, Floats
     from goodalloc.models.support.namespace import Array
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 LARGEST_VALUE = 1e30
 """An observation with a number above this, or a time below its inverse, is not usable."""

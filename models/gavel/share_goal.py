@@ -36,11 +36,10 @@ from goodalloc.models.gavel.time_sharing import equal_rates, rates
 from goodalloc.models.support.validation import literal, real_array
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from goodalloc.models.gavel.time_sharing import TimeSharing
-
-    Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,10 +28,10 @@ from goodalloc.models.support.validation import literal, real_array, require_nam
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
+
 
 #: Excess over a limit of (1), relative to it, that is rounding.
 TOLERANCE = 1e-9

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.models.support.namespace import Array
 
-    Floats = NDArray[np.float64]
 
 #: How the best batch size is found: the true best whole number, or the best of a grid of points.
 Search = Literal["integer", "grid"]

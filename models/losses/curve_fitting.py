@@ -26,9 +26,9 @@ from goodalloc.models.support.validation import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.models.support.namespace import Array
 
-    Floats = NDArray[np.float64]
 
 #: Fewest different steps: one more than coefficients.
 FEWEST_STEPS = 4

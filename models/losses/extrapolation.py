@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
+
 
 #: Where asymptotes may be, below the least loss in units of what the losses fall; and how fast a
 #: loss may fall, in units of the time over which it is known. First and last of a geometric grid.

@@ -26,11 +26,8 @@ import numpy as np
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.models.support.namespace import Array
-
-    Floats = NDArray[np.float64]
 
 
 #: Least loss, and least part of the last step, of a drawn curve.

@@ -30,9 +30,8 @@ from goodalloc.models.support.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: What falls are measured in.
 NormalisedBy = Literal["largest_fall", "first_loss"]

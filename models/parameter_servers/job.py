@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from goodalloc.models.parameter_servers.tabulated_service import Cell
     from goodalloc.models.support.namespace import Array
 
-Floats = NDArray[np.float64]
 
 #: What remains: (1), seconds, or their logarithm.
 Measure = Literal["service", "time", "log time"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
@@ -13,9 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def pod_violations(

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.parameter_servers.configuration import PsConfiguration
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.models.support.namespace import Array
 
-    Floats = NDArray[np.float64]
 
 #: Largest coefficient: thirty years, far beyond any that was ever measured.
 LARGEST_SECONDS = 1e9

@@ -33,14 +33,11 @@ from goodalloc.models.support.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.parameter_servers.configuration import PsConfiguration
     from goodalloc.models.parameter_servers.step_time_form import StepTimeForm
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.models.support.namespace import Array
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
 
 #: What is known of a coefficient before anything is measured, as a part of a measurement: enough
 #: to compare designs of fewer points than coefficients, and no more.

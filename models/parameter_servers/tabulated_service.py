@@ -21,15 +21,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import require_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
+
 
 #: The axes of a job's table, in order: what AITurbo moves by the unit.
 AXES = ("servers", "workers", "server_cores", "worker_cores", "worker_gpus")

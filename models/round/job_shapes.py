@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from goodalloc.models.round.instance import Instance
+    from numpy.typing import NDArray
 
-Flags = NDArray[np.bool_]
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags
 
 
 def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Flags:

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.round.generalised_mean import power_mean, restart_factor
 from goodalloc.models.round.instance import require_plain
@@ -21,12 +20,14 @@ from goodalloc.models.round.job_shapes import allowed_shapes
 from goodalloc.models.round.mode import SpeedupTable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.models.goodput.chunked import Backend
     from goodalloc.models.goodput.model import GoodputModel
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 #: Allocations up to which a speedup table is not worth compiling for: that takes seconds, and so
 #: many take NumPy one.

@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all
 
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from goodalloc.models.shared_gpus.shared_speed import GpuUse, Sharing
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Two jobs.
 Pair = tuple[int, int]

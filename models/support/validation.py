@@ -9,14 +9,13 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.models.support.namespace import Array
 
-Floats = NDArray[np.float64]
 
 #: Characters of a value that a message shows.
 MOST_SHOWN = 60

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import least_useful, safe_reference
 from goodalloc.formulations.certificates.certificate import (
@@ -38,11 +37,10 @@ if TYPE_CHECKING:
     from goodalloc.formulations.certificates.certificate import Tree
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags, Floats
     from goodalloc.solvers.certificates.choice_relaxation import ChoiceRelaxation
     from goodalloc.solvers.interface.watch import Watch
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: Leaves after which a search ends with what it has.
 MOST_LEAVES = 5_000

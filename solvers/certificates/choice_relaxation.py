@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.certificates.dual_prices import (
     aggregate_prices,
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.mode_rounds.value_cut import Cut
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.interface.watch import Watch
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: Costs are scaled to this range, in which a solver's tolerances mean something.
 LARGEST_COST = 1e6

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from goodalloc.formulations.classical.allox import place_costs, places_of, schedule_of
@@ -25,9 +24,7 @@ from goodalloc.models.support.validation import require_share
 
 if TYPE_CHECKING:
     from goodalloc.models.classical.unrelated_machines import MachineSchedule, UnrelatedMachines
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 @dataclass(frozen=True)

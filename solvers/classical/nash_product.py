@@ -6,9 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from goodalloc.formulations.classical.nash_product import decode_bundles, nash_program
 from goodalloc.models.classical.auction import product_of
 from goodalloc.solvers.interface.stop import Stop
@@ -17,9 +14,9 @@ from goodalloc.solvers.milp.highs_program import run_mixed_integer
 
 if TYPE_CHECKING:
     from goodalloc.models.classical.auction import Auction
+    from goodalloc.models.support.array_types import Indices
     from goodalloc.solvers.interface.result import Limit
 
-Indices = NDArray[np.int64]
 
 #: The gap of a count: less than one is none.
 WHOLE_GAP = 0.5

@@ -12,14 +12,14 @@ as no two jobs are stuck at the same value (of those the first in order goes fir
 from __future__ import annotations
 
 import heapq
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+if TYPE_CHECKING:
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def least_largest(values: Floats) -> Indices:

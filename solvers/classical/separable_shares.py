@@ -16,16 +16,17 @@ others, so that no large number has to stand for it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
 from goodalloc.models.support.validation import as_numbers, require_all
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def best_shares(gains: Floats) -> Indices:

@@ -24,13 +24,11 @@ from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import place_changed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from goodalloc.models.goodput.model import BatchLimits
     from goodalloc.models.losses.reduction import NormalisedBy
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
-    Floats = NDArray[np.float64]
 
 #: What is known of a job that tells nothing of its losses.
 NOTHING_YET = LossHistory(1.0, 1.0, np.zeros(0), 0.0)

@@ -32,12 +32,9 @@ from goodalloc.solvers.policies.spread_placement import place_changed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.classical.auction_terms import AuctionTerms
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
-
-    Floats = NDArray[np.float64]
 
     #: When each lease ends, and its GPUs.
     Leases = tuple[tuple[float, int], ...]

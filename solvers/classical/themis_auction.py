@@ -22,16 +22,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.classical.auction import Auction, product_of
 from goodalloc.solvers.classical.separable_shares import best_shares
 
 if TYPE_CHECKING:
     from goodalloc.models.classical.auction import Product
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: A share this close below a whole number of GPUs is that number.
 ROUNDING = 1e-9

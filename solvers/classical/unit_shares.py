@@ -23,7 +23,6 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.dynamic_program import least_amounts, least_totals
 from goodalloc.formulations.gpu_rounds.knapsack import best_price, respond
@@ -31,9 +30,8 @@ from goodalloc.models.classical.unit_gains import total_gain
 
 if TYPE_CHECKING:
     from goodalloc.models.classical.unit_gains import UnitGains
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Relative difference from the bound up to which a total attains it: that of adding up.
 ATTAINED = 1e-11

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import settled_level
 from goodalloc.models.round.allocation import Allocation
@@ -28,9 +27,8 @@ from goodalloc.solvers.interface.watch import Watch
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 #: Most matrices (within the nodes' GPUs, before any other rule) that are enumerated.
 MOST_MATRICES = 5_000_000
@@ -51,9 +49,9 @@ class Enumeration(NamedTuple):
         The jobs' utilities in every allocation, shape (allocations, jobs).
     """
 
-    rows: tuple[Counts, ...]
-    modes: tuple[Counts, ...]
-    row: Counts
+    rows: tuple[Indices, ...]
+    modes: tuple[Indices, ...]
+    row: Indices
     utility: Floats
 
     def allocation(self, index: int) -> Allocation:
@@ -172,7 +170,7 @@ class _Loads:
         self.shares: list[tuple[float, ...]] = [()]
         self.number: dict[tuple[float, ...], int] = {(): 0}
 
-    def add(self, used: Counts, row: Counts, share: float, gpus: Counts) -> Counts:
+    def add(self, used: Indices, row: Indices, share: float, gpus: Indices) -> Indices:
         """The loads after a job's replicas of one share came, shape (states, nodes); -1: too much.
 
         Parameters
@@ -219,7 +217,7 @@ def _some_assignment_fits(shares: tuple[float, ...], loads: tuple[float, ...]) -
     )
 
 
-def _rows(instance: Instance, index: int) -> tuple[Counts, Counts]:
+def _rows(instance: Instance, index: int) -> tuple[Indices, Indices]:
     """Every way to put one job on the nodes that its own rules allow, and the mode of each.
 
     Without GPUs a job has no mode: that is the first.
@@ -237,7 +235,7 @@ def _rows(instance: Instance, index: int) -> tuple[Counts, Counts]:
     return np.concatenate(found), np.concatenate(modes)
 
 
-def _mode_rows(instance: Instance, index: int) -> Counts:
+def _mode_rows(instance: Instance, index: int) -> Indices:
     """Every way to put one job on the nodes, whatever its mode."""
     job, gpus = instance.jobs[index], instance.cluster.node_gpus.tolist()
     if instance.shares_gpus:
@@ -257,7 +255,7 @@ def _mode_rows(instance: Instance, index: int) -> Counts:
     return np.array(allowed)
 
 
-def _row_utilities(instance: Instance, index: int, rows: Counts, modes: Counts) -> Floats:
+def _row_utilities(instance: Instance, index: int, rows: Indices, modes: Indices) -> Floats:
     """The utility of every row of one job in the mode beside it."""
     table, job = mode_utilities(instance), instance.jobs[index]
     first = int(instance.first_mode[index])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.certificates.dual_prices import pattern_prices
 from goodalloc.formulations.gpu_rounds.choices import Kind
@@ -21,8 +20,6 @@ from goodalloc.solvers.power_mean.program_oracle import ProgramOracle
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.solvers.power_mean.program_oracle import Task
-
-Floats = NDArray[np.float64]
 
 
 @dataclass

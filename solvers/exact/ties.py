@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import (
     AtMost,
@@ -43,13 +42,15 @@ from goodalloc.solvers.milp.price_and_core import decide
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.patterns import Limit
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.interface.watch import Watch
 
-Floats = NDArray[np.float64]
 
 #: Relative difference in the objective up to which two allocations count as equally good.
 TIE = 1e-10

@@ -27,12 +27,10 @@ from goodalloc.solvers.gavel.time_shares import PROMISE_TOLERANCE, best_shares
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.gavel.time_sharing import TimeSharing
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.policies.policy import Round
 
-    Floats = NDArray[np.float64]
 
 #: Dollars for an hour of a GPU on demand, as Google listed them (the first three in 2020, the time
 #: of Gavel); from memory, a documented reading.

@@ -18,11 +18,8 @@ from goodalloc.models.gavel.time_sharing import TimeSharing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.policies.policy import ActiveJob, Round
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass

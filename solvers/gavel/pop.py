@@ -21,12 +21,9 @@ from goodalloc.solvers.gavel.time_shares import ShareResult, best_shares
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.gavel.time_sharing import TimeSharing
-
-    Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Indices
 
     #: The goal of some of the jobs: who shares what among them, and their places.
     MakeGoal = Callable[[TimeSharing, Indices], Goal]

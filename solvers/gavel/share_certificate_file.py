@@ -29,13 +29,11 @@ from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT, 
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import NDArray
-
     from goodalloc.data.documents.json_file import Document
     from goodalloc.data.gavel.time_sharing_file import ShareProblem
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.gavel.time_shares import ShareResult
 
-    Floats = NDArray[np.float64]
 
 KIND = "time shares"
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from goodalloc.models.gavel.share_goal import Level
     from goodalloc.models.gavel.time_sharing import TimeSharing
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: CVXPY; most of its names are defined where type checkers do not see them.
 cp: Any = cvxpy

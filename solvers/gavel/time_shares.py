@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from goodalloc.formulations.gavel.share_certificate import SharePrices
     from goodalloc.models.gavel.share_goal import Goal
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Part of a promised rate that may be missing, which is rounding of a solver.
 PROMISE_TOLERANCE = 1e-6

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from goodalloc.formulations.gavel.share_program import ShareSolution
     from goodalloc.models.gavel.time_sharing import TimeSharing
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Part of the price of the level from which on a job holds it back.
 PRICED = 1e-6

@@ -18,7 +18,7 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation, Placement
     from goodalloc.models.round.instance import Instance
-    from goodalloc.solvers.heuristics.occupancy import Floats
+    from goodalloc.models.support.array_types import Floats
 
 
 def solve_greedy(

@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.gpu_rounds.choices import Kind
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.allocation import Allocation, Placement
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags, Indices
 
-Flags = NDArray[np.bool_]
-Indices = NDArray[np.int64]
 
 #: Stands in for the infinite powers, whose costs are none.
 LARGE_POWER = 10.0

@@ -19,7 +19,7 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-    from goodalloc.solvers.heuristics.occupancy import Floats
+    from goodalloc.models.support.array_types import Floats
 
 Changes = dict[int, Placement]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import may_keep
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, node_capacity
@@ -16,10 +15,7 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
 class ModeOccupancy:

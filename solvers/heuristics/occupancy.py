@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import utility_table
@@ -13,9 +12,8 @@ from goodalloc.models.round.objective import utility_table
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: No merit goes beyond ten to this power, which leaves room to add them up.
 LARGEST_EXPONENT = 250.0

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import utility_table
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.instance import Instance
-
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Indices
 
 
 @dataclass

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.knapsack import (
     best_price,
@@ -17,9 +16,7 @@ from goodalloc.formulations.gpu_rounds.knapsack import (
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def knapsack_replicas(instance: Instance) -> Indices:

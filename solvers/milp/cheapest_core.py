@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
@@ -25,11 +24,12 @@ from goodalloc.solvers.milp.price_and_core import INTEGRAL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.interface.result import Limit
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Columns of every row that are tried first.
 FEW = 10

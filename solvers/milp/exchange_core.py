@@ -29,7 +29,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.sia_and_synergy.sia import build_sia_program, encode_rows
 from goodalloc.solvers.milp.counted_program import run_choices
@@ -37,11 +36,9 @@ from goodalloc.solvers.milp.highs_program import run_relaxation
 from goodalloc.solvers.milp.price_and_core import INTEGRAL, Decision
 
 if TYPE_CHECKING:
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.solvers.interface.watch import Watch
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 #: Cheapest exchanges of every change of demand that are tried first, …
 FIRST_WIDTH = 2

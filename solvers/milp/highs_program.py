@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.interface.watch import Watch
 
-Floats = NDArray[np.float64]
 
 #: What HiGHS says of a relaxation that some columns are missing from.
 NO_SOLUTION = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kModelEmpty)

@@ -20,16 +20,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.solvers.milp.counted_program import run_choices
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.interface.watch import Watch
 
-Floats = NDArray[np.float64]
 
 #: The first core holds what costs at most this many gaps; the next one, where that holds no
 #: solution and none is known, so many times as many columns.

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import Fits
@@ -42,9 +41,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Indices
     from goodalloc.solvers.interface.watch import Watch
-
-Indices = NDArray[np.int64]
 
 
 @dataclass

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import (
@@ -36,11 +35,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_items import NodeClasses
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.solvers.interface.watch import Watch
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.formulations.mode_rounds.mode_choices import (
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.formulations.mode_rounds.value_cut import Cut
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.interface.watch import Watch
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: A cut counts if the choices exceed it by this share.
 VIOLATED = 1e-7

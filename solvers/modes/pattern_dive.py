@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
@@ -19,11 +18,9 @@ from goodalloc.solvers.modes.pattern_master import PACKED
 
 if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_items import Items
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.solvers.modes.pattern_master import PatternMaster
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 #: Nodes that are left to a program of their own, at first and after it failed.
 LAST_NODES = (6, 12)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.program import require_finite
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
@@ -32,10 +31,9 @@ from goodalloc.solvers.milp.highs_program import new_solver, run_in_time
 if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_items import Items, NodeClasses
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.interface.watch import Watch
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Weight of what stays unpacked below which nothing does.
 PACKED = 1e-6

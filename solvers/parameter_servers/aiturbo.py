@@ -32,14 +32,12 @@ from goodalloc.solvers.parameter_servers.policy import TurnClock, admit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from goodalloc.models.parameter_servers.job import PsJob
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.parameter_servers.exchange import Free
     from goodalloc.solvers.parameter_servers.policy import ActivePsJob, PsDecision, PsView
 
-    Floats = NDArray[np.float64]
 
 #: Axes of a table along which a pod grows.
 POD_AXES = (2, 3, 4)

@@ -32,7 +32,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from goodalloc.models.support.validation import require_number
@@ -40,10 +39,10 @@ from goodalloc.models.support.validation import require_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+    from goodalloc.models.support.array_types import Flags, Floats
+
 
 #: Scores at which a lower level begins: thirds of the range, the follow-on having three levels.
 LEVELS = (2.0 / 3.0, 4.0 / 3.0)

@@ -12,17 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def place_together(

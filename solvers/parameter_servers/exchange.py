@@ -28,7 +28,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.parameter_servers.tabulated_service import check_tables, marginal_table
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 #: What is taken of every resource.
 Amounts = tuple[float, ...]

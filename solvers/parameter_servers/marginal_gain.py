@@ -16,7 +16,6 @@ import heapq
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.solvers.parameter_servers.exchange import left_of
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 #: Servers and workers, which Optimus decides on.
 OPTIMUS_AXES = (0, 1)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.parameter_servers.job import PsJob
     from goodalloc.models.parameter_servers.tabulated_service import Cell
-
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 @dataclass(frozen=True)

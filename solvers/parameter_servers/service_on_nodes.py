@@ -12,7 +12,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.node_items import node_classes, without_stays
 from goodalloc.formulations.parameter_servers.service_on_nodes import (
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_items import NodeClasses
     from goodalloc.formulations.parameter_servers.service_on_nodes import PodChoices
     from goodalloc.models.parameter_servers.tabulated_service import ServiceTable
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.milp.price_and_core import Decision
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Times the knapsack is decided again with a cut more.
 MOST_ROUNDS = 50

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.parameter_servers.service_knapsack import service_choices
 from goodalloc.solvers.interface.stop import Stop
@@ -18,10 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.interface.result import Limit
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: The mean service of a job in the program, well above the solver's tolerances.
 SCALE = 1e3

@@ -32,7 +32,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.solvers.interface.result import Answer
 from goodalloc.solvers.interface.stop import Stop
@@ -40,11 +39,12 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.pods.node_room import SLACK, NodeRoom, take_fullest
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.pods.demand import Demand
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: States of nodes whose fragmentation is worked out at once.
 CHUNK = 512

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.pods.demand import mode_of, pod_demands
 from goodalloc.models.round.allocation import Allocation
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.pods.demand import Demand
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags, Floats
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: Half of what the checker forgives, so that sums in another order are forgiven, too.
 SLACK = RESOURCE_TOLERANCE / 2

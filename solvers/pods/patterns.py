@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.pods.packing import Pattern
 from goodalloc.models.round.gpu_sharing import pack_shares
@@ -15,12 +14,13 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.pods.demand import Demand
     from goodalloc.formulations.pods.packing import PodPacking
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 def patterns_of(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.pods.packing import (
     build_packing,
@@ -32,8 +31,8 @@ from goodalloc.solvers.pods.patterns import pattern_that_fits, patterns_of, plac
 if TYPE_CHECKING:
     from goodalloc.formulations.pods.packing import Pattern, PodPacking
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 #: Relative gap at which prices of patterns are good enough, and whole patterns are chosen.
 PATTERN_GAP = 1e-6

@@ -18,7 +18,8 @@ from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.solvers.power_mean.oracle import MOST_CALLS, Request, scaled, within
 
 if TYPE_CHECKING:
-    from goodalloc.solvers.power_mean.oracle import Floats, Search
+    from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.power_mean.oracle import Search
 
 
 def raise_least(search: Search, leximin: bool) -> float:

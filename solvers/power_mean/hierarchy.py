@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-    from goodalloc.solvers.power_mean.oracle import Flags, Floats, Oracle
+    from goodalloc.models.support.array_types import Flags, Floats
+    from goodalloc.solvers.power_mean.oracle import Oracle
 
 #: Relative gap at which the jobs that others outweigh count as solved.
 POLISHED = 1e-6

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.certificates.certificate import Measure
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.basics.power_mean_cost import AtMost
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags, Floats
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 #: Calls after which a sequence takes what it has.
 MOST_CALLS = 200

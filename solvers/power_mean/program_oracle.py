@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.certificates.certificate import Leaf
@@ -27,12 +26,10 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.solvers.interface.watch import Watch
     from goodalloc.solvers.power_mean.oracle import Request
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 #: Costs are scaled so that the gap to close is this much, well above the solver's tolerances …
 GAP_IN_PROGRAM = 1e-5

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.shared_gpus.shared_speed import Sharing
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.gavel.share_rounds import Line
     from goodalloc.solvers.policies.policy import Round
 
-    Floats = NDArray[np.float64]
 
 #: How pairs are found: not at all; at random, as Gavel has it; the least busy first, as Gandiva
 #: has it; or by a matching of greatest gain, which knows all rates.

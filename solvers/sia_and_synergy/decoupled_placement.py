@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.models.round.objective import mode_utilities
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.sia_and_synergy.sia import Configurations
     from goodalloc.models.round.allocation import Allocation, Placement
     from goodalloc.models.round.instance import Instance
-
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Indices
 
 
 def place_by_type(instance: Instance, chosen: Configurations) -> Allocation:

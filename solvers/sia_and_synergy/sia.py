@@ -34,8 +34,9 @@ from goodalloc.solvers.milp.price_and_core import Decision
 from goodalloc.solvers.sia_and_synergy.decoupled_placement import place_by_type
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.sia_and_synergy.sia import Configurations, Floats
+    from goodalloc.formulations.sia_and_synergy.sia import Configurations
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
 
 Shapes = Literal["sia", "any"]
 

@@ -14,7 +14,6 @@ import itertools
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
 from goodalloc.models.round.mode import NO_MODE
@@ -27,11 +26,13 @@ from goodalloc.solvers.interface.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Indices
 
-Indices = NDArray[np.int64]
 Order = Literal["demand", "gpus", "queue"]
 
 

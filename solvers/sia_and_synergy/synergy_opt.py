@@ -15,7 +15,6 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.formulations.sia_and_synergy.synergy import (
@@ -47,8 +46,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Indices
 
-Indices = NDArray[np.int64]
 
 #: Largest second program, in columns, that is tried where best fit does not place all; with jobs
 #: that may be split, and to the least splitting rather than to any placement.

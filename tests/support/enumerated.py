@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.solvers.exact.brute_force import enumerate_allocations
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 def some_allocations(instance: Instance, number: int) -> list[Allocation]:

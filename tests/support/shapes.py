@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.models.round.feasibility import violations
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.milp.highs_program import Outcome
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 def every_choice(instance: Instance, seed: int) -> tuple[Choices, Floats]:

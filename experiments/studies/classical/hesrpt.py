@@ -29,12 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Of the speedup.
 POWERS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

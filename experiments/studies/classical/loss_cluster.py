@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.data.classical.loss_jobs import LossJob
 from goodalloc.models.classical.unit_gains import one_each, unit_violations
@@ -21,10 +20,9 @@ from goodalloc.solvers.classical.unit_shares import share_exactly, share_greedil
 if TYPE_CHECKING:
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.losses.reduction import NormalisedBy
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.classical.unit_shares import Shares
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Seconds from one decision to the next: "a few seconds" in the paper.
 INTERVAL = 3.0

@@ -12,16 +12,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.models.classical.unrelated_machines import UnrelatedMachines
 from goodalloc.solvers.classical.matching import start_now
 
 if TYPE_CHECKING:
     from goodalloc.data.classical.machine_jobs import Arrivals
+    from goodalloc.models.support.array_types import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 #: Which of the waiting jobs start on which machines.
 Starts = tuple[tuple[int, int], ...]

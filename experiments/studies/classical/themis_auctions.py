@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Bidders of an auction, GPUs that are free, and how many are drawn.
 BIDDERS = (2, 4, 8, 16)

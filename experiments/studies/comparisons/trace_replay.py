@@ -50,14 +50,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.data.workloads.rigid_jobs import RigidJob
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.policies.policy import Policy
 
-    Floats = NDArray[np.float64]
 
 #: Those that keep the users' GPUs; the oracle of some knows steps and rates.
 RIGID = (

@@ -45,14 +45,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.gavel.share_goal import Goal
+    from goodalloc.models.support.array_types import Floats, Indices
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
 
 #: Jobs of a round, seeds of each size, and into how many parts it is split.
 SIZES, SEEDS, PARTS = (32, 128, 512, 2048), 3, (2, 4, 8, 16)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.studies.framework.reproduction import Rows
     from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.support.array_types import Indices
 
-    Indices = NDArray[np.int64]
 
 #: Synchronous, every server applies the mean gradient once, workers have a CPU core and no GPU.
 FORM = StepTimeForm(update_load="averaged", cpu_slowdown=1.0)

@@ -44,15 +44,12 @@ from goodalloc.solvers.parameter_servers.policy import ActivePsJob, PsView
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from goodalloc.data.parameter_servers.workload import PsSubmission
     from goodalloc.models.parameter_servers.tabulated_service import Cell
     from goodalloc.models.parameter_servers.utilisation import Busy
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.parameter_servers.policy import PsDecision, PsPolicy
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
 
 #: Bandwidth within a node over that between nodes.
 WITHIN_NODES = 2.0

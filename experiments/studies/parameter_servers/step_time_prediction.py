@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.data.parameter_servers.worker_speed import MeasuredSteps
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.models.support.array_types import Floats, Indices
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.int64]
 
 #: What is fitted, by what the table calls it.
 FORMS: Mapping[str, StepTimeForm] = {

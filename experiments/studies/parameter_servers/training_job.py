@@ -9,10 +9,8 @@ from goodalloc.experiments.studies.parameter_servers.networks import NETWORKS
 from goodalloc.models.support.validation import require_choice, require_count, require_number
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Examples of the largest batch.
 LARGEST_BATCH = 2**16

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
+
 
 #: Where a prediction comes from, and how its line is drawn.
 SOURCES = {"initial": STYLES[3], "next smaller": STYLES[1], "next larger": STYLES[2]}

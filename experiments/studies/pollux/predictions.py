@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.data.applications.application import Application
     from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
     from goodalloc.models.goodput.model import BatchLimits
     from goodalloc.models.goodput.throughput_model import ThroughputParameters
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: GPUs on each node of the published testbed.
 GPUS_PER_NODE = 4

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.experiments.studies.pollux.throughput_prediction import CrossValidation
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Packed allocations that were measured.
 PLOTTED_GPUS = (*range(1, 17), 24, 32, 48, 64)

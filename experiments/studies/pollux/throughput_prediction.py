@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from goodalloc.models.support.array_types import Floats, Indices
 
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
 
 #: Of the halves that are shown and tabulated.
 SEED = 0
@@ -57,7 +55,7 @@ class CrossValidation:
     """
 
     observations: Floats
-    half: Counts
+    half: Indices
     fits: tuple[ThroughputParameters, ThroughputParameters]
 
     def step_times(self, *, held_out: bool) -> Floats:
@@ -73,13 +71,13 @@ class CrossValidation:
         return not self.half[same].any()
 
 
-def _kinds(observations: Floats) -> Counts:
+def _kinds(observations: Floats) -> Indices:
     """What the model tells apart: one node or several as 1 or 2, and GPUs; (measurements, 2)."""
     nodes, replicas = observations.T[:2].astype(np.int64)
     return np.stack([np.minimum(nodes, 2), replicas], axis=1)
 
 
-def split_halves(observations: Floats, seed: int) -> Counts:
+def split_halves(observations: Floats, seed: int) -> Indices:
     """Put the allocations of every kind into one of two halves by chance: 0 or 1 a measurement."""
     kinds, which = np.unique(_kinds(observations), axis=0, return_inverse=True)
     generator = np.random.default_rng(seed)

@@ -45,11 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from goodalloc.data.applications.profiles import Profile
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 APPLICATION = "cifar10"
 BATCH_SIZES = (512, 2048)

@@ -9,10 +9,10 @@ import numpy as np
 from goodalloc.models.support.validation import require_count
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+    from goodalloc.models.support.array_types import Flags, Floats
+
 
 #: Bins of equal width in which probabilities are compared with shares.
 BINS = 10

@@ -23,11 +23,11 @@ from goodalloc.models.support.validation import require_choice, require_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from goodalloc.data.parameter_servers.aiturbo_jobs import JobRecords, Known
+    from goodalloc.models.support.array_types import Floats
 
-    Floats = NDArray[np.float64]
 
 #: Neighbours asked; hidden units of the perceptron; iterations of the logistic regression.
 NEIGHBOURS, UNITS, LOGISTIC_ITERATIONS = 5, (64, 32), 2000

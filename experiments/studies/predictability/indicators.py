@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from goodalloc.data.parameter_servers.aiturbo_jobs import JobRecords
-
-    Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 class Threshold(NamedTuple):

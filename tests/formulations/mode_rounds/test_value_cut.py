@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from goodalloc.formulations.mode_rounds.mode_choices import (
     choice_demand,
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
-
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
 
 
 def random_cut_prices(

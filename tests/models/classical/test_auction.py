@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from goodalloc.formulations.classical.nash_product import nash_program
 from goodalloc.models.classical.auction import Auction, Product, auction_violations, product_of
@@ -28,8 +27,7 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def drawn(seed: int, *, groups: int = 1, monotone: bool = False) -> Auction:

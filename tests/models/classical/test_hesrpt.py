@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from goodalloc.models.classical.fluid import fluid_completion_times
@@ -17,9 +16,8 @@ from goodalloc.solvers.classical.hesrpt import whole_shares
 
 if TYPE_CHECKING:
     from goodalloc.models.classical.fluid import Rule
+    from goodalloc.models.support.array_types import Floats
 from tests.support.few import few
-
-Floats = NDArray[np.float64]
 
 SIZES = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=12)
 POWERS = st.floats(0.05, 0.95)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from goodalloc.experiments.benchmarks.fitting import (
     draw_jobs,
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.models.fitting.fit import Fit
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 LEAST = 1e-8
 

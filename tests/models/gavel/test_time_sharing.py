@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from goodalloc.models.gavel.share_goal import (
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.models.gavel.share_goal import Goal
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 ONE = TimeSharing(("a", "b"), [[2.0, 1.0], [3.0, 0.0]], [1, 1])
 

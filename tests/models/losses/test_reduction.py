@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from goodalloc.models.losses.extrapolation import extrapolate
 from goodalloc.models.losses.reduction import LossHistory, loss_reductions
+from goodalloc.models.support.array_types import Floats
 
 if TYPE_CHECKING:
     from goodalloc.models.losses.reduction import NormalisedBy
 
-Floats = NDArray[np.float64]
 Law = Callable[[Floats], Floats]
 
 AHEAD = np.array([[0.0, 1.0, 5.0, 20.0]])

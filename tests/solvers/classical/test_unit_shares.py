@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from goodalloc.experiments.benchmarks import unit_shares as bench_unit_shares
 from goodalloc.models.classical.unit_gains import UnitGains, one_each, total_gain, unit_violations
@@ -25,7 +24,8 @@ from goodalloc.solvers.parameter_servers.marginal_gain import greedy_by_gain
 if TYPE_CHECKING:
     from pathlib import Path
 
-Floats = NDArray[np.float64]
+    from goodalloc.models.support.array_types import Floats
+
 seeds = st.integers(0, 1_000_000)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from goodalloc.data.gavel.time_sharing_file import (
     ShareProblem,
@@ -26,8 +25,8 @@ from tests.models.gavel.test_time_sharing import drawn, random_shares
 
 if TYPE_CHECKING:
     from goodalloc.models.gavel.share_goal import Goal
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 TWO = TimeSharing("ab", [[1.0], [1.0]], [1])
 EQUAL = SharePrices(np.ones(2), np.zeros(2), np.ones(1), np.zeros(2))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
@@ -19,11 +18,12 @@ from tests.support.enumerated import some_allocations, taken_by
 from tests.support.random_instances import random_mode_instance
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Indices
 from tests.support.few import few
-
-Indices = NDArray[np.int64]
 
 #: In the last one a pinned job is in the way of a single choice.
 SEEDS = (*range(60), 3446)

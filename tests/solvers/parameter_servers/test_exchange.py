@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from goodalloc.data.parameter_servers.exchange_example import (
     CENTRE,
@@ -32,8 +31,8 @@ from goodalloc.solvers.parameter_servers.service_optimum import least_service
 
 if TYPE_CHECKING:
     from goodalloc.models.parameter_servers.tabulated_service import Cell
+    from goodalloc.models.support.array_types import Floats
 
-Floats = NDArray[np.float64]
 
 SEEDS = range(100)
 

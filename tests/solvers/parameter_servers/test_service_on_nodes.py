@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from goodalloc.data.parameter_servers.rounds import ps_round
 from goodalloc.models.parameter_servers.job import PsChoices, service_table
@@ -17,7 +17,8 @@ from goodalloc.solvers.parameter_servers.service_on_nodes import least_service_o
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
 from tests.support.few import few
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from goodalloc.models.support.array_types import Floats
 
 SEEDS = range(150)
 

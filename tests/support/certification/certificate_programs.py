@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from goodalloc.formulations.basics.power_mean_cost import (
@@ -32,12 +31,14 @@ from tests.support.certification.certificates import certificate, choice_name, u
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
     from tests.support.certification.certificates import Document
 
-Floats = NDArray[np.float64]
 
 #: Highest price: more than any allocation of a random round costs, where costs are a few units.
 PENALTY = 1e5
