@@ -1,0 +1,51 @@
+"""The examples in docstrings: they are there, and they do what they show."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from enum import Enum
+from inspect import getdoc, isclass, isfunction
+
+import pytest
+
+from tests.support.house import modules
+
+#: Packages in which every function has an example (the five of the top: every class, too).
+COMPLETE = (
+    "goodalloc.models",
+    "goodalloc.data",
+    "goodalloc.formulations",
+    "goodalloc.solvers",
+    "goodalloc.experiments",
+)
+
+EXAMPLES = sorted(name for name, path in modules().items() if ">>> " in path.read_text("utf-8"))
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.mark.parametrize("package", COMPLETE)
+def test_every_entry_point_has_an_example(package: str) -> None:
+    """In its docstring, or in that of one of its methods' class."""
+    face = importlib.import_module(package)
+    top = package.count(".") == 1
+    values = {name: getattr(face, name) for name in face.__all__}
+    wanted = {
+        name: value
+        for name, value in values.items()
+        if isfunction(value) or (top and isclass(value) and not issubclass(value, Enum))
+    }
+    assert not [name for name, value in wanted.items() if ">>> " not in (getdoc(value) or "")]
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_examples_do_what_they_show(
+    module: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run in an empty folder, one module at a time."""
+    monkeypatch.chdir(str(tmp_path))
+    found = importlib.import_module(f"goodalloc.{module}")
+    result = doctest.testmod(found, optionflags=FLAGS)
+    assert result.attempted
+    assert not result.failed
