@@ -9,6 +9,10 @@ BIN := $(VENV)/bin
 BENCH ?= round goodput fitting genetic nodes sia
 OPTIONS ?=
 
+# How pytest uses the cores: a test file stays on one, for what its tests share.
+#   make test PARALLEL=      one after the other, as a debugger needs it
+PARALLEL ?= --numprocesses logical --dist loadfile
+
 SOURCES := data experiments formulations models solvers tests
 
 .DEFAULT_GOAL := help
@@ -43,7 +47,7 @@ demo: $(VENV)/.stamp-run  ## install what is needed and run a short demonstratio
 test test-slow wheel-test: export OMP_NUM_THREADS = 1
 
 test: lint types  ## lint, type-check and run the tests (not those marked slow)
-	$(BIN)/python -P -m pytest -m 'not slow'
+	$(BIN)/python -P -m pytest -m 'not slow' $(PARALLEL)
 
 test-slow: $(VENV)/.stamp-dev  ## run the tests marked slow
 	$(BIN)/python -P -m pytest -m slow
@@ -73,7 +77,7 @@ wheel-test: $(VENV)/.stamp-dev  ## build sdist and wheel, test the installed whe
 	$(BIN)/python -m pip --quiet --disable-pip-version-check --python "$$python" \
 		install --no-deps --no-index "$$work"/dist/*.whl; \
 	"$$python" -P -c 'import goodalloc.models as m; print("wheel under test:", m.__file__)'; \
-	"$$python" -P -m pytest -o pythonpath= -m 'not slow'
+	"$$python" -P -m pytest -o pythonpath= -m 'not slow' $(PARALLEL)
 
 # The pages are gathered in build/docs-source (.docs/pages.py); notebooks are executed.
 docs: $(VENV)/.stamp-docs  ## build the documentation into build/docs; a warning is an error

@@ -579,6 +579,7 @@ def programs(environment: dict[str, str], tmp_path: Path) -> Iterator[Programs]:
     found.kill()
 
 
+@pytest.mark.slow
 def test_jobs_go_on_whoever_is_killed(programs: Programs) -> None:
     """A replica, a launcher, the scheduler, then all; lost are the steps since a checkpoint."""
     pytest.importorskip("torch", reason="needs goodalloc[measure]")
