@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.losses.reduction import LossHistory
+from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class LossJob:
 
     def history(self, done: float) -> LossHistory:
         """What is known after so many iterations."""
-        return LossHistory(0.0, 1.0, self.losses[: int(done + 1e-9) + 1], done)
+        return LossHistory(0.0, 1.0, self.losses[: int(done + WHOLE_TOLERANCE) + 1], done)
 
 
 def draw_loss_jobs(

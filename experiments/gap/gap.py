@@ -16,6 +16,7 @@ from goodalloc.experiments.gap.gap_bounds import known_bound, source_digest, wit
 from goodalloc.experiments.gap.worker import Failure, Task, Worker
 from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.support.version import library_version
+from goodalloc.models.support.tolerances import DEFAULT_GAP
 from goodalloc.models.support.validation import require_count, require_number
 from goodalloc.solvers.interface.result_file import COLUMNS, csv_text, result_row
 from goodalloc.solvers.interface.stop import Stop
@@ -66,7 +67,7 @@ class GapPlan:
     solvers: tuple[str, ...] | None = None
     seeds: tuple[int, ...] = (0,)
     seconds: float = 60.0
-    gap: float = 1e-9
+    gap: float = DEFAULT_GAP
 
     def __post_init__(self) -> None:
         if not self.instances:

@@ -16,8 +16,8 @@ from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, node_
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
 from goodalloc.formulations.mode_rounds.node_values import node_value
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
-from goodalloc.formulations.mode_rounds.resource_units import WHOLE, common_unit, price_units
-from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+from goodalloc.formulations.mode_rounds.resource_units import common_unit, price_units
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE, WHOLE_TOLERANCE
 
 if TYPE_CHECKING:
     from goodalloc.formulations.certificates.prices import Prices
@@ -56,12 +56,12 @@ class PiecePrices:
     @property
     def gpu_units(self) -> int:
         """Units of a whole GPU."""
-        return int(np.floor((1 + RESOURCE_TOLERANCE) / self.share_unit + WHOLE))
+        return int(np.floor((1 + RESOURCE_TOLERANCE) / self.share_unit + WHOLE_TOLERANCE))
 
     @cached_property
     def share_units(self) -> Indices:
         """Units of the part of a GPU that a replica in every mode takes, shape (modes,)."""
-        units = np.floor(self.instance.mode_share / self.share_unit + WHOLE)
+        units = np.floor(self.instance.mode_share / self.share_unit + WHOLE_TOLERANCE)
         return np.asarray(units, dtype=np.int64)
 
     @cached_property

@@ -33,6 +33,7 @@ from goodalloc.formulations.basics.dynamic_program import least_totals
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, power_cost
 from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import mode_utilities
+from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
@@ -116,7 +117,9 @@ def _shared_utilities(instance: Instance) -> Floats:
     """Best utility of every job on *K* parts of a GPU, rounded down: shape (jobs, parts + 1)."""
     table, rules, job = mode_utilities(instance), instance.rules, instance.mode_job
     replicas = np.arange(table.moved.shape[-1])
-    parts = np.floor(instance.mode_share[:, None] * replicas * PARTS + 1e-9).astype(np.int64)
+    parts = np.floor(instance.mode_share[:, None] * replicas * PARTS + WHOLE_TOLERANCE).astype(
+        np.int64
+    )
     span = min(rules.max_nodes_per_job, instance.cluster.num_nodes)
     nodes = [min(group.nodes, span) for group in instance.cluster.groups]
     most = np.sort(np.repeat(instance.most_in_group, nodes, axis=1), axis=1)[:, ::-1]

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
-from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+from goodalloc.models.support.tolerances import (
+    RESOURCE_TOLERANCE,
+    ROUNDING,
+    SMALLEST_DIVISOR,
+    WHOLE_TOLERANCE,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +32,6 @@ COARSE_UNITS = 48
 MOST_CELLS = 40_000
 #: Units of the largest node in which resources without a common unit have prices.
 FINE_UNITS = 2.0**20
-#: Amounts this close, relative to the larger, to a whole number of units are whole.
-WHOLE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,11 @@ class ResourceGrid:
 
     def at_least(self, amounts: Floats) -> Indices:
         """Amounts in units, rounded up."""
-        return np.asarray(np.ceil(amounts / self.unit - WHOLE), dtype=np.int64)
+        return np.asarray(np.ceil(amounts / self.unit - WHOLE_TOLERANCE), dtype=np.int64)
 
     def at_most(self, amounts: Floats) -> Indices:
         """Amounts in units, rounded down."""
-        units = np.floor(amounts * (1 + RESOURCE_TOLERANCE) / self.unit + WHOLE)
+        units = np.floor(amounts * (1 + RESOURCE_TOLERANCE) / self.unit + WHOLE_TOLERANCE)
         return np.asarray(units, dtype=np.int64)
 
     def room(self, amounts: Floats) -> Indices:
@@ -84,7 +87,7 @@ def resource_grid(instance: Instance) -> ResourceGrid:
 
 def _units(most: Floats, unit: Floats) -> Indices:
     """Length of every axis of the table: from nothing to all that the largest node has."""
-    return np.asarray(np.ceil(most / unit - WHOLE) + 1, dtype=np.int64)
+    return np.asarray(np.ceil(most / unit - WHOLE_TOLERANCE) + 1, dtype=np.int64)
 
 
 def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
@@ -106,7 +109,7 @@ def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
     demand, capacity = demand / size, capacity / size * (1.0 + RESOURCE_TOLERANCE)
     return (
         np.where(whole, np.rint(demand), demand),
-        np.where(whole, np.floor(capacity + WHOLE), capacity),
+        np.where(whole, np.floor(capacity + WHOLE_TOLERANCE), capacity),
     )
 
 
@@ -115,7 +118,7 @@ def whole_units(demand: Floats, capacity: Floats) -> tuple[Floats, NDArray[np.bo
     most = capacity.max(axis=0)
     unit = np.array([common_unit(demand[:, resource]) for resource in range(most.size)])
     whole = (unit > 0) & (most <= MOST_WHOLE * unit)
-    return np.where(whole, unit, np.maximum(most, 1e-300)), whole
+    return np.where(whole, unit, np.maximum(most, SMALLEST_DIVISOR)), whole
 
 
 def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Floats]:
@@ -135,8 +138,8 @@ def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Float
     """
     size, whole = whole_units(demand, capacity)
     unit = np.where(whole, size, size / FINE_UNITS)
-    room = np.floor(capacity * (1.0 + RESOURCE_TOLERANCE) / unit + WHOLE)
-    taken = np.where(whole, np.rint(demand / unit), np.floor(demand / unit * (1.0 - 1e-12)))
+    room = np.floor(capacity * (1.0 + RESOURCE_TOLERANCE) / unit + WHOLE_TOLERANCE)
+    taken = np.where(whole, np.rint(demand / unit), np.floor(demand / unit * (1.0 - ROUNDING)))
     return unit, taken, room
 
 
@@ -145,7 +148,7 @@ def common_unit(amounts: Floats) -> float:
     found = 0.0
     for amount in np.unique(amounts[amounts > 0]).tolist():
         larger, smaller = max(found, amount), min(found, amount)
-        while smaller > WHOLE * amount:
+        while smaller > WHOLE_TOLERANCE * amount:
             rest = larger - smaller * round(larger / smaller)
             larger, smaller = smaller, abs(rest)
         found = larger

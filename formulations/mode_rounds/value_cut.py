@@ -32,6 +32,7 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
 from goodalloc.formulations.mode_rounds.node_values import beside
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
+from goodalloc.models.support.tolerances import ROUNDING, SMALLEST_DIVISOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +42,6 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats, Indices
-
-
-#: Relative error of a sum of values.
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ class CutMaker:
         may = np.flatnonzero(keep_of[current.job] >= 0)
         np.add.at(coefficient, keep_of[current.job[may]], stay[may])
         upper = self._worth_of_nodes(values, stay, may)
-        size = max(float(np.abs(coefficient).max()), 1e-300)
+        size = max(float(np.abs(coefficient).max()), SMALLEST_DIVISOR)
         granted = upper / size * (1 + ROUNDING) + ROUNDING  # what rounding may have hidden
         kept = np.where(np.isin(np.arange(stay.size), may), stay, 0.0)
         return Cut(coefficient / size, granted, values, kept, size)

@@ -24,6 +24,7 @@ import numpy as np
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import choice_demand, node_capacity
+from goodalloc.models.support.tolerances import SMALLEST_DIVISOR
 
 if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
@@ -57,7 +58,7 @@ def job_ranks(instance: Instance, choices: Choices) -> Indices:
     First comes the one that may take most of anything.
     """
     one = choices.where(choices.of(Kind.ONE_NODE))
-    total = np.maximum(node_capacity(instance).sum(axis=0), 1e-300)
+    total = np.maximum(node_capacity(instance).sum(axis=0), SMALLEST_DIVISOR)
     largest = np.zeros(instance.num_jobs)
     np.maximum.at(largest, one.job, np.max(choice_demand(instance, one) / total, axis=1))
     ranks = np.empty(instance.num_jobs, dtype=np.int64)

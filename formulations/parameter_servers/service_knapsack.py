@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.formulations.mode_rounds.resource_units import MOST_WHOLE, WHOLE, common_unit
+from goodalloc.formulations.mode_rounds.resource_units import MOST_WHOLE, common_unit
 from goodalloc.models.parameter_servers.tabulated_service import check_tables
+from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +74,7 @@ def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> Service
         cells += cells_of(table, rows)
         service.append(table.service.ravel()[rows])
         demand.append(units[rows])
-    there = np.floor(np.asarray(capacity, dtype=float) / unit + WHOLE).astype(np.int64)
+    there = np.floor(np.asarray(capacity, dtype=float) / unit + WHOLE_TOLERANCE).astype(np.int64)
     return ServiceChoices(
         np.concatenate(job), tuple(cells), np.concatenate(service), np.concatenate(demand), there
     )

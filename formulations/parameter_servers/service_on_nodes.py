@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.formulations.basics.program import ProgramBuilder
-from goodalloc.formulations.mode_rounds.resource_units import WHOLE
 from goodalloc.formulations.parameter_servers.service_knapsack import (
     cells_of,
     common_units,
     undominated,
 )
+from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ def pod_choices(
         If what pods take has no common unit that is worth the name.
     """
     unit = common_units([pods.each for table in tables for pods in table.pods])
-    room = np.floor(np.asarray(nodes, dtype=float) / unit + WHOLE).astype(np.int64)
+    room = np.floor(np.asarray(nodes, dtype=float) / unit + WHOLE_TOLERANCE).astype(np.int64)
     kinds_of_node = np.unique(room, axis=0)
     job: list[Indices] = []
     cells: list[Cell] = []

@@ -35,17 +35,13 @@ import numpy as np
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import mode_utilities
-from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE, ROUNDING
 
 if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Flags, Floats, Indices
-
-
-#: Utilities within this of the proportional one are not slower.
-ROUNDING = 1e-12
 
 
 class ModeChoices(NamedTuple):

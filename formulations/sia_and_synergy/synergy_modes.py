@@ -17,16 +17,13 @@ import numpy as np
 from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, within_share
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import mode_utilities
+from goodalloc.models.support.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats, Indices
-
-
-#: Utilities and amounts within this of each other are equal.
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)

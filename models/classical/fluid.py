@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.support.array_types import Floats
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 #: Servers for every job, from what is left of the jobs in descending order.
 Rule = Callable[[Floats], Floats]
-
-#: Relative excess over the servers there are that is rounding.
-ROUNDING = 1e-9
 
 
 def fluid_completion_times(
@@ -61,13 +59,13 @@ def fluid_completion_times(
         given = rule(left)
         if given.shape != left.shape or not (given >= 0).all() or not given.any():
             raise ValueError(f"Rule gives {given} to {left.size} jobs; expected servers for each.")
-        if given.sum() > servers * (1 + ROUNDING):
+        if given.sum() > servers * (1 + RESOURCE_TOLERANCE):
             raise ValueError(f"Rule gives {given.sum():g} servers; there are {servers:g}.")
         rate = given**power * (given > 0)
         seconds = np.divide(left, rate, out=np.full(left.size, np.inf), where=rate > 0)
         step = min(float(seconds.min()), interval)
         now += step
-        going = seconds > step * (1 + ROUNDING)
+        going = seconds > step * (1 + RESOURCE_TOLERANCE)
         ends[order[~going]] = now
         left, order = (left - rate * step)[going], order[going]
         again = np.argsort(-left, kind="stable")

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
 if TYPE_CHECKING:
@@ -116,6 +117,6 @@ def _weights_before(weights: ArrayLike) -> Floats:
     if weight.ndim != 1 or not weight.size:
         raise ValueError(f"Jobs: weights have shape {weight.shape}; expected one a job.")
     require_all(np.isfinite(weight) & (weight > 0), "Job", "weight", weight, "a number above 0")
-    ascends = np.diff(weight, prepend=weight[0]) >= -1e-12 * weight
+    ascends = np.diff(weight, prepend=weight[0]) >= -ROUNDING * weight
     require_all(ascends, "Job", "weight", weight, "no less than that of a larger job")
     return np.concatenate([[0.0], np.cumsum(weight)])

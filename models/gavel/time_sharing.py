@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import literal, real_array, require_name
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Floats, Indices
-
-
-#: Excess over a limit of (1), relative to it, that is rounding.
-TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,10 +235,10 @@ def share_violations(sharing: TimeSharing, shares: Floats) -> tuple[str, ...]:
     np.add.at(time, sharing.members, shares.sum(axis=1)[:, None])
     found = [
         f"Job '{sharing.names[job]}' has {time[job]:.9g} of its time; expected at most 1."
-        for job in np.flatnonzero(time[:-1] > 1 + TOLERANCE).tolist()
+        for job in np.flatnonzero(time[:-1] > 1 + RESOURCE_TOLERANCE).tolist()
     ]
     taken = sharing.line_replicas @ shares
-    for kind in np.flatnonzero(taken > sharing.gpus * (1 + TOLERANCE)).tolist():
+    for kind in np.flatnonzero(taken > sharing.gpus * (1 + RESOURCE_TOLERANCE)).tolist():
         found.append(
             f"Type {kind}: {taken[kind]:.9g} GPUs are taken; expected at most {sharing.gpus[kind]}."
         )

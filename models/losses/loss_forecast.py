@@ -26,6 +26,7 @@ import numpy as np
 from goodalloc.models.losses.curve_fitting import FEWEST_STEPS, fit_loss_curve
 from goodalloc.models.losses.loss_curve import TargetLoss, remaining_steps
 from goodalloc.models.losses.reduction import LossHistory
+from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.models.support.validation import require_number
 
 #: How many times more losses make a fit outdated.
@@ -77,7 +78,7 @@ class LossRun:
     def measured(self, done: float) -> int:
         """How many losses are known after so many steps."""
         # Whoever has done all of an epoch may lack a rounding of it.
-        epochs = math.floor(done / self.steps_per_epoch * (1 + 1e-12))
+        epochs = math.floor(done / self.steps_per_epoch * (1 + ROUNDING))
         return min(epochs, len(self.losses))
 
     def history(self, done: float) -> LossHistory:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.models.support.tolerances import SMALLEST_DIVISOR
 from goodalloc.models.support.validation import require_name
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ class ServiceTable:
 
         That is by the sum of the resources, each over the most that the job could take of it.
         """
-        most = np.maximum(self.demand.reshape(-1, self.demand.shape[-1]).max(axis=0), 1e-300)
+        most = np.maximum(
+            self.demand.reshape(-1, self.demand.shape[-1]).max(axis=0), SMALLEST_DIVISOR
+        )
         taken = np.where(np.isfinite(self.service), (self.demand / most).sum(axis=-1), np.inf)
         return tuple(int(i) for i in np.unravel_index(int(np.argmin(taken)), taken.shape))
 

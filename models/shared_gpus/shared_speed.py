@@ -40,6 +40,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_choice, require_number, require_share
 
 if TYPE_CHECKING:
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 #: How jobs share a GPU.
 Way = Literal["fair", "guaranteed"]
-
-#: Parts of memory add up to 1 within this.
-TOLERANCE = 1e-9
 
 
 class GpuUse(NamedTuple):
@@ -68,7 +66,7 @@ class GpuUse(NamedTuple):
 
     def fits_beside(self, other: GpuUse) -> bool:
         """Whether the memory of a GPU is enough for both."""
-        return self.memory + other.memory <= 1.0 + TOLERANCE
+        return self.memory + other.memory <= 1.0 + RESOURCE_TOLERANCE
 
 
 def busy_part(per_example: float, examples: float, passes: int, step: float) -> float:

@@ -17,6 +17,7 @@ from goodalloc.formulations.certificates.dual_prices import (
 from goodalloc.formulations.certificates.shared_gpu_relaxation import build_shared, shared_prices
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.formulations.mode_rounds.aggregate import build_aggregate
+from goodalloc.models.support.tolerances import SMALLEST_DIVISOR
 from goodalloc.solvers.milp.highs_program import new_solver, run_in_time
 from goodalloc.solvers.modes.packing_cut import CutFinder
 
@@ -145,7 +146,7 @@ class ChoiceRelaxation:
         """
         allowed, size = np.isfinite(cost), cost.size
         finite = np.where(allowed, cost, 0.0)
-        scale = LARGEST_COST / max(float(np.abs(finite).max()), 1e-300)
+        scale = LARGEST_COST / max(float(np.abs(finite).max()), SMALLEST_DIVISOR)
         columns = np.arange(size, dtype=np.int32)
         self._solver.changeColsBounds(size, columns, np.zeros(size), allowed.astype(np.float64))
         self._solver.changeColsCost(size, columns, finite * scale)

@@ -11,6 +11,7 @@ from goodalloc.formulations.basics.program import NotFiniteError
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.starved_jobs import starvation_of
+from goodalloc.models.support.tolerances import DEFAULT_GAP
 from goodalloc.models.support.validation import require_number
 from goodalloc.solvers.certificates.proofs import as_good
 from goodalloc.solvers.interface.base import SOLVERS, call_solver, find_solver, ships
@@ -128,7 +129,7 @@ def certify(
     seed: int = 0,
     bound: float | None = None,
     solve_seconds: float = 0.0,
-    gap: float = 1e-9,
+    gap: float = DEFAULT_GAP,
 ) -> Result:
     """Check an answer, recompute its fitness, and give it a bound that is believed.
 

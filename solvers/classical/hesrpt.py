@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.classical.hesrpt import hesrpt_shares
+from goodalloc.models.support.tolerances import SMALLEST_DIVISOR, WHOLE_TOLERANCE
 from goodalloc.solvers.policies.optimus import most_gpus
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import place_changed
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 #: Powers beyond these are taken for these: more is no power law, or none that the shares are for.
 LEAST_POWER, MOST_POWER = 0.05, 0.95
-
-#: A share this close below a whole number of GPUs is that number.
-WHOLE = 1e-9
 
 #: Of jobs that can use one GPU only, of which nothing tells a power.
 ANY_POWER = 0.5
@@ -105,13 +103,13 @@ def whole_shares(
     """
     full = np.zeros(shares.size, dtype=bool)
     while True:
-        rest = max(float(shares[~full].sum()), 1e-300)
+        rest = max(float(shares[~full].sum()), SMALLEST_DIVISOR)
         ideal = np.where(full, most, (gpus - most[full].sum()) * shares / rest)
         over = ~full & (ideal > most)
         if not over.any():
             break
         full |= over
-    whole = np.floor(ideal + WHOLE).astype(np.int64)
+    whole = np.floor(ideal + WHOLE_TOLERANCE).astype(np.int64)
     left = min(gpus, int(most.sum())) - int(whole.sum())
     whole[np.lexsort((-shares, whole - ideal))[:left]] += 1
     return whole

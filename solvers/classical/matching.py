@@ -20,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 
 from goodalloc.formulations.classical.allox import place_costs, places_of, schedule_of
 from goodalloc.models.classical.unrelated_machines import total_completion
+from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 from goodalloc.models.support.validation import require_share
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def longest_waiting(waited: Floats, share: float, least: int) -> Indices:
         If the share is not from 0 to 1.
     """
     require_share("AlloX: alpha", share)
-    number = min(max(math.ceil(share * waited.size - 1e-9), least), waited.size)
+    number = min(max(math.ceil(share * waited.size - WHOLE_TOLERANCE), least), waited.size)
     return np.sort(np.argsort(-waited, kind="stable")[:number])
 
 

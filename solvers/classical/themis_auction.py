@@ -24,15 +24,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.models.classical.auction import Auction, product_of
+from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 from goodalloc.solvers.classical.separable_shares import best_shares
 
 if TYPE_CHECKING:
     from goodalloc.models.classical.auction import Product
     from goodalloc.models.support.array_types import Floats, Indices
-
-
-#: A share this close below a whole number of GPUs is that number.
-ROUNDING = 1e-9
 
 
 class PartialAllocation(NamedTuple):
@@ -61,7 +58,7 @@ class PartialAllocation(NamedTuple):
             Rounds by chance; without it what is left is rounded down.
         """
         left = self.share * self.won
-        whole = np.floor(left + ROUNDING)
+        whole = np.floor(left + WHOLE_TOLERANCE)
         if random is not None:
             whole += random.random(left.size) < left - whole
         return whole.astype(np.int64)

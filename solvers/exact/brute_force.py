@@ -18,7 +18,7 @@ from goodalloc.formulations.basics.power_mean_cost import settled_level
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import mode_utilities
-from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE, ROUNDING, WHOLE_TOLERANCE
 from goodalloc.solvers.exact.ties import canonical
 from goodalloc.solvers.exact.time_alarm import TimeIsUp, alarm
 from goodalloc.solvers.interface.result import Answer, Limit
@@ -109,7 +109,7 @@ def enumerate_allocations(instance: Instance, deadline: float = math.inf) -> Enu
         If there is no time for them.
     """
     magnitude = log_matrices(instance)
-    if magnitude > math.log10(MOST_MATRICES) + 1e-9:
+    if magnitude > math.log10(MOST_MATRICES) + WHOLE_TOLERANCE:
         raise ValueError(
             f"Instance '{instance.name}' has about 10^{magnitude:.1f} allocation matrices; "
             f"brute force expects at most {MOST_MATRICES:.3g}, as 5 jobs on 3 nodes of 4 GPUs have."
@@ -269,7 +269,7 @@ def _row_utilities(instance: Instance, index: int, rows: Indices, modes: Indices
     return utility
 
 
-def optimal_allocations(instance: Instance, tolerance: float = 1e-12) -> list[Allocation]:
+def optimal_allocations(instance: Instance, tolerance: float = ROUNDING) -> list[Allocation]:
     """Every allocation whose fitness is the best, to a relative tolerance.
 
     Raises
@@ -325,13 +325,13 @@ def _best_of_all(instance: Instance, deadline: float) -> tuple[Allocation, float
     preferred = fitness
     if math.isinf(power):  # the extreme utility alone leaves nearly everything open
         gentler = np.asarray(power_mean(found.utility, math.copysign(1.0, power)))
-        preferred = np.where(fitness >= fitness.max() * (1 - 1e-12), gentler, -np.inf)
+        preferred = np.where(fitness >= fitness.max() * (1 - ROUNDING), gentler, -np.inf)
     best = int(np.argmax(preferred))
     settled = settled_level(found.utility[best], power) if math.isfinite(power) else None
     if settled is not None:  # the settled jobs outweigh all others: those decide among equals
         ranked = np.sort(found.utility, axis=1)
         count = int(np.count_nonzero(found.utility[best] <= settled))
-        as_good = (ranked[:, :count] >= ranked[best, :count] * (1 - 1e-12)).all(axis=1)
+        as_good = (ranked[:, :count] >= ranked[best, :count] * (1 - ROUNDING)).all(axis=1)
         others = np.asarray(power_mean(ranked[:, count:], power))
         best = int(np.argmax(np.where(as_good, others, -np.inf)))
     return found.allocation(best), float(fitness[best]), len(fitness)

@@ -16,6 +16,7 @@ from goodalloc.formulations.node_indexed.node_extremes import whose_cost
 from goodalloc.formulations.node_indexed.node_milp import build_node_milp, decode, node_choices
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.support.tolerances import LEAST_GAP
 from goodalloc.solvers.exact.ties import canonical
 from goodalloc.solvers.exact.time_alarm import TimeIsUp, alarm
 from goodalloc.solvers.interface.result import Answer, Limit
@@ -129,7 +130,7 @@ class NodeOracle:
         begin = self.watch.seconds
         utility = np.array(list(node_choices(self.instance).values()))
         largest = float(np.abs(request.cost(utility[~request.forbidden(utility)])).max(initial=1.0))
-        gap = max(request.gap, 1e-12)
+        gap = max(request.gap, LEAST_GAP)
         scale = min(GAP_IN_PROGRAM / gap, LARGEST_COST / largest)
         model = build_node_milp(
             self.instance,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.round.objective import fitness, utility_table
+from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.solvers.heuristics.greedy_modes import mode_greedy
 from goodalloc.solvers.heuristics.occupancy import Occupancy
 from goodalloc.solvers.interface.result import Answer, Incumbent, Limit
@@ -124,7 +125,7 @@ def best_step(occupancy: Occupancy, job: int) -> tuple[float, Placement | None]:
     # free steps are ranked among themselves: far above all others, the greater gain first
     with np.errstate(invalid="ignore"):
         slopes = np.where(further > 0, gains / np.maximum(further, 1), np.inf)
-    slopes = np.where(gains > 1e-12 * abs(old), slopes, -np.inf)
+    slopes = np.where(gains > ROUNDING * abs(old), slopes, -np.inf)
     spread, replicas = np.unravel_index(_first_best(slopes, gains), slopes.shape)
     best, gain = float(slopes[spread, replicas]), float(gains[spread, replicas])
     found: Placement | None = None
@@ -141,7 +142,7 @@ def best_step(occupancy: Occupancy, job: int) -> tuple[float, Placement | None]:
         gained = occupancy.kept[job] - old
         more = sum(gpus for _, gpus in back) - held
         slope = gained / more if more > 0 else np.inf
-        if gained > 1e-12 * abs(old) and (slope, gained) > (best, gain):
+        if gained > ROUNDING * abs(old) and (slope, gained) > (best, gain):
             best, found = float(slope), back
     occupancy.put(job, row)
     return best, found

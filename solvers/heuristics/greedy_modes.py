@@ -18,6 +18,7 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
 )
 from goodalloc.models.round.instance import require_whole_gpus
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.support.tolerances import ROUNDING, SMALLEST_DIVISOR
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.heuristics.mode_prices import priced_choices
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 LARGE_POWER = 10.0
 #: Largest logarithm of a term; powers are no larger than that makes them.
 LARGEST_EXPONENT = 500.0
-#: Gains below this share of a job's cost are none.
-LEAST_GAIN = 1e-12
 #: Shares of everything that prices leave unused, those first that are most often best.
 SPARE = (0.1, 0.2, 0.05, 0.3, 0.0, 0.15)
 
@@ -148,7 +147,7 @@ class _State:
         widest = float(np.abs(np.log(choices.utility / median)).max())
         largest = LARGEST_EXPONENT / max(widest, 1e-9)
         self.cost = power_cost(choices.utility, min(max(finite, -largest), largest), median)
-        self.total = np.maximum(node_capacity(instance).sum(axis=0), 1e-300)
+        self.total = np.maximum(node_capacity(instance).sum(axis=0), SMALLEST_DIVISOR)
         demand = choice_demand(instance, choices)
         self.share = np.max(demand / self.total, axis=1)  # the largest of any resource
         self.modes = np.append(instance.first_mode, len(instance.modes))
@@ -180,7 +179,7 @@ class _State:
         had, row = int(self.chosen[job]), self.nodes.remove(job)
         candidates = np.arange(self.first[job], self.first[job + 1])
         gain = self.cost[had] - self.cost[candidates]
-        candidates = candidates[gain > LEAST_GAIN * max(abs(float(self.cost[had])), 1.0)]
+        candidates = candidates[gain > ROUNDING * max(abs(float(self.cost[had])), 1.0)]
         best: tuple[float, int, Placement] = (-math.inf, -1, ())
         if candidates.size:
             best = self._steepest(job, had, candidates)

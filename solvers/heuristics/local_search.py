@@ -11,6 +11,7 @@ from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.instance import require_plain
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.solvers.heuristics.greedy import solve_greedy
 from goodalloc.solvers.heuristics.occupancy import Occupancy
 from goodalloc.solvers.interface.result import Answer, Incumbent, Limit
@@ -180,7 +181,7 @@ def _evict(occupancy: Occupancy, prices: EvictionPrices, job: int) -> int:
     if back and (gained := _price_of_return(occupancy, prices, job, back) - old) > best:
         wanted, best = back, gained
     occupancy.put(job, row)
-    if not best > 1e-12 * abs(old):
+    if not best > ROUNDING * abs(old):
         prices.refresh(row)
         return 0
     changes: Changes = {}
@@ -228,7 +229,7 @@ def _attempt(
         for member in changes:
             occupancy.reseat(member)
         gain = sum(float(occupancy.merit[member]) - merit[member] for member in involved)
-        improved = gain > 1e-12 * max(abs(value) for value in merit.values())
+        improved = gain > ROUNDING * max(abs(value) for value in merit.values())
     if not improved:
         for member in involved:
             occupancy.clear(member)
@@ -252,7 +253,7 @@ def _swap(occupancy: Occupancy, prices: EvictionPrices, job: int) -> int:
     gain = np.where(allowed, gain, -np.inf)
     other = int(np.argmax(gain))
     scale = max(abs(float(occupancy.merit[job])), abs(float(occupancy.merit[other])))
-    if not gain[other] > 1e-12 * scale:
+    if not gain[other] > ROUNDING * scale:
         return 0
     mine, theirs = occupancy.clear(job), occupancy.clear(other)
     occupancy.put(job, theirs)

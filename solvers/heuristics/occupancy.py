@@ -8,6 +8,7 @@ import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import utility_table
+from goodalloc.models.support.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
@@ -124,7 +125,7 @@ class Occupancy:
         """Give a job the best row that fits, the one it has included; ties change nothing."""
         row = self.clear(job)
         best, found = self.value(job, row), row
-        threshold = best + 1e-12 * abs(best)
+        threshold = best + ROUNDING * abs(best)
         for several, options in enumerate(self.options(job)):
             replicas = int(np.argmax(options))
             if options[replicas] > threshold:

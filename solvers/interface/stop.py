@@ -6,16 +6,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from goodalloc.models.support.tolerances import DEFAULT_GAP, LEAST_GAP
 from goodalloc.models.support.validation import require_count, require_number
 from goodalloc.solvers.interface.result import Limit
 
-#: Relative gaps up to this are what rounding leaves of none.
-ROUNDING = 1e-12
-
 
 def proves(bound: float, fitness: float, gap: float) -> bool:
-    """Whether a bound proves a fitness optimal to a relative gap; `ROUNDING` is always granted."""
-    return math.isfinite(bound) and bound - fitness <= max(gap, ROUNDING) * abs(bound)
+    """Whether a bound proves a fitness optimal to a relative gap; `LEAST_GAP` is always granted."""
+    return math.isfinite(bound) and bound - fitness <= max(gap, LEAST_GAP) * abs(bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class Stop:
     """
 
     seconds: float | None = None
-    gap: float = 1e-9
+    gap: float = DEFAULT_GAP
     iterations: int | None = None
     no_improvement: int | None = None
 

@@ -26,6 +26,7 @@ import numpy as np
 from goodalloc.formulations.basics.program import require_finite
 from goodalloc.formulations.mode_rounds.node_items import ANY_TYPE
 from goodalloc.formulations.mode_rounds.node_values import NOTHING, beside, node_value
+from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 from goodalloc.solvers.milp.highs_program import new_solver, run_in_time
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class PatternMaster:
             for these items, but proves nothing of others.
         """
         solver = self._prepare(demand, nodes, bounded=bounded)
-        most = np.floor(demand + 1e-9).astype(np.int64) if bounded else None
+        most = np.floor(demand + WHOLE_TOLERANCE).astype(np.int64) if bounded else None
         while True:
             if not run_in_time(solver, self.watch) or (
                 solver.getModelStatus() != highspy.HighsModelStatus.kOptimal
@@ -154,7 +155,7 @@ class PatternMaster:
         everything = np.arange(rows + classes, dtype=np.int32)
         self._solver.changeRowsBounds(everything.size, everything, lower, upper)
         for column, pattern in enumerate(self.patterns if bounded else ()):
-            fits = bool((pattern.amounts <= demand[pattern.rows] + 1e-9).all())
+            fits = bool((pattern.amounts <= demand[pattern.rows] + WHOLE_TOLERANCE).all())
             self._solver.changeColBounds(rows + column, 0.0, highspy.kHighsInf if fits else 0.0)
         return self._solver
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 
 from goodalloc.models.parameter_servers.tabulated_service import check_tables, marginal_table
-from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE, ROUNDING
 from goodalloc.models.support.validation import require_choice, require_count
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 #: What is taken of every resource.
 Amounts = tuple[float, ...]
-
-#: An exchange counts if it lessens the total by more than this share.
-LEAST_GAIN = 1e-12
 
 #: Who stands for free capacity: only who gives, or also who is given back what lessens nothing.
 Free = Literal["donor", "both"]
@@ -130,7 +127,7 @@ def exchange_units(
     offers = Offers(tables, where, free=free)
     done: list[Exchange] = []
     while most is None or len(done) < most:
-        found = best_exchange(offers, left, below=-LEAST_GAIN * abs(offers.total))
+        found = best_exchange(offers, left, below=-ROUNDING * abs(offers.total))
         if found is None:
             break
         for job, units in ((found.recipient, 1), (found.donor, -1)):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.models.support.tolerances import SMALLEST_DIVISOR
 from goodalloc.solvers.parameter_servers.exchange import left_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def greedy_by_gain(
     """
     where = [tuple(cell) for cell in cells]
     left = left_of(tables, where, capacity)
-    size = np.maximum(np.asarray(capacity, dtype=float), 1e-300)
+    size = np.maximum(np.asarray(capacity, dtype=float), SMALLEST_DIVISOR)
     waiting = [
         step for job in range(len(tables)) for step in _steps(tables, where, job, axes, size)
     ]
@@ -92,5 +93,5 @@ def _steps(
         share = float(np.max((table.demand[further] - table.demand[cell]) / size))
         gain = float(table.service[cell] - table.service[further])
         if gain > 0:
-            found.append((-gain / max(share, 1e-300), job, axis, cell, further))
+            found.append((-gain / max(share, SMALLEST_DIVISOR), job, axis, cell, further))
     return found

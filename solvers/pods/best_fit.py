@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.models.support.tolerances import SMALLEST_DIVISOR
 from goodalloc.solvers.interface.result import Answer
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
@@ -53,7 +54,7 @@ def place_by_best_fit(room: NodeRoom, jobs: Sequence[int], watch: Watch) -> int:
     watch
         The clock.
     """
-    largest = np.maximum(room.capacity.max(axis=0, initial=0.0), 1e-300)
+    largest = np.maximum(room.capacity.max(axis=0, initial=0.0), SMALLEST_DIVISOR)
     most_gpus, kinds = float(room.instance.cluster.node_gpus.max()), largest.size + 1
     placed = 0
     for job in jobs:

@@ -19,6 +19,7 @@ from goodalloc.formulations.pods.packing import (
 )
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.support.tolerances import LEAST_GAP, ROUNDING
 from goodalloc.solvers.interface.result import Answer, Incumbent
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 PATTERN_GAP = 1e-6
 #: A pattern must be worth this much more than its class's price, in utility.
 WORTHWHILE = 1e-7
-#: Relative room for rounding in sums over all jobs.
-ROUNDING = 1e-12
 #: Options times nodes up to which a round is small.
 MOST_PLACES = 500
 #: Seconds for choosing whole patterns, where no fewer are left: the last digits may take forever.
@@ -69,7 +68,7 @@ def solve_pods(instance: Instance, *, stop: Stop | None = None) -> Answer:
     """
     require_pods(instance)
     stop = stop or Stop()
-    search = PodSearch(instance, build_packing(instance), Watch(stop), max(stop.gap, 1e-12))
+    search = PodSearch(instance, build_packing(instance), Watch(stop), max(stop.gap, LEAST_GAP))
     for heuristic in (solve_best_fit, solve_fgd):
         search.offer(heuristic(instance, stop=_left(search.watch)).allocation)
         if search.watch.limit is not None:

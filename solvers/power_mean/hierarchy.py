@@ -25,6 +25,7 @@ from goodalloc.formulations.basics.power_mean_cost import (
 )
 from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import utilities
+from goodalloc.models.support.tolerances import DEFAULT_GAP
 from goodalloc.solvers.power_mean.bottleneck import raise_greatest, raise_least
 from goodalloc.solvers.power_mean.oracle import MOST_CALLS, Outcome, Search, scaled, within
 
@@ -61,7 +62,7 @@ def maximise_power_mean(
     *,
     power: float | None = None,
     start: Allocation | None = None,
-    gap: float = 1e-9,
+    gap: float = DEFAULT_GAP,
     leximin: bool = False,
 ) -> Outcome:
     """Maximise the power mean of the jobs' utilities, for any power.

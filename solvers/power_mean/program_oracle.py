@@ -16,6 +16,7 @@ from goodalloc.formulations.node_indexed.alike_nodes import told_apart
 from goodalloc.formulations.node_indexed.node_program import build_node_program, decode_nodes
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import utilities
+from goodalloc.models.support.tolerances import LEAST_GAP, SMALLEST_DIVISOR
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
 from goodalloc.solvers.power_mean.oracle import Reply, within
 
@@ -157,9 +158,9 @@ class ProgramOracle:
         """The task that a request is."""
         choices = self.choices.where(allowed)
         cost = np.asarray(request.cost(choices.utility), dtype=float)
-        gap = max(request.gap, 1e-12)
+        gap = max(request.gap, LEAST_GAP)
         scale = max(GAP_IN_PROGRAM / gap, 1.0)
-        scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
+        scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), SMALLEST_DIVISOR))
         limits = tuple(
             ((choices.utility < row.below).astype(np.float64), float(row.jobs))
             for row in request.limits

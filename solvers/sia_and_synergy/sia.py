@@ -25,6 +25,7 @@ from goodalloc.formulations.sia_and_synergy.sia import (
 )
 from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.support.tolerances import LEAST_GAP, SMALLEST_DIVISOR
 from goodalloc.models.support.validation import require_choice, require_count
 from goodalloc.solvers.interface.result import Answer, Incumbent
 from goodalloc.solvers.interface.stop import Stop, proves
@@ -134,7 +135,7 @@ def _decide(
 ) -> Decision:
     """Minimise the cost; exact to an absolute gap unless time runs out or Ctrl-C is pressed."""
     scale = max(GAP_IN_PROGRAM / gap, 1.0)
-    scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), 1e-300))
+    scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), SMALLEST_DIVISOR))
     capacity = type_capacity(instance)
     try:
         decision = decide_configurations(
@@ -221,7 +222,7 @@ def _decide_at(
     elif power < 0:
         utility = np.maximum(utility, reference / largest_ratio(power))
     cost = power_cost(utility, power, reference)
-    gap = OF_GAP * cost_gap(max(watch.stop.gap, 1e-12), instance.num_jobs, power)
+    gap = OF_GAP * cost_gap(max(watch.stop.gap, LEAST_GAP), instance.num_jobs, power)
     decision = _decide(instance, found, cost, gap, watch)
     lowest = decision.bound - SLACK * gap
     return decision, gap, fitness_from_cost(lowest, instance.num_jobs, power, reference)

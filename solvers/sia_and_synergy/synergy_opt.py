@@ -33,6 +33,7 @@ from goodalloc.formulations.sia_and_synergy.synergy_placement import (
 )
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.support.tolerances import LEAST_GAP
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.interface.result import Answer
 from goodalloc.solvers.interface.stop import Stop
@@ -138,7 +139,7 @@ def integer_optimum(
     """
     watch, reference = watch or Watch(Stop()), _reference(choices)
     program = build_choice_program(instance, choices, reference)
-    gap = max(watch.stop.gap, 1e-12) * instance.num_jobs
+    gap = max(watch.stop.gap, LEAST_GAP) * instance.num_jobs
     found = decide(program, np.ones(program.num_columns, dtype=bool), watch, gap=gap)
     bound = _mean(found.bound, instance, reference)
     if found.values is None:
