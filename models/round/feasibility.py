@@ -11,7 +11,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from goodalloc.models.round.gpu_sharing import pack_shares
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
@@ -39,7 +38,8 @@ def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, .
     jobs; a pinned job keeps its placement. Where jobs have modes, a job runs in one of its own, on
     nodes with GPUs of its mode's type, and no node's other resources are exceeded. Where replicas
     share GPUs, those of a node fit if their shares can be packed into its GPUs, each share whole
-    (`gpu_sharing`); which GPU it is stays open, also for jobs that keep their placement.
+    (a search of the checker's own decides it, not the packing of the solvers); which GPU it is
+    stays open, also for jobs that keep their placement.
     """
     num_jobs, num_nodes = instance.num_jobs, instance.cluster.num_nodes
     if (allocation.num_jobs, allocation.num_nodes) != (num_jobs, num_nodes):
@@ -168,7 +168,40 @@ def _overfull(shares: list[float], gpus: int) -> str:
             return f"holds {len(shares)} replicas; it has {gpus} GPUs."
     elif math.fsum(shares) > gpus * (1 + RESOURCE_TOLERANCE):
         return f"gives {math.fsum(shares):g} of its GPUs; it has {gpus}."
-    elif pack_shares(shares, gpus) is None:
+    elif not _fit(shares, gpus):
         parts = ", ".join(f"{share:g}" for share in sorted(shares, reverse=True) if share > 0)
         return f"holds shares of {parts}; they do not fit on {gpus} GPUs, none on two at once."
     return ""
+
+
+def _fit(shares: list[float], gpus: int) -> bool:
+    """Whether each share, from 0 to 1, can be on one GPU; exact, and not the solvers' search.
+
+    Depth first: the largest share that remains goes on each GPU that holds it, the fullest first.
+    Of GPUs with equal loads one is tried, no state twice, and none whose room in GPUs that still
+    hold the smallest share is less than what remains. Before the search, the dual feasible
+    functions f(s) = floor((k + 1) s) / k refute what has too many large shares: the sum of f over
+    shares that fit on a GPU is at most 1.
+    """
+    full = 1 + RESOURCE_TOLERANCE
+    parts = sorted((share for share in shares if share > 0), reverse=True)
+    for k in range(1, 8):
+        largest = sum(math.floor((k + 1) * share / full - RESOURCE_TOLERANCE) for share in parts)
+        if largest > k * gpus:
+            return False
+    remaining = [math.fsum(parts[at:]) for at in range(len(parts) + 1)]
+    seen = set()
+    stack = [(0, (0.0,) * gpus)]
+    while stack:
+        at, loads = stack.pop()
+        if at == len(parts):
+            return True
+        room = math.fsum(full - load for load in loads if load + parts[-1] <= full)
+        if (at, loads) in seen or room < remaining[at]:
+            continue
+        seen.add((at, loads))
+        for load in sorted({load for load in loads if load + parts[at] <= full}):
+            index = loads.index(load)
+            others = (*loads[:index], *loads[index + 1 :])
+            stack.append((at + 1, tuple(sorted((*others, load + parts[at])))))
+    return False

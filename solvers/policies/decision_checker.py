@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from goodalloc.models.shared_gpus.shared_speed import TOLERANCE
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_count
 from goodalloc.solvers.policies.decided_modes import check_modes
 from goodalloc.solvers.policies.policy import Decision
@@ -133,7 +133,7 @@ def _check_guests(at: str, round_: Round, decision: Decision, offloads: bool) ->
         memory = jobs[guest].memory + jobs[host].memory
         if len(round_.cluster.gpu_types) > 1:
             _check_types(at, round_, jobs[guest], jobs[host], decision.placements[guest])
-        elif memory > 1.0 + TOLERANCE and not offloads:
+        elif memory > 1.0 + RESOURCE_TOLERANCE and not offloads:
             raise ValueError(
                 f"{at}: jobs '{guest}' and '{host}' take {memory:g} of the memory of a GPU; "
                 "expected at most 1."

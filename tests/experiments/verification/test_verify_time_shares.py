@@ -28,7 +28,6 @@ from goodalloc.data.gavel.time_sharing_file import (
 from goodalloc.experiments.cli.verify_shares import verify_shares
 from goodalloc.experiments.verification import verify_time_shares
 from goodalloc.experiments.verification.verify_time_shares import verify
-from goodalloc.models.gavel import time_sharing
 from goodalloc.models.gavel.share_goal import (
     Level,
     Worst,
@@ -38,6 +37,7 @@ from goodalloc.models.gavel.share_goal import (
     throughput,
 )
 from goodalloc.models.gavel.time_sharing import TimeSharing, equal_rates, rates
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.solvers.gavel import time_shares
 from goodalloc.solvers.gavel.share_certificate_file import share_certificate_to_dict
 from goodalloc.solvers.gavel.time_shares import (
@@ -373,7 +373,7 @@ def test_forty_kinds_of_tampering_are_known() -> None:
 
 def test_limits_may_be_exceeded_by_their_tolerance_alone() -> None:
     """Of time, of GPUs and of promised rates; the tolerances are those of the library."""
-    assert verify_time_shares.TOLERANCE == time_sharing.TOLERANCE
+    assert verify_time_shares.TOLERANCE == RESOURCE_TOLERANCE
     assert verify_time_shares.PROMISE_TOLERANCE == time_shares.PROMISE_TOLERANCE
     assert verify_time_shares.OPTIMAL_GAP == time_shares.OPTIMAL_GAP
     asked, answer, certificate = example("gain")

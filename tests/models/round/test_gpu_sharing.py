@@ -88,6 +88,33 @@ INSTANCE = Instance(
 )
 
 
+@given(
+    st.lists(st.sampled_from([0.2, 0.25, 0.3, 0.34, 0.4, 0.5, 0.6, 0.7, 1.0]), max_size=7),
+    st.integers(1, 3),
+)
+def test_the_checker_finds_by_itself_whether_shares_fit(shares: list[float], gpus: int) -> None:
+    """Its own search agrees with trying every assignment; a job for every share."""
+    jobs = tuple(
+        Job(f"job-{index}", modes=(Mode("only", gpu_share=share),))
+        for index, share in enumerate(shares)
+    )
+    cluster = Cluster((NodeGroup("node", 1, gpus),))
+    instance = Instance(cluster, (*jobs, Job("idle")))
+    found = violations(instance, Allocation.from_matrix([[1]] * len(shares) + [[0]]))
+    assert (not found) == fits_somehow(tuple(shares), gpus)
+
+
+def test_the_checker_ends_on_many_shares_that_do_not_fit() -> None:
+    """Forty different shares, each above a third of a GPU, on sixteen: three never fit on one."""
+    jobs = tuple(
+        Job(f"job-{index}", modes=(Mode("only", gpu_share=0.34 + index / 1000),))
+        for index in range(40)
+    )
+    instance = Instance(Cluster((NodeGroup("node", 1, 16),)), jobs)
+    (found,) = violations(instance, Allocation.from_matrix([[1]] * 40))
+    assert found.rule == "capacity"
+
+
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
