@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.benchmarks.measurements import peak_gib
 from goodalloc.experiments.reporting.plots import plot_scaling, save
-from goodalloc.models.round.objective import utility_table
+from goodalloc.models.round.objective import speedup_table, utility_table
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.stop import Stop
@@ -64,7 +64,7 @@ def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
 def _warm_up() -> float:
     """Compile what is compiled, once; returns the seconds."""
     begin = time.perf_counter()
-    utility_table(generate(seed=0, jobs=20, nodes=4), "jax")
+    speedup_table(generate(seed=0, jobs=20, nodes=4), "jax")
     return time.perf_counter() - begin
 
 

@@ -24,7 +24,7 @@ from goodalloc.data.rounds.typed import generate_typed, sia_cluster
 from goodalloc.experiments.benchmarks.measurements import Table, peak_gib
 from goodalloc.formulations.sia_and_synergy.sia import enumerate_configurations
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.objective import mode_utilities
+from goodalloc.models.round.objective import mode_utilities, speedup_table
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.exchange_core import decide_configurations
@@ -184,7 +184,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     table: Table[Row] = Table(arguments.out, Row._fields)
-    mode_utilities(generate_typed(0, 20), "jax")
+    speedup_table(generate_typed(0, 20), "jax")
     for size in filter(None, arguments.sizes.split(",")):
         jobs, scale = (int(part) for part in size.split("x"))
         for state in arguments.states.split(","):

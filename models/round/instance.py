@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -172,6 +172,15 @@ class Instance:
     def replace(self, **changes: Any) -> Instance:
         """A copy with some parts changed."""
         return replace(self, **changes)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the fields alone, so that a copy in another process works out the rest itself."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def memo(self) -> dict[str, object]:
+        """Results that functions of an instance keep with it, by name; not part of its value."""
+        return {}
 
     @property
     def num_jobs(self) -> int:

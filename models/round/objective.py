@@ -9,7 +9,6 @@ has the floor, or whatever else the rules say.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -169,11 +168,22 @@ def _base_replicas(instance: Instance) -> int:
     return 1 if instance.rules.fair_share in ("one_gpu", "least") else instance.fair_share
 
 
-@lru_cache(maxsize=8)
-def _cached_utility_table(key: _Identity) -> UtilityTable:
-    instance = key.instance
+def mode_utilities(instance: Instance) -> UtilityTable:
+    """Return the utility of every choice of every mode, computed once per instance.
+
+    ``u = scale * weight * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement in
+    the same mode and ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux,
+    section 4.2.1), of the jobs that `Rules.restart_penalty` names.
+    """
+    table = instance.memo.get("utilities")
+    if not isinstance(table, UtilityTable):
+        table = instance.memo["utilities"] = _mode_utilities(instance)
+    return table
+
+
+def _mode_utilities(instance: Instance) -> UtilityTable:
     rules, job = instance.rules, instance.mode_job
-    speedups = speedup_table(instance, key.backend)
+    speedups = speedup_table(instance)
     scale = np.array([one.weight for one in instance.jobs])
     if rules.speedup_scale == "node":
         scale = scale * (instance.cluster.num_nodes / instance.cluster.num_gpus)
@@ -195,31 +205,7 @@ def _cached_utility_table(key: _Identity) -> UtilityTable:
     return UtilityTable(moved, kept)
 
 
-class _Identity:
-    """Hashes an instance by identity, so that looking one up never compares 10,000 jobs."""
-
-    def __init__(self, instance: Instance, backend: Backend | None) -> None:
-        self.instance = instance
-        self.backend: Backend | None = backend
-
-    def __hash__(self) -> int:
-        return id(self.instance)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.instance is self.instance
-
-
-def mode_utilities(instance: Instance, backend: Backend | None = None) -> UtilityTable:
-    """The utility of every choice of every mode, computed once per instance, by the first backend.
-
-    ``u = scale * weight * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement in
-    the same mode and ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux,
-    section 4.2.1), of the jobs that `Rules.restart_penalty` names.
-    """
-    return _cached_utility_table(_Identity(instance, backend))
-
-
-def utility_table(instance: Instance, backend: Backend | None = None) -> UtilityTable:
+def utility_table(instance: Instance) -> UtilityTable:
     """`mode_utilities` where every job has a single mode that needs GPUs only: a row for every job.
 
     Raises
@@ -228,7 +214,7 @@ def utility_table(instance: Instance, backend: Backend | None = None) -> Utility
         If jobs have modes: what asks for this table knows no resource but GPUs.
     """
     require_plain(instance)
-    return mode_utilities(instance, backend)
+    return mode_utilities(instance)
 
 
 def utilities(instance: Instance, allocation: Allocation) -> Floats:

@@ -53,7 +53,7 @@ def random_instance(seed: int, power: float | None = None) -> Instance:
             free = tuple(job.replace(preemptible=True) for job in jobs)
             instance = Instance(cluster, free, rules, name=f"random-{seed}")
         if count_matrices(instance) <= MOST_MATRICES:
-            utility_table(instance, "numpy")
+            utility_table(instance)
             return instance
 
 
@@ -76,7 +76,7 @@ def random_mode_instance(seed: int, power: float | None = None) -> Instance:
             except ValueError:  # what runs takes too much, or breaks a rule where it is pinned
                 continue
             if not instance.plain and count_matrices(instance) <= MOST_MATRICES:
-                mode_utilities(instance, "numpy")
+                mode_utilities(instance)
                 return instance
 
 
@@ -106,7 +106,7 @@ def random_share_instance(seed: int, power: float | None = None) -> Instance:
             except ValueError:  # as above
                 continue
             if instance.shares_gpus and count_matrices(instance) <= MOST_MATRICES:
-                mode_utilities(instance, "numpy")
+                mode_utilities(instance)
                 return instance
 
 
@@ -135,7 +135,7 @@ def random_pod_instance(seed: int) -> Instance:
         rules = _rules(generator, 1.0).replace(max_nodes_per_job=1)
         instance = Instance(cluster, jobs, rules, name=f"pods-{seed}")
         if count_matrices(instance) <= MOST_MATRICES:
-            mode_utilities(instance, "numpy")
+            mode_utilities(instance)
             return instance
 
 

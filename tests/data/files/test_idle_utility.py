@@ -56,7 +56,7 @@ def with_idle_utility(
         fair_share=("one_node", "one_gpu", "least")[int(generator.integers(3))],
     )
     instance = instance.replace(rules=rules)
-    mode_utilities(instance, "numpy")
+    mode_utilities(instance)
     return instance
 
 

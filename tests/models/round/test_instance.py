@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from goodalloc.data.rounds.benchmark_set import load_benchmark
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters
@@ -17,6 +19,7 @@ from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable
+from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.rules import OSDI21, PRESETS, SIA, Rules
 
 if TYPE_CHECKING:
@@ -228,3 +231,14 @@ def test_checking_a_hundred_thousand_models_takes_a_moment() -> None:
     for model in models:
         Job("job", model)
     assert (time.perf_counter() - begin) * 10 < 10.0
+
+
+def test_a_copy_by_pickle_holds_the_fields_alone() -> None:
+    """What was worked out from an instance stays with it; the copy is equal all the same."""
+    instance = load_benchmark("tiny-cold")
+    table = mode_utilities(instance)
+    assert mode_utilities(instance) is table
+    copy = pickle.loads(pickle.dumps(instance))
+    assert copy == instance
+    assert copy.memo == {}
+    np.testing.assert_array_equal(mode_utilities(copy).moved, table.moved)

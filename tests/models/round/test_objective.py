@@ -118,7 +118,7 @@ def random_matrix(instance: Instance, generator: np.random.Generator) -> np.ndar
 def test_fitness_is_that_of_the_artifact(state: str, jobs: int) -> None:
     """Random allocations of generated rounds, with a fair share below and above a node."""
     instance = generate(jobs, jobs, 6, state=state, rules=OSDI21)  # type: ignore[arg-type]
-    utility_table(instance, "numpy")
+    utility_table(instance)
     generator = np.random.default_rng(jobs)
     for _ in range(6):
         matrix = random_matrix(instance, generator)
@@ -137,7 +137,7 @@ def pair(**options: object) -> Instance:
         Job("new", TABLE, age=30.0),
     )
     instance = Instance(Cluster.uniform(2, 2), jobs, Rules(**options))  # type: ignore[arg-type]
-    utility_table(instance, "numpy")
+    utility_table(instance)
     return instance
 
 

@@ -42,7 +42,7 @@ INSTANCE = Instance(Cluster.uniform(2, 2), (Job("one", age=1e5), Job("two", age=
 @pytest.fixture(autouse=True)
 def _utilities() -> None:
     """Without compiling."""
-    utility_table(INSTANCE, "numpy")
+    utility_table(INSTANCE)
 
 
 def one_each(instance: Instance) -> Allocation:

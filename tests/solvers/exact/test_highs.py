@@ -46,7 +46,7 @@ LATE = 1.0
 def full_round(jobs: int = 40, nodes: int = 16, power: float = -1.0) -> Instance:
     """A round of many jobs that run, with utilities worked out without compiling."""
     instance = generate(3, jobs, nodes, state="settled", rules=Rules(power=power))
-    utility_table(instance, "numpy")
+    utility_table(instance)
     return instance
 
 
@@ -258,7 +258,7 @@ from goodalloc.solvers.certificates.solve import solve
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 instance = generate(3, 40, 16, state="settled")
-utility_table(instance, "numpy")
+utility_table(instance)
 highspy.Highs.run = lambda solver: time.sleep(60)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 begin = time.perf_counter()

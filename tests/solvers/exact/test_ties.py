@@ -64,7 +64,7 @@ def tying(seed: int, power: float) -> Instance:
         for job in instance.jobs
     )
     instance = instance.replace(jobs=jobs, rules=instance.rules.replace(restart_delay=0.0))
-    utility_table(instance, "numpy")
+    utility_table(instance)
     return instance
 
 
@@ -137,7 +137,7 @@ def test_the_first_of_equal_jobs_comes_first() -> None:
 def test_equal_calls_give_equal_bytes(power: float) -> None:
     """Two runs, and the optimum of either as the start of a third, end on the same nodes."""
     instance = generate(5, 30, 10, state="disturbed", rules=Rules(power=power))
-    utility_table(instance, "numpy")
+    utility_table(instance)
     first, second = (solve_highs(instance).allocation for _ in range(2))
     assert first is not None
     assert second is not None

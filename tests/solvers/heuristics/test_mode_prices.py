@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def equipped(jobs: int = 60, nodes: int = 16) -> Instance:
     """A round with cores, its utilities worked out without compiling."""
     instance = equip(generate(0, jobs, nodes, 8), 0)
-    mode_utilities(instance, "numpy")
+    mode_utilities(instance)
     return instance
 
 

@@ -96,7 +96,7 @@ def test_pattern_programs_are_decided_as_by_highs_alone() -> None:
 def test_whole_rounds_are_decided_as_by_highs_alone(state: str) -> None:
     """Forty jobs that run, at p = -1: the core is a small part of the program."""
     instance = generate(1, 40, 12, state=state)  # type: ignore[arg-type]
-    utility_table(instance, "numpy")
+    utility_table(instance)
     choices = enumerate_choices(instance)
     cost = power_cost(choices.utility, -1.0, float(np.median(choices.utility)))
     program = build_patterns(instance, choices, cost).program
