@@ -185,12 +185,17 @@ def gallery_pages() -> dict[str, str]:
 
 
 def result_list() -> dict[str, str]:
-    """The headings of the page of results, for `results/index.md`."""
+    """The pages of results beside their studies, for `results/index.md`."""
+    lines = ["```{toctree}\n:hidden:\n", "findings", "../experiments/RESULTS"]
+    lines += [f"../experiments/{page.removesuffix('.md')}" for page in result_pages()]
+    return {"results/list.md": "\n".join([*lines, "```", ""])}
+
+
+def result_pages() -> dict[str, tuple[str, ...]]:
+    """The studies that `RESULTS.md` lists, by their page of results in `experiments/`."""
     text = (ROOT / "experiments" / "RESULTS.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
-    place = "../experiments/RESULTS.md"
-    lines = [f"- [{heading}]({place}#{_anchor(heading)})\n" for heading in headings]
-    return {"results/list.md": "".join(lines)}
+    rows = re.findall(r"^\| \[([^\]]+)\]\((studies/[\w/-]+\.md)\)", text, flags=re.MULTILINE)
+    return {page: tuple(re.findall(r"`([\w-]+)`", names)) for names, page in rows}
 
 
 def tutorial_list() -> dict[str, str]:
@@ -211,12 +216,12 @@ def tutorial_list() -> dict[str, str]:
 
 
 def _studies(entries: Mapping[str, Entry]) -> str:
+    page_of = {name: page for page, names in result_pages().items() for name in names}
     rows = []
     for name, entry in entries.items():
         minutes = "" if entry.minutes is None else f"{entry.minutes:g}"
-        rows.append(
-            (f"`goodalloc reproduce {name}`", _title(name, entry), COUNTERPARTS[name], minutes)
-        )
+        study = f"[{_title(name, entry)}](../experiments/{page_of[name]})"
+        rows.append((f"`goodalloc reproduce {name}`", study, COUNTERPARTS[name], minutes))
     return _table(("command", "study", "published counterpart", "minutes"), rows)
 
 
@@ -229,9 +234,3 @@ def _title(name: str, entry: Entry) -> str:
     """The title of a study without its name, and with a capital where it is an ordinary word."""
     title = entry.title.removeprefix(f"{name}: ")
     return title if title.startswith("heSRPT") else title[:1].upper() + title[1:]
-
-
-def _anchor(heading: str) -> str:
-    """As the forge and MyST make it."""
-    kept = re.sub(r"[^\w\- ]", "", heading.lower())
-    return kept.strip().replace(" ", "-")

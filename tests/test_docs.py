@@ -107,6 +107,19 @@ def test_the_advice_names_what_there_is(what: str, known: Iterable[str]) -> None
     assert not set(names) - {*known}
 
 
+@pytest.mark.usefixtures("pages")
+def test_every_study_has_a_page_of_results_beside_it() -> None:
+    """Its room is that of its code; a page may serve two studies."""
+    listed_pages = importlib.import_module("choices").result_pages()
+    listed = {name: page for page, names in listed_pages.items() for name in names}
+    for name, entry in ENTRIES.items():
+        assert Path(listed[name]).parent.name == entry.path.partition(".")[0], name
+        assert (ROOT / "experiments" / listed[name]).is_file()
+    written = (ROOT / "experiments" / "studies").rglob("*.md")
+    written_pages = {path.relative_to(ROOT / "experiments").as_posix() for path in written}
+    assert written_pages == listed_pages.keys()
+
+
 def test_the_house_is_told_room_by_room(site: dict[str, str]) -> None:
     """In its order, with a sentence each."""
     told = re.findall(r"`(goodalloc\.[\w.]+)`", site["developer/house.md"])
