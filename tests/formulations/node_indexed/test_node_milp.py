@@ -205,12 +205,13 @@ def test_time_limit_leaves_a_valid_bound() -> None:
     assert answer.bound >= optimum.bound * (1 - 1e-9)
 
 
-def test_a_round_too_large_for_the_time_is_refused_at_once() -> None:
-    """A thousand jobs on 256 nodes in a second: no allocation, and a message with the size."""
+def test_a_round_too_large_for_the_time_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thousand jobs on 256 nodes in a second: nothing is built; a message with the size."""
+    monkeypatch.setattr(pyomo_solver, "build_node_milp", None)
     instance = Instance(Cluster.uniform(256, 4), tuple(Job(f"job{i}") for i in range(1000)))
-    begin = time.perf_counter()
     answer = solve_pyomo(instance, stop=Stop(seconds=1.0))
-    assert time.perf_counter() - begin < 2.0
     assert (answer.allocation, answer.limit) == (None, "time")
     assert "1000 jobs in 1000 modes on 256 nodes are too many" in answer.message
     assert "in 1 s: it takes 61 s at least" in answer.message
@@ -229,9 +230,7 @@ def test_a_program_that_takes_longer_than_expected_is_given_up(
             return build_node_milp(*arguments, **options)
 
         monkeypatch.setattr(pyomo_solver, "build_node_milp", slow)
-        begin = time.perf_counter()
         answer = solve_pyomo(instance, stop=Stop(seconds=0.5))
-        assert time.perf_counter() - begin < 3.0
         assert (answer.allocation, answer.limit) == (None, "time")
         assert "could not be built and handed over to highs in time" in answer.message
 

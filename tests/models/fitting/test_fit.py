@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -320,17 +319,3 @@ def test_a_search_cut_short_says_so() -> None:
     full = fit_throughput(pad_observations(rows))
     assert (short.iterations[0], short.converged[0], full.converged[0]) == (2, False, True)
     assert full.loss[0] < short.loss[0]
-
-
-@pytest.mark.slow
-def test_five_hundred_jobs_are_fitted_in_a_second() -> None:
-    """Five observations each, after compilation; the fastest of three."""
-    generator = np.random.default_rng(0)
-    padded = pad_observations(draw_jobs(drawn_tables(generator), 500, 5, generator))
-    fit_throughput(padded)
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        fit_throughput(padded)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 1.0

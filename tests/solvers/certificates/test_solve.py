@@ -289,12 +289,14 @@ def test_compiling_is_counted_apart() -> None:
     """Seconds are those of the solver without it."""
 
     def compiles(instance: Instance) -> Answer:
-        time.sleep(0.3)
-        return Answer(one_each(instance), compile_seconds=0.3)
+        time.sleep(0.01)
+        return Answer(one_each(instance), compile_seconds=0.01)
 
+    begin = time.perf_counter()
     result = solve(INSTANCE, compiles)
-    assert result.compile_seconds == 0.3
-    assert result.solve_seconds < 0.2
+    passed = time.perf_counter() - begin
+    assert result.compile_seconds == 0.01
+    assert 0.0 <= result.solve_seconds <= passed - 0.01
 
 
 INTERRUPTS = [

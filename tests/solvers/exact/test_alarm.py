@@ -12,21 +12,22 @@ import pytest
 from goodalloc.solvers.exact.time_alarm import TimeIsUp, alarm
 
 
-def nested() -> None:
+def nested(reached: list[str]) -> None:
     """An alarm within an alarm."""
     with alarm(0.2):
         with alarm(0.01):
             time.sleep(0.1)
+        reached.append("the end of the inner block")
         time.sleep(5.0)
+        reached.append("the end of the outer block")
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.0, -1.0])
 def test_a_block_is_left_when_its_time_is_up(seconds: float) -> None:
     """At once where there is none left; the handler of before is back."""
-    begin, before = time.perf_counter(), signal.getsignal(signal.SIGALRM)
+    before = signal.getsignal(signal.SIGALRM)
     with pytest.raises(TimeIsUp), alarm(seconds):
         time.sleep(5.0)
-    assert time.perf_counter() - begin < 4.0
     assert signal.getsignal(signal.SIGALRM) is before
 
 
@@ -42,10 +43,10 @@ def test_a_block_that_ends_in_time_is_left_alone(seconds: float) -> None:
 
 def test_a_timer_of_somebody_else_is_not_touched() -> None:
     """Nested alarms: the outer one rings, the inner one does nothing."""
-    begin = time.perf_counter()
+    reached: list[str] = []
     with pytest.raises(TimeIsUp):
-        nested()
-    assert 0.1 < time.perf_counter() - begin < 4.0
+        nested(reached)
+    assert reached == ["the end of the inner block"]
 
 
 def test_other_threads_are_not_woken() -> None:

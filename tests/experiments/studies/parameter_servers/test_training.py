@@ -145,15 +145,13 @@ def test_the_parts_of_a_step_are_not_negative_and_make_up_the_step() -> None:
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("victim", few(["server 1", "worker 0"], 1))
 def test_a_killed_process_ends_all_others_with_one_sentence(victim: str) -> None:
-    """Within a second or two; the sentence names the one that was killed."""
+    """Before the steps are made; the sentence names the one that was killed."""
     with PsTraining(JOB, 2, 1) as training:
         training.train(1)
         processes = training.processes
         os.kill(processes[victim], signal.SIGKILL)
-        begin = time.monotonic()
         with pytest.raises(ChildProcessError) as raised:
             training.train(1000)
-        assert time.monotonic() - begin < 5.0
     assert str(raised.value) == (
         "Training with parameter servers (2) and workers (1): "
         f"{victim} ended with exit code -9 while training; all others were ended."
