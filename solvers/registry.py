@@ -81,6 +81,8 @@ class Named:
         Whether it tells types of GPU apart.
     resources
         Whether it serves nodes of a named type of GPU, or with cores or memory.
+    rigid
+        Whether it serves jobs that take a fixed number of GPUs and have no goodput model.
     """
 
     text: str
@@ -89,6 +91,7 @@ class Named:
     takes: tuple[str, ...] = ()
     gpu_types: bool = True
     resources: bool = True
+    rigid: bool = False
 
     def make(self, options: PolicyOptions) -> Policy:
         """A new policy."""
@@ -111,14 +114,14 @@ def _autoscaling(text: str, batch_sizes: str) -> Named:
     return Named(text, path, {"batch_sizes": batch_sizes}, takes, False, False)
 
 
-def _rigid(text: str, maker: str, *takes: str, **arguments: Any) -> Named:
+def _one_type(text: str, maker: str, *takes: str, rigid: bool = False, **arguments: Any) -> Named:
     """A policy that takes all GPUs for equal."""
-    return Named(text, maker, arguments, takes, gpu_types=False)
+    return Named(text, maker, arguments, takes, gpu_types=False, rigid=rigid)
 
 
 def _gavel(text: str, **arguments: Any) -> Named:
     """Gavel for a goal."""
-    return Named(text, "gavel.policy:Gavel", arguments)
+    return Named(text, "gavel.policy:Gavel", arguments, rigid=True)
 
 
 #: The policies that ship, by name.
@@ -168,43 +171,53 @@ POLICIES: Mapping[str, Named] = {
     "autoscaling-throughput": _autoscaling(
         "the same by throughput: its jobs ignore statistical efficiency", "throughput"
     ),
-    "optimus": _rigid(
+    "optimus": _one_type(
         "Optimus with an oracle for steps and step times", "policies.optimus:Optimus"
     ),
-    "slaq": _rigid(
+    "slaq": _one_type(
         "SLAQ: GPUs one by one to the jobs whose losses fall most with them", "classical.slaq:Slaq"
     ),
-    "slaq-exact": _rigid("the same, shared out exactly", "classical.slaq:Slaq", exact=True),
-    "tiresias": _rigid("Tiresias: two queues by attained service", "policies.tiresias:Tiresias"),
-    "tiresias-gittins": _rigid(
+    "slaq-exact": _one_type("the same, shared out exactly", "classical.slaq:Slaq", exact=True),
+    "tiresias": _one_type(
+        "Tiresias: two queues by attained service", "policies.tiresias:Tiresias", rigid=True
+    ),
+    "tiresias-gittins": _one_type(
         "Tiresias, each queue by the Gittins index of the jobs that ended so far",
         "policies.tiresias:Tiresias",
         gittins_delta=GITTINS_DELTA,
+        rigid=True,
     ),
-    "themis": _rigid(
+    "themis": _one_type(
         "Themis: auctions of free GPUs among the jobs that sharing costs most",
         "classical.themis:Themis",
         "terms",
         "seed",
+        rigid=True,
     ),
-    "themis-exact": _rigid(
+    "themis-exact": _one_type(
         "the largest product of Themis's valuations over all jobs, exactly",
         "classical.themis:ThemisExact",
+        rigid=True,
     ),
-    "themis-maxmin": _rigid(
+    "themis-maxmin": _one_type(
         "the least largest finish-time fairness, exactly",
         "classical.themis:ThemisExact",
         objective="largest",
+        rigid=True,
     ),
-    "fifo": _rigid("first come, first served", "policies.queueing:FirstComeFirstServed"),
-    "srtf": _rigid(
+    "fifo": _one_type(
+        "first come, first served", "policies.queueing:FirstComeFirstServed", rigid=True
+    ),
+    "srtf": _one_type(
         "shortest remaining time first, with an oracle",
         "policies.queueing:ShortestRemainingTimeFirst",
+        rigid=True,
     ),
-    "equal": _rigid("equal shares of the GPUs", "policies.queueing:EqualShare"),
+    "equal": _one_type("equal shares of the GPUs", "policies.queueing:EqualShare"),
     "allox": Named(
         "AlloX with an oracle: jobs matched with GPUs for the least completion times",
         "classical.allox:AlloX",
+        rigid=True,
     ),
     "gavel": _gavel("Gavel: max-min fair time shares of types of GPU, in rounds"),
     "gavel-makespan": _gavel("Gavel for the makespan, with an oracle", goal="makespan"),
@@ -220,30 +233,37 @@ POLICIES: Mapping[str, Named] = {
     "gavel-blind": _gavel(
         "Gavel's max-min fairness that takes all types of GPU for equal", blind=True
     ),
-    "gavel-levels": Named("Gavel's max-min fairness, level by level", "gavel.levels:gavel_levels"),
+    "gavel-levels": Named(
+        "Gavel's max-min fairness, level by level", "gavel.levels:gavel_levels", rigid=True
+    ),
     "gavel-cost": Named(
-        "Gavel for throughput per dollar, by public prices of types", "gavel.cost:gavel_cost"
+        "Gavel for throughput per dollar, by public prices of types",
+        "gavel.cost:gavel_cost",
+        rigid=True,
     ),
     "gavel-packed": _gavel(
         "Gavel's max-min fairness of jobs that may share GPUs in pairs, with an oracle", packed=True
     ),
-    "gandiva": _rigid(
-        "Gandiva: time slices, and pairs of jobs packed on trial", "shared_gpus.gandiva:Gandiva"
+    "gandiva": _one_type(
+        "Gandiva: time slices, and pairs of jobs packed on trial",
+        "shared_gpus.gandiva:Gandiva",
+        rigid=True,
     ),
-    "gandiva-exact": _rigid(
+    "gandiva-exact": _one_type(
         "Gandiva, its pairs by a matching of greatest gain",
         "shared_gpus.gandiva:Gandiva",
         pairs="matching",
+        rigid=True,
     ),
-    "antman": _rigid(
+    "antman": _one_type(
         "AntMan: jobs with a guarantee, and others on what these leave", "shared_gpus.antman:AntMan"
     ),
-    "antman-exact": _rigid(
+    "antman-exact": _one_type(
         "AntMan, its guests placed so that they have most of their speed",
         "shared_gpus.antman:AntMan",
         exact=True,
     ),
-    "hesrpt": _rigid(
+    "hesrpt": _one_type(
         "heSRPT with an oracle: optimal shares of a power-law speedup", "classical.hesrpt:HeSrpt"
     ),
 }

@@ -4,9 +4,10 @@ The table of rates has the columns ``model, gpu_type, gpus, nodes, steps_per_s``
 second a model makes on so many GPUs of a type that are spread over so many nodes. Of a model, a
 type and a number of GPUs there are one or two rows. That on the fewest nodes is the rate on
 *consolidated* GPUs, which all models must have; that on more nodes the rate on *spread* ones. What
-has no row does not run. The table of jobs has the columns ``job, submit_s, steps, gpus, model``.
-Steps are counted as those of the rates: whatever one replica's step is, of all replicas together.
-Further columns are passed over.
+has no row does not run. The table of jobs has the columns ``job, submit_s, gpus, model`` and either
+``steps`` or ``duration_s``. Steps are counted as those of the rates: whatever one replica's step
+is, of all replicas together. A duration is that on the type of GPU on which the job is fastest, on
+consolidated GPUs, and stands for as many steps. Further columns are passed over.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from goodalloc.data.documents.csv_table import Table
 
 RATE_COLUMNS = ("model", "gpu_type", "gpus", "nodes", "steps_per_s")
-JOB_COLUMNS = ("job", "submit_s", "steps", "gpus", "model")
+JOB_COLUMNS = ("job", "submit_s", "gpus", "model")
+
+#: How much work a job is: one of these columns.
+WORK_COLUMNS = ("steps", "duration_s")
 
 #: Most GPUs of a row: far more than any job of the field takes.
 MOST_GPUS = 100_000
@@ -120,8 +124,8 @@ def read_rate_jobs(path: str | os.PathLike[str], rates: RateTable) -> tuple[Gave
     Parameters
     ----------
     path
-        CSV with the columns `JOB_COLUMNS`; `submit_s` in seconds from the start of the trace,
-        `gpus` those that the job takes, all or none.
+        CSV with the columns `JOB_COLUMNS` and one of `WORK_COLUMNS`; `submit_s` in seconds from the
+        start of the trace, `gpus` those that the job takes, all or none.
     rates
         What is known of the models.
 
@@ -133,8 +137,9 @@ def read_rate_jobs(path: str | os.PathLike[str], rates: RateTable) -> tuple[Gave
     Raises
     ------
     ValueError
-        If the file cannot be read, a number or a name is not one, a job is there twice, or runs on
-        no type of GPU by the rates; the sentence names the line.
+        If the file cannot be read, both of `WORK_COLUMNS` are there or none, a number or a name is
+        not one, a job is there twice, or runs on no type of GPU by the rates; the sentence names
+        the line.
 
     Examples
     --------
@@ -145,10 +150,16 @@ def read_rate_jobs(path: str | os.PathLike[str], rates: RateTable) -> tuple[Gave
     >>> read_rate_jobs(path, gavel_rates(None))[0].configuration.family
     'CycleGAN'
     """
-    table = read_table(path, JOB_COLUMNS)
+    table = read_table(path, JOB_COLUMNS, WORK_COLUMNS)
     names, models, gpus = table.columns["job"], table.columns["model"], _gpus(table)
+    given = [name for name in WORK_COLUMNS if name in table.columns]
+    if len(given) != 1:
+        raise ValueError(
+            f"File '{path}': it has {' and '.join(map(repr, given)) or 'neither'}; expected one of "
+            "the columns 'steps' and 'duration_s'."
+        )
     submissions = table.numbers("submit_s", 0.0).tolist()
-    steps = table.numbers("steps", 0.0, strict=True).tolist()
+    work = table.numbers(given[0], 0.0, strict=True).tolist()
     known = {one.name: one for one in rates.configurations}
     jobs, lines = list[GavelJob](), dict[str, int]()
     for row, (name, model) in enumerate(zip(names, models, strict=True)):
@@ -158,10 +169,13 @@ def read_rate_jobs(path: str | os.PathLike[str], rates: RateTable) -> tuple[Gave
         lines[name] = table.lines[row]
         if model not in known:
             raise table.refusal(row, "model", f"one of {', '.join(known)}")
-        runs = gpus[row] in rates.replicas
-        if not runs or not rates.alone_rates([known[model]], [gpus[row]]).any():
+        fastest = 0.0
+        if gpus[row] in rates.replicas:
+            fastest = float(rates.alone_rates([known[model]], [gpus[row]]).max())
+        if fastest <= 0:
             raise table.refusal(row, "gpus", f"a number on which a rate of '{model}' is known")
-        jobs.append(GavelJob(name, submissions[row], known[model], gpus[row], steps[row]))
+        steps = work[row] * (fastest if given[0] == "duration_s" else 1.0)
+        jobs.append(GavelJob(name, submissions[row], known[model], gpus[row], steps))
     return tuple(sorted(jobs, key=lambda job: job.submission))
 
 

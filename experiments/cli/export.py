@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,14 +33,75 @@ CLAIMS = {
 LARGEST_EXPORTED = 1e12
 
 
+class ExportedProgram(NamedTuple):
+    """A mathematical program that was written to a file.
+
+    Attributes
+    ----------
+    file, formulation
+        Where it is, and which of the formulations it is.
+    columns, rows, entries
+        Size of its matrix.
+    reference
+        Utility r of which the costs are relative; see `program_fitness` in
+        `goodalloc.formulations.basics`.
+    """
+
+    file: str
+    formulation: str
+    columns: int
+    rows: int
+    entries: int
+    reference: float
+
+
 def export_command(arguments: argparse.Namespace) -> Output:
     """Write an instance as a mathematical program."""
-    target = Path(arguments.to)
+    instance = find_instance(arguments.file)
+    found = export_program(instance, arguments.to, arguments.formulation)
+    power = instance.rules.power
+    text = (
+        f"{found.file}: {found.columns} columns, {found.rows} rows, {found.entries} entries\n"
+        f"an objective z, minimised, is worth the fitness {_worth(power)}; "
+        f"r = {found.reference!r}, p = {power:g}, n = {instance.num_jobs} jobs "
+        f"({CLAIMS[found.formulation]})"
+    )
+    return Output(text, found._asdict())
+
+
+def export_program(
+    instance: Instance, path: str | os.PathLike[str], formulation: str | None = None
+) -> ExportedProgram:
+    """Write an instance as a mathematical program that any solver reads.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    path
+        File whose name ends in ``.mps`` or ``.lp``.
+    formulation
+        "pattern", "aggregate" or "node"; None for "pattern", and for "aggregate" where more than
+        GPUs counts. "node" is exact, the others bound the fitness.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written, the formulation does not know what counts in the instance, or
+        no solver could tell the costs apart.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> program = export_program(load_benchmark("tiny-cold"), "tiny.mps", "node")
+    >>> program.formulation, program.columns > program.rows
+    ('node', True)
+    """
+    target = Path(path)
     if target.suffix not in {".mps", ".lp"}:
         raise ValueError(f"File '{target}': expected a name that ends in .mps or .lp.")
-    check_target(arguments.to)
-    instance = find_instance(arguments.file)
-    formulation = arguments.formulation or ("pattern" if instance.plain else "aggregate")
+    check_target(os.fspath(path))
+    formulation = formulation or ("pattern" if instance.plain else "aggregate")
     program, reference = build_program(instance, formulation)
     temporary = target.with_name(f".{secrets.token_hex(4)}{target.suffix}")
     try:
@@ -50,21 +111,14 @@ def export_command(arguments: argparse.Namespace) -> Output:
         raise ValueError(f"File '{target}' cannot be written ({error.strerror}).") from error
     finally:
         temporary.unlink(missing_ok=True)
-    columns, rows, power = program.num_columns, program.num_rows, instance.rules.power
-    text = (
-        f"{target}: {columns} columns, {rows} rows, {program.value.size} entries\n"
-        f"an objective z, minimised, is worth the fitness {_worth(power)}; "
-        f"r = {reference!r}, p = {power:g}, n = {instance.num_jobs} jobs ({CLAIMS[formulation]})"
+    return ExportedProgram(
+        str(target),
+        formulation,
+        program.num_columns,
+        program.num_rows,
+        int(program.value.size),
+        reference,
     )
-    data = {
-        "file": str(target),
-        "formulation": formulation,
-        "columns": columns,
-        "rows": rows,
-        "entries": int(program.value.size),
-        "reference": reference,
-    }
-    return Output(text, data)
 
 
 def _worth(power: float) -> str:

@@ -36,14 +36,22 @@ if TYPE_CHECKING:
     from goodalloc.experiments.support.workers import Workers
 
 
+#: Policies that are replayed where none are named.
+DEFAULT_POLICIES = ("pollux", "optimus", "tiresias")
+
+
 def simulate_command(arguments: argparse.Namespace) -> Output:
     """Replay a workload under several policies; each goes on from where it was stopped."""
+    if arguments.rates is not None:
+        from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
+
+        return simulate_rates_command(arguments)
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
-    policies = _policies(arguments.policies)
+    policies = _policies(arguments.policies or [DEFAULT_POLICIES])
     workload = _workload(arguments)
     setting = Setting(
-        cluster=_cluster(arguments),
+        cluster=cluster_of(arguments),
         interval=arguments.interval,
         restart_delay=arguments.restart_delay,
         interference=arguments.interference,
@@ -69,7 +77,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         )
         for name in policies
     ]
-    refused = _run(arguments, tasks, folder, "simulate", arguments.workers)
+    refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):
         raise ValueError(complaints_of(refused))
     complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
@@ -115,7 +123,8 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     artifact = None if arguments.artifact is None else Path(arguments.artifact).absolute()
     if artifact is not None and not artifact.is_dir():
         raise ValueError(
-            f"argument --artifact: {literal(arguments.artifact)} is no folder; expected one."
+            f"argument --artifact: {literal(arguments.artifact)} is no folder; expected one with "
+            "published data (data/ARTIFACTS.md tells where to get which)."
         )
     folder = make_folder(arguments.out)
     plan = Plan(
@@ -176,7 +185,7 @@ def _reproduce(
     reproduction.require(plan)
     tasks = list(dict.fromkeys(reproduction.tasks(plan)))
     workers = arguments.workers if reproduction.parallel else ALONE
-    refused = _run(arguments, tasks, plan.folder, name, workers)
+    refused = run_with_progress(arguments, tasks, plan.folder, name, workers)
     if refused:
         raise ValueError(complaints_of(refused))
     rows, source = reproduction.rows(plan), reproduction.source(plan)
@@ -209,7 +218,7 @@ def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return names
 
 
-def _cluster(arguments: argparse.Namespace) -> Cluster:
+def cluster_of(arguments: argparse.Namespace) -> Cluster:
     """The nodes, in groups where these are given."""
     size = uniform_size(arguments)
     groups = arguments.group or [("node", *size, "")]
@@ -236,7 +245,7 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     return read_workload(arguments.workload)
 
 
-def _run(
+def run_with_progress(
     arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path, name: str, workers: Workers
 ) -> dict[Path, str]:
     """Do the tasks under a progress bar, as `run_tasks`; an interrupt says how to go on."""

@@ -54,20 +54,26 @@ what:
 
 
 def add_simulate(parser: argparse.ArgumentParser) -> None:
-    default = "pollux,optimus,tiresias"
     parser.epilog = POLICIES_HELP
     parser.add_argument(
         "workload",
         nargs="?",
-        help="a CSV of name, time, application, num_replicas, batch_size (default: draw one)",
+        help="a CSV of name, time, application, num_replicas, batch_size (default: draw one); with "
+        "--rates one of job, submit_s, gpus, model, and steps or duration_s",
     )
     parser.add_argument(
         "--policies",
         type=names,
         nargs="+",
-        default=[names(default)],
         metavar="NAMES",
-        help=f"separated by commas, of those below or package.module:name (default: {default})",
+        help="separated by commas, of those below or package.module:name (default: "
+        "pollux,optimus,tiresias; with --rates gavel,gavel-completion,allox, and on one type of "
+        "GPU fifo,srtf,tiresias, too)",
+    )
+    parser.add_argument(
+        "--rates",
+        metavar="FILE",
+        help="replay jobs with measured rates: a CSV of model, gpu_type, gpus, nodes, steps_per_s",
     )
     _add_workload(parser)
     parser.add_argument(

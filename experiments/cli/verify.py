@@ -1,18 +1,27 @@
-"""The command that checks a certificate; the checkers themselves stand alone."""
+"""Checking certificates: the command `verify`; the checkers themselves stand alone."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import read_document
+from goodalloc.data.documents.json_file import pack_number, read_document
 from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import instance_to_dict, write_instance
+from goodalloc.data.gavel.time_sharing_file import (
+    SHARES_FORMAT,
+    SHARING_FORMAT,
+    read_time_shares,
+    read_time_sharing,
+)
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
-from goodalloc.experiments.cli.verify_shares import verify_shares
-from goodalloc.experiments.verification.verify import verify
+from goodalloc.experiments.reporting.report import percent
+from goodalloc.experiments.verification import verify, verify_time_shares
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
+from goodalloc.solvers.gavel.share_certificate_file import read_share_certificate
 
 if TYPE_CHECKING:
     import argparse
@@ -20,31 +29,125 @@ if TYPE_CHECKING:
     from goodalloc.data.documents.json_file import Document
 
 
+@dataclass(frozen=True)
+class CertificateVerdict:
+    """Outcome of the check of a certificate.
+
+    Parameters
+    ----------
+    verified
+        Whether the certificate proves what it claims, and the answer is feasible.
+    text
+        The outcome for people, several lines.
+    data
+        The same numbers as JSON has them.
+    """
+
+    verified: bool
+    text: str
+    data: dict[str, Any]
+
+
+def verify_certificate(
+    problem: str | os.PathLike[str],
+    answer: str | os.PathLike[str],
+    certificate: str | os.PathLike[str],
+    *,
+    exact: bool = False,
+) -> CertificateVerdict:
+    """Check a certificate of a round or of time shares with the checkers that stand alone.
+
+    Parameters
+    ----------
+    problem
+        Instance file or name of an instance that ships; for time shares, the file of the problem.
+    answer
+        Allocation, result or time shares.
+    certificate
+        File that `write_certificate`, or ``goodalloc solve --certificate``, wrote.
+    exact
+        Whether to calculate in rational numbers (smaller rounds).
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read, is malformed, or is of another problem.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.solvers import solve, write_certificate, write_result
+    >>> instance = load_benchmark("tiny-cold")
+    >>> result = solve(instance, certificate=True)
+    >>> write_result(result, instance, "result.json")
+    >>> write_certificate(result.certificate, "certificate.json")
+    >>> verify_certificate("tiny-cold", "result.json", "certificate.json").verified
+    True
+    """
+    found = read_document(certificate, (CERTIFICATE_FORMAT,))
+    if found.get("kind") == "time shares":
+        return _verify_shares(problem, answer, certificate, exact=exact)
+    return _verify_round(problem, answer, found, exact=exact)
+
+
 def verify_command(arguments: argparse.Namespace) -> Output:
-    """Check a certificate of a round or of time shares; exit code 1 if it is refused."""
+    """Check a certificate; exit code 1 if it is refused."""
     check_target(arguments.resolved)
     if arguments.resolved is not None:
         check_distinct(
             arguments.file, arguments.allocation, arguments.certificate, arguments.resolved
         )
-    certificate = read_document(arguments.certificate, (CERTIFICATE_FORMAT,))
-    if certificate.get("kind") == "time shares":
-        if arguments.resolved is not None:
+        if read_document(arguments.certificate, (CERTIFICATE_FORMAT,)).get("kind") == "time shares":
             raise ValueError("argument --resolved: time shares have no models; expected none.")
-        return verify_shares(
-            arguments.file, arguments.allocation, arguments.certificate, exact=arguments.exact
-        )
-    return _verify_round(arguments, certificate)
-
-
-def _verify_round(arguments: argparse.Namespace, certificate: Document) -> Output:
-    """Check a certificate of a round, of which shipped names and models are resolved first."""
-    found = find_instance(arguments.file)
-    instance = json.loads(json.dumps(instance_to_dict(found)))
-    allocation = read_document(arguments.allocation, (ALLOCATION_FORMAT, RESULT_FORMAT))
-    verdict = verify(instance, allocation, certificate, exact=arguments.exact)
+    verdict = verify_certificate(
+        arguments.file, arguments.allocation, arguments.certificate, exact=arguments.exact
+    )
     text = verdict.text
     if arguments.resolved is not None:
-        write_instance(found, arguments.resolved)
+        write_instance(find_instance(arguments.file), arguments.resolved)
         text += f"\nwritten        {arguments.resolved}"
     return Output(text, verdict.data, 0 if verdict.verified else FAILED)
+
+
+def _verify_round(
+    problem: str | os.PathLike[str],
+    answer: str | os.PathLike[str],
+    certificate: Document,
+    *,
+    exact: bool,
+) -> CertificateVerdict:
+    """Check a certificate of a round; shipped names and models are resolved first."""
+    instance = json.loads(json.dumps(instance_to_dict(find_instance(os.fspath(problem)))))
+    allocation = read_document(answer, (ALLOCATION_FORMAT, RESULT_FORMAT))
+    verdict = verify.verify(instance, allocation, certificate, exact=exact)
+    return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
+
+
+def _verify_shares(
+    problem: str | os.PathLike[str],
+    answer: str | os.PathLike[str],
+    certificate: str | os.PathLike[str],
+    *,
+    exact: bool,
+) -> CertificateVerdict:
+    """Check a certificate of time shares (`data/FORMAT.md`)."""
+    read_time_shares(answer, read_time_sharing(problem).sharing)
+    read_share_certificate(certificate)
+    asked = read_document(problem, (SHARING_FORMAT,))
+    shares = read_document(answer, (SHARES_FORMAT,))
+    claim = read_document(certificate, (CERTIFICATE_FORMAT,))
+    try:
+        verdict = verify_time_shares.verify(asked, shares, claim, exact)
+    except ValueError as error:
+        raise ValueError(f"Certificate '{certificate}': {error}") from error
+    lines = [
+        ("verdict", "verified" if verdict.verified else "refused"),
+        ("because", verdict.message),
+    ]
+    if verdict.verified:
+        lines += [("status", verdict.status), ("bound", f"{verdict.bound:.12g} (proved)")]
+    if verdict.verified and verdict.status != "infeasible":
+        lines += [("value", f"{verdict.value:.12g}"), ("gap", percent(verdict.gap))]
+    text = "\n".join(f"{name:<12} {value}" for name, value in lines)
+    numbers = {name: pack_number(getattr(verdict, name)) for name in ("value", "bound", "gap")}
+    return CertificateVerdict(verdict.verified, text, verdict._asdict() | numbers)

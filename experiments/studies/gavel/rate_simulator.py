@@ -95,8 +95,14 @@ class _RateOracle(NamedTuple):
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
         """Infinite where it does not fit."""
-        rate = _rate_on(self.running.job, self.rates, replicas, gpu_type or self.types[0])
+        rate = _rate_on(self.running.job, self.rates, replicas, gpu_type or self._own_type())
         return 1.0 / rate if rate > 0 else float("inf")
+
+    def _own_type(self) -> str:
+        """The type of GPU that the job runs on or ran on last; before, one on which it can run."""
+        job = self.running.job
+        runs = (t for t in self.types if _rate_on(job, self.rates, job.replicas, t) > 0)
+        return self.running.kind or next(runs, self.types[0])
 
     def beside(
         self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
@@ -105,7 +111,7 @@ class _RateOracle(NamedTuple):
         if not isinstance(other, _RateOracle):
             return None
         both = self.running.job, other.running.job
-        found = _pair_rates_on(*both, self.rates, replicas, gpu_type or self.types[0])
+        found = _pair_rates_on(*both, self.rates, replicas, gpu_type or self._own_type())
         return found if found[0] > 0 else None
 
 

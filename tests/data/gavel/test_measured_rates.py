@@ -137,3 +137,22 @@ def test_bad_jobs_are_refused(tmp_path: Path, new: str, sentence: str) -> None:
             written(tmp_path, JOBS.replace("late,600,9000,1,resnet,ann", new), "jobs.csv"), rates
         )
     assert sentence in str(caught.value)
+
+
+def test_a_duration_is_that_on_the_fastest_type(tmp_path: Path) -> None:
+    """It stands for the steps that are made meanwhile on consolidated GPUs."""
+    rates = read_rate_table(written(tmp_path, RATES))
+    text = "job,submit_s,duration_s,gpus,model\na,0,100,4,bert\nb,0,100,1,bert\nc,5,10,4,resnet\n"
+    jobs = read_rate_jobs(written(tmp_path, text), rates)
+    assert [job.steps for job in jobs] == [1400.0, 400.0, 90.0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "has"), [("steps,duration_s,", "'steps' and 'duration_s'"), ("", "neither")]
+)
+def test_either_steps_or_durations_are_given(tmp_path: Path, columns: str, has: str) -> None:
+    """Not both, and not none of them."""
+    cells = "5," * columns.count(",")
+    path = written(tmp_path, f"job,submit_s,{columns}gpus,model\na,0,{cells}1,bert\n")
+    with pytest.raises(ValueError, match=rf"it has {has}; expected one of the columns 'steps' and"):
+        read_rate_jobs(path, read_rate_table(written(tmp_path, RATES, "rates.csv")))

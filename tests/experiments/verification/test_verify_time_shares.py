@@ -25,7 +25,7 @@ from goodalloc.data.gavel.time_sharing_file import (
     time_shares_to_dict,
     time_sharing_to_dict,
 )
-from goodalloc.experiments.cli.verify_shares import verify_shares
+from goodalloc.experiments import verify_certificate
 from goodalloc.experiments.verification import verify_time_shares
 from goodalloc.experiments.verification.verify_time_shares import verify
 from goodalloc.models.gavel.share_goal import (
@@ -459,24 +459,25 @@ def test_the_checker_runs_alone_and_its_exit_code_tells(tmp_path: Path) -> None:
 def test_the_command_tells_what_was_found(tmp_path: Path) -> None:
     """In words and numbers, with an exit code; bad files are refused in one sentence."""
     names = written(tmp_path, example("level"))
-    found = verify_shares(*names)
-    assert found.code == 0
+    found = verify_certificate(*names)
+    assert found.verified
     assert found.data["verified"] is True
     assert re.search("^verdict      verified$", found.text, flags=re.MULTILINE)
     assert re.search("^bound        0.2607.* .proved.$", found.text, flags=re.MULTILINE)
-    assert verify_shares(*names, exact=True).data["gap"] <= 1e-12
+    assert verify_certificate(*names, exact=True).data["gap"] <= 1e-12
     certificate = changed(example("level")[CERTIFICATE], ("bound",), 0.0)
     Path(names[CERTIFICATE]).write_text(json.dumps(certificate), encoding="utf-8")
-    found = verify_shares(*names)
-    assert (found.code, found.data["bound"], found.data["verified"]) == (1, None, False)
+    found = verify_certificate(*names)
+    assert (found.verified, found.data["bound"], found.data["verified"]) == (False, None, False)
     assert "refused" in found.text
     Path(names[CERTIFICATE]).write_text(json.dumps(changed(certificate, ("bound",), math.nan)))
     with pytest.raises(ValueError, match=r"^File '.*certificate.json': .*NaN"):
-        verify_shares(*names)
+        verify_certificate(*names)
     short = changed(example("level")[CERTIFICATE], ("prices", "time"), [0.0])
     Path(names[CERTIFICATE]).write_text(json.dumps(short), encoding="utf-8")
     with pytest.raises(ValueError, match=r"^Certificate '.*': time: expected finite numbers"):
-        verify_shares(*names)
-    found = verify_shares(*written(tmp_path, example("infeasible")))
-    assert (found.code, found.data["status"], found.data["bound"]) == (0, "infeasible", "-inf")
+        verify_certificate(*names)
+    found = verify_certificate(*written(tmp_path, example("infeasible")))
+    assert found.verified
+    assert (found.data["status"], found.data["bound"]) == ("infeasible", "-inf")
     assert "no shares keep the promises" in found.text

@@ -1,0 +1,99 @@
+"""The command `simulate --rates`: a user's own jobs by a user's own measured rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
+from goodalloc.experiments.cli.output import Output, drawing, flat, make_folder
+from goodalloc.experiments.cli.replay import cluster_of, complaints_of, run_with_progress
+from goodalloc.experiments.reporting.report import for_machines, text_table
+from goodalloc.experiments.studies.gavel.measured_replay import (
+    MeasuredReplay,
+    plot_completions,
+    require_rated,
+    require_served,
+    summary_row,
+)
+from goodalloc.experiments.studies.gavel.rate_simulator import Completed
+from goodalloc.solvers.interface.result_file import csv_text
+from goodalloc.solvers.registry import PolicyOptions, make_policy
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+#: Policies where none are named; the first ones tell types of GPU apart.
+DEFAULT_POLICIES = ("gavel", "gavel-completion", "allox")
+ONE_TYPE_POLICIES = ("fifo", "srtf", "tiresias")
+
+#: Arguments of drawn workloads and of jobs with goodput models, with their defaults.
+OF_OTHER_JOBS: Mapping[str, object] = {
+    "load": None,
+    "requests": None,
+    "philly": None,
+    "traces": None,
+    "parquet": False,
+    "outages": [],
+    "interference": 0.0,
+    "knowledge": "explored",
+    "free_moves": False,
+    "cores": None,
+    "power": -1.0,
+    "interference_avoidance": True,
+}
+
+
+def simulate_rates_command(arguments: argparse.Namespace) -> Output:
+    """Replay jobs by measured rates under several policies; done ones are not done again."""
+    if arguments.workload is None:
+        raise ValueError("argument --rates: no workload is given; expected the CSV of the jobs.")
+    for name, default in OF_OTHER_JOBS.items():
+        if getattr(arguments, name) != default:
+            option = name.replace("_", "-")
+            raise ValueError(
+                f"argument --{option}: jobs with measured rates have no use for it; expected none "
+                "with --rates."
+            )
+    rates = read_rate_table(arguments.rates)
+    jobs, cluster = read_rate_jobs(arguments.workload, rates), cluster_of(arguments)
+    require_rated(rates, jobs, cluster)
+    policies = tuple(dict.fromkeys(flat(arguments.policies or ())))
+    if not policies:
+        one_type = len(cluster.gpu_types) == 1
+        policies = (*DEFAULT_POLICIES, *(ONE_TYPE_POLICIES if one_type else ()))
+    options = PolicyOptions(seed=arguments.seed, seconds=arguments.seconds)
+    for name in policies:
+        make_policy(name, options)
+        require_served(name, jobs, cluster)
+    folder = make_folder(arguments.out)
+    tasks = [
+        MeasuredReplay(
+            folder=folder.absolute() / name,
+            policy=name,
+            jobs=jobs,
+            rates=rates,
+            cluster=cluster,
+            round_seconds=arguments.interval,
+            restart_seconds=arguments.restart_delay,
+            options=options,
+        )
+        for name in policies
+    ]
+    refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
+    if refused:
+        raise ValueError(complaints_of(refused))
+    done = {task.policy: task.completed() for task in tasks}
+    rows = [summary_row(name, completed) for name, completed in done.items()]
+    columns = tuple(rows[0])
+    write_atomically(folder / "summary.csv", csv_text(rows, columns))
+    jobs_columns = ("policy", *Completed._fields)
+    each = [{"policy": name, **one._asdict()} for name, found in done.items() for one in found]
+    write_atomically(folder / "jobs.csv", csv_text(each, jobs_columns))
+    with drawing(f"the table is in {folder}"):
+        from goodalloc.experiments.reporting.plots import save
+
+        save(plot_completions(done), folder / f"replay.{arguments.pictures}")
+    written = f"written to {folder}: summary.csv, jobs.csv, replay.{arguments.pictures}"
+    return Output(f"{text_table(rows, columns)}\n\n{written}", for_machines(rows))
