@@ -136,7 +136,8 @@ def solve_shares(
     scaled = _scaled(sharing, goal, np.zeros(jobs) if promised is None else promised)
     columns = np.repeat(scaled.columns, types)
     taken = cp.Variable(lines * types, nonneg=True)  # X in units of `columns`
-    matrix, time_of, gpus_of = (part * columns for part in (scaled.matrix, *incidence(sharing)))
+    parts = (scaled.matrix, *incidence(sharing))
+    matrix, time_of, gpus_of = ((part * columns).tocsr() for part in parts)
     counts = np.flatnonzero(scaled.second > 0)
     objective, earned, more = _objective(goal, scaled, taken, matrix[counts] @ taken, counts)
     time_left, gpus_left = time_of @ taken <= 1.0, gpus_of @ taken <= sharing.gpus
