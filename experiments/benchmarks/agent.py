@@ -33,7 +33,11 @@ import numpy as np
 from goodalloc.experiments.agent.fit_process import FitProcess
 from goodalloc.experiments.agent.options import AgentOptions
 from goodalloc.experiments.agent.training_agent import TrainingAgent
-from goodalloc.experiments.benchmarks.measurements import measurement_parser, write_measurements
+from goodalloc.experiments.benchmarks.measurements import (
+    ended_by_control_c,
+    measurement_parser,
+    write_measurements,
+)
 from goodalloc.experiments.cli.types import whole
 from goodalloc.experiments.measure.rank import settle_allocator
 from goodalloc.experiments.studies.parameter_servers.networks import draw_examples, flat_network
@@ -296,4 +300,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

@@ -24,7 +24,11 @@ import numpy as np
 
 from goodalloc.data.applications.measurements import APPLICATIONS, read_observations
 from goodalloc.data.applications.profiles import application_names, load_profile
-from goodalloc.experiments.benchmarks.measurements import measurement_parser, write_measurements
+from goodalloc.experiments.benchmarks.measurements import (
+    ended_by_control_c,
+    measurement_parser,
+    write_measurements,
+)
 from goodalloc.experiments.cli.types import whole
 from goodalloc.models.fitting.fit import fit_throughput
 from goodalloc.models.fitting.problem import pad_observations
@@ -292,4 +296,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

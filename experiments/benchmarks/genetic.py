@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import State, generate
 from goodalloc.experiments.benchmarks.genetic_plot import plot_genetic
-from goodalloc.experiments.benchmarks.measurements import Table
+from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c
 from goodalloc.experiments.reporting.plots import save
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.starved_jobs import starvation_of
@@ -284,4 +284,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

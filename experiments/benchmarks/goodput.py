@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.experiments.benchmarks.measurements import (
+    ended_by_control_c,
     measurement_parser,
     peak_gib,
     write_measurements,
@@ -225,4 +226,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

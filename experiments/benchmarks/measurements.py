@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import os
 import resource
 import sys
 from pathlib import Path
@@ -13,9 +14,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from goodalloc.data.documents.append_lines import append_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
+
+
+def ended_by_control_c(main: Callable[[], int]) -> int:
+    """Run a benchmark and return its exit code; on Ctrl-C end at once with one line and 130."""
+    try:
+        return main()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; rows that were written stay.\n")
+        sys.stderr.flush()
+        # a compilation of JAX may be running in a thread: it is not waited for, and the tracebacks
+        # of its collection at the end of the interpreter are nobody's concern
+        os._exit(130)
 
 
 def peak_gib() -> float:

@@ -26,7 +26,7 @@ from goodalloc.data.rounds.awkward import awkward_round
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import generate
 from goodalloc.data.rounds.typed import generate_typed
-from goodalloc.experiments.benchmarks.measurements import Table, peak_gib
+from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c, peak_gib
 from goodalloc.experiments.reporting.plots import plot_scaling, save
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.objective import mode_utilities
@@ -207,4 +207,4 @@ def _summarise(rows: list[Row]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

@@ -19,7 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goodalloc.experiments.agent.gradient_meter import adam_weight
 from goodalloc.experiments.agent.options import AgentOptions
 from goodalloc.experiments.agent.training_agent import TrainingAgent
-from goodalloc.experiments.benchmarks.measurements import measurement_parser, write_measurements
+from goodalloc.experiments.benchmarks.measurements import (
+    ended_by_control_c,
+    measurement_parser,
+    write_measurements,
+)
 from goodalloc.experiments.cli.types import whole
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.models.goodput.model import BatchLimits
@@ -159,4 +163,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 import numpy as np
 
 from goodalloc.data.rounds.generator import State, generate
-from goodalloc.experiments.benchmarks.measurements import Table
+from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c
 from goodalloc.experiments.cli.arguments import Parser
 from goodalloc.experiments.cli.types import names, whole
 from goodalloc.experiments.reporting.plots import COLOURS, STYLES, save
@@ -322,4 +322,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

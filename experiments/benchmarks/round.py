@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from goodalloc.data.rounds.generator import generate
-from goodalloc.experiments.benchmarks.measurements import peak_gib
+from goodalloc.experiments.benchmarks.measurements import ended_by_control_c, peak_gib
 from goodalloc.experiments.reporting.plots import plot_scaling, save
 from goodalloc.models.round.objective import speedup_table, utility_table
 from goodalloc.models.round.rules import Rules
@@ -143,4 +143,4 @@ def _summarise(rows: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

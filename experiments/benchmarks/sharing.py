@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.experiments.benchmarks.measurements import ended_by_control_c
 from goodalloc.formulations.shared_gpus.gandiva import build_pairing_program
 from goodalloc.models.shared_gpus.hosted_jobs import Guests
 from goodalloc.models.shared_gpus.pairing import Pairing
@@ -81,4 +82,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

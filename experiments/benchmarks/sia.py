@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from goodalloc.data.rounds.typed import generate_typed, sia_cluster
-from goodalloc.experiments.benchmarks.measurements import Table, peak_gib
+from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c, peak_gib
 from goodalloc.formulations.sia_and_synergy.sia import enumerate_configurations
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import mode_utilities, speedup_table
@@ -228,4 +228,4 @@ def _summarise(rows: list[Row]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

@@ -14,7 +14,11 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.experiments.benchmarks.measurements import measurement_parser, write_measurements
+from goodalloc.experiments.benchmarks.measurements import (
+    ended_by_control_c,
+    measurement_parser,
+    write_measurements,
+)
 from goodalloc.experiments.cli.types import whole
 
 if TYPE_CHECKING:
@@ -117,4 +121,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.data.classical.loss_jobs import draw_loss_jobs
-from goodalloc.experiments.benchmarks.measurements import Table
+from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c
 from goodalloc.experiments.studies.classical.loss_cluster import INTERVAL
 from goodalloc.models.classical.unit_gains import one_each, unit_violations
 from goodalloc.solvers.classical.unit_shares import gain_bound, share_exactly, share_greedily
@@ -143,4 +143,4 @@ def _summarise(rows: Sequence[Row]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended_by_control_c(main))

@@ -65,38 +65,28 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of `goodalloc` and all its commands."""
     parser = Parser(
         prog="goodalloc",
+        usage="goodalloc [-h] [--version] COMMAND …",
         description="Decide which training job gets which GPUs, with a proof of how good it is.",
         allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # the list of commands stays
     )
     parser.add_argument("--version", action="store_true", help="print the version and end")
-    commands = parser.add_subparsers(dest="command", metavar="command")
-    builders: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-        "solve": ("decide one instance", _add_solve),
-        "compare": ("decide one instance with several solvers", _add_compare),
-        "gap": ("run the gap benchmark; resumes where it was stopped", _add_gap),
-        "generate": ("draw an instance", _add_generate),
-        "export": ("write an instance as a mathematical program", _add_export),
-        "check": ("check an allocation of an instance and say what it is worth", _add_check),
-        "verify": ("check a certificate that no allocation is worth more", _add_verify),
-        "simulate": ("replay a workload under several policies; resumes", add_simulate),
-        "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
-        "measure": ("measure the steps of a real training on this machine; resumes", add_measure),
-        "fit": ("fit a model of throughput to what was measured", add_fit),
-        "schedule": ("decide for the jobs of a cluster's folder, again and again", add_schedule),
-        "launch": ("train a job on what the scheduler gives it, to its end", add_launch),
-        "demo": ("a short demonstration", _add_demo),
-    }
-    for name, (text, build) in builders.items():
-        command = commands.add_parser(
-            name,
-            help=text,
-            description=text,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,  # their tables stay as they are
-        )
-        build(command)
-        command.add_argument("--json", action="store_true", help="print JSON")
-        command.set_defaults(run=COMMANDS[name])
+    commands = parser.add_subparsers(dest="command", metavar="command", help=argparse.SUPPRESS)
+    lines = []
+    for group, builders in GROUPED.items():
+        lines.append(f"{group}:")
+        for name, (text, build) in builders.items():
+            lines.append(f"  {name:<10} {text}")
+            command = commands.add_parser(
+                name,
+                description=text,
+                allow_abbrev=False,
+                formatter_class=argparse.RawDescriptionHelpFormatter,  # their tables stay
+            )
+            build(command)
+            command.add_argument("--json", action="store_true", help="print JSON")
+            command.set_defaults(run=COMMANDS[name])
+    parser.epilog = "\n".join([*lines, "", "goodalloc COMMAND --help tells the options of one."])
     return parser
 
 
@@ -148,6 +138,12 @@ def _add_gap(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="NAMES",
         help="files or names of shipped instances (default: all that ship)",
+    )
+    parser.add_argument(
+        "--subset", type=whole(1), metavar="N", help="only the N smallest of these instances"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list the runs that are left and their limit of time"
     )
     _add_grid(parser)
     _add_limits(parser, seconds=60.0)
@@ -269,3 +265,30 @@ def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
         default=1e-9,
         help="relative gap that counts as optimal, as 1e-12 always does (default: 1e-9)",
     )
+
+
+#: All commands: by what they are for, each with a line of help and what adds its arguments.
+GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
+    "decide a round": {
+        "solve": ("decide one instance", _add_solve),
+        "compare": ("decide one instance with several solvers", _add_compare),
+        "gap": ("run the gap benchmark; resumes", _add_gap),
+        "demo": ("a short demonstration", _add_demo),
+    },
+    "make and check": {
+        "generate": ("draw an instance", _add_generate),
+        "export": ("write an instance as a mathematical program", _add_export),
+        "check": ("check an allocation of an instance and say what it is worth", _add_check),
+        "verify": ("check a certificate that no allocation is worth more", _add_verify),
+    },
+    "replay and reproduce": {
+        "simulate": ("replay a workload under several policies; resumes", add_simulate),
+        "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
+    },
+    "measure and train": {
+        "measure": ("measure the steps of a real training on this machine; resumes", add_measure),
+        "fit": ("fit a model of throughput to what was measured", add_fit),
+        "schedule": ("decide for the jobs of a cluster's folder, again and again", add_schedule),
+        "launch": ("train a job on what the scheduler gives it, to its end", add_launch),
+    },
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from goodalloc.experiments.gap.gap import (
     check_seeds,
     comparable_rows,
     run_gap,
+    runs_left,
+    smallest,
     typed_rows,
     unpack_history,
 )
@@ -92,6 +95,10 @@ def gap_command(arguments: argparse.Namespace) -> Output:
     plan = GapPlan(instances, solvers, flat(arguments.seeds), arguments.seconds, arguments.gap)
     for source in plan.instances:
         find_instance(source)
+    if arguments.subset is not None:
+        plan = replace(plan, instances=smallest(plan.instances, arguments.subset))
+    if arguments.dry_run:
+        return _planned(plan, Path(arguments.out) / "gap.csv")
     folder = make_folder(arguments.out)
     table = folder / "gap.csv"
     interrupted = False
@@ -124,6 +131,29 @@ def gap_command(arguments: argparse.Namespace) -> Output:
         f"written to {folder}: gap.csv, averages.csv"
     )
     return Output(f"{text} and pictures", for_machines(averages))
+
+
+def _planned(plan: GapPlan, table: Path) -> Output:
+    """List the runs of a plan that a table lacks, instance by instance."""
+    left = runs_left(plan, table)
+    rows: list[dict[str, object]] = []
+    for name in plan.instances:
+        instance = find_instance(name)
+        own = [task for task in left if task.instance == name]
+        rows.append(
+            {
+                "instance": name,
+                "jobs": instance.num_jobs,
+                "nodes": instance.cluster.num_nodes,
+                "solvers": len(plan.solvers_of(name)),
+                "runs": len(plan.solvers_of(name)) * len(plan.seeds),
+                "left": len(own),
+                "most_minutes": len(own) * plan.seconds / 60.0,
+            }
+        )
+    most = sum(task.stop.seconds or 0.0 for task in left) / 60.0
+    text = f"{text_table(rows, tuple(rows[0]))}\n\n{len(left)} runs, {most:.0f} min at most"
+    return Output(text, for_machines(rows))
 
 
 def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:

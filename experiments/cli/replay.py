@@ -19,6 +19,7 @@ from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, MINUTES_NOTE, REPRODUCTIONS
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.machine_speed import expected_minutes, slowdown
 from goodalloc.experiments.support.tasks import run_tasks
 from goodalloc.experiments.support.workers import ALONE
 from goodalloc.models.round.cluster import Cluster, NodeGroup
@@ -126,7 +127,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
             f"argument --artifact: {literal(arguments.artifact)} is no folder; expected one with "
             "published data (data/ARTIFACTS.md tells where to get which)."
         )
-    folder = make_folder(arguments.out)
+    folder = Path(arguments.out) if arguments.dry_run else make_folder(arguments.out)
     plan = Plan(
         folder=folder.absolute(),
         workloads=flat(arguments.workloads),
@@ -138,6 +139,8 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     )
     if not group:
         REPRODUCTIONS[arguments.what].refuse_ignored(plan)
+    if arguments.dry_run:
+        return _planned(names, plan)
     texts: list[str] = []
     left_out: list[str] = []
     truths: dict[object, None] = {}
@@ -165,6 +168,24 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), for_machines(found))
 
 
+def _planned(names: Sequence[str], plan: Plan) -> Output:
+    """List what each study would do, and how long that takes on this machine."""
+    speed = slowdown()
+    rows: list[dict[str, object]] = []
+    for name in names:
+        reproduction, minutes = REPRODUCTIONS[name], ENTRIES[name].minutes
+        own = reproduction.own(plan)
+        try:
+            reproduction.require(own)
+            tasks: object = len(dict.fromkeys(reproduction.tasks(own)))
+        except ValueError as error:
+            tasks = str(error)
+        here = "" if minutes is None or plan.quick else round(minutes * speed, 1)
+        rows.append({"name": name, "tasks": tasks, "minutes": here})
+    text = text_table(rows, ("name", "tasks", "minutes"))
+    return Output(f"{text}\n\nminutes: of a whole run by one worker, at the speed of now", rows)
+
+
 def _listed() -> Output:
     """What can be reproduced, and how long that takes."""
     rows: list[dict[str, object]] = [
@@ -185,7 +206,9 @@ def _reproduce(
     reproduction.require(plan)
     tasks = list(dict.fromkeys(reproduction.tasks(plan)))
     workers = arguments.workers if reproduction.parallel else ALONE
-    refused = run_with_progress(arguments, tasks, plan.folder, name, workers)
+    minutes = None if plan.quick else ENTRIES[name].minutes
+    expected = "" if minutes is None else expected_minutes(minutes)
+    refused = run_with_progress(arguments, tasks, plan.folder, name, workers, expected)
     if refused:
         raise ValueError(complaints_of(refused))
     rows, source = reproduction.rows(plan), reproduction.source(plan)
@@ -246,11 +269,16 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
 
 
 def run_with_progress(
-    arguments: argparse.Namespace, tasks: Sequence[Task], folder: Path, name: str, workers: Workers
+    arguments: argparse.Namespace,
+    tasks: Sequence[Task],
+    folder: Path,
+    name: str,
+    workers: Workers,
+    expected: str = "",
 ) -> dict[Path, str]:
     """Do the tasks under a progress bar, as `run_tasks`; an interrupt says how to go on."""
     try:
-        with progress_bar(name, len(tasks), quiet=arguments.json) as bar:
+        with progress_bar(name, len(tasks), quiet=arguments.json, expected=expected) as bar:
             return run_tasks(tasks, workers, bar.update)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

@@ -210,6 +210,11 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         help="also prove how far every decision is from the best (default: no)",
     )
     parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list the studies, their replays or other tasks, and the minutes that they take here",
+    )
+    parser.add_argument(
         "--quick", action="store_true", help="fewer jobs, nodes or seeds, searches of 30 trials"
     )
     _add_workers(parser)

@@ -93,6 +93,17 @@ class GapPlan:
         ]
 
 
+def smallest(instances: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the instances with the fewest jobs times nodes, in the order given."""
+
+    def size(name: str) -> int:
+        instance = find_instance(name)
+        return instance.num_jobs * instance.cluster.num_nodes
+
+    kept = set(sorted(instances, key=size)[:count])
+    return tuple(name for name in instances if name in kept)
+
+
 def check_seeds(seeds: Sequence[int]) -> None:
     """Refuse no seeds, a seed given twice, and what is not a whole number of at least 0."""
     if not seeds:
@@ -127,6 +138,13 @@ def run_gap(
                 append_row(table, row)
             report(row)
     return comparable_rows(plan, table)
+
+
+def runs_left(plan: GapPlan, table: Path) -> list[Task]:
+    """Return the runs that the table does not hold yet."""
+    digests = {name: source_digest(name) for name in plan.instances}
+    done = {_key(row) for row in read_rows(table)} if table.exists() else set()
+    return [task for task in plan.tasks() if _key(_settings(task, digests)) not in done]
 
 
 def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 INTERVAL = 30.0
 
 
-def progress_bar(name: str, total: int, *, quiet: bool) -> Any:
+def progress_bar(name: str, total: int, *, quiet: bool, expected: str = "") -> Any:
     """A context whose `update(steps)` says on standard error how far a command is.
 
     Parameters
@@ -25,12 +25,17 @@ def progress_bar(name: str, total: int, *, quiet: bool) -> Any:
         Steps to the end.
     quiet
         Whether nothing is said.
+    expected
+        How long it should take, in words; empty where that is not known.
     """
     if not quiet and not sys.stderr.isatty():
+        if expected:
+            sys.stderr.write(f"{name}: {expected} in all\n")
         return ProgressLines(name, total, sys.stderr)
     from tqdm import tqdm
 
-    return tqdm(total=total, disable=quiet, file=sys.stderr, leave=False)
+    label = f"{name} ({expected})" if expected else None
+    return tqdm(desc=label, total=total, disable=quiet, file=sys.stderr, leave=False)
 
 
 @dataclass
