@@ -1,4 +1,4 @@
-r"""The same program with its columns counted: branch on how many jobs take what, not on which.
+r"""The same program with its columns counted: it branches on the number of jobs of a kind.
 
 A program that chooses one column for every job, and for which columns of many jobs are the same but
 for their cost, has
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def count_columns(program: Program) -> Program:
-    """Program (1): the columns, now continuous, followed by their counts.
+    """Build program (1): the columns, now continuous, followed by their counts.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def count_columns(program: Program) -> Program:
 
 
 def fix_counts(counted: Program, counts: NDArray[np.float64]) -> Program:
-    """The counted program with its counts as given, shape (counts,)."""
+    """Return the counted program with its counts fixed to the given ones, shape (counts,)."""
     lower, upper = counted.lower.copy(), counted.upper.copy()
     lower[counted.integer] = upper[counted.integer] = counts
     return replace(counted, lower=lower, upper=upper)

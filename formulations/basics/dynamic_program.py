@@ -1,4 +1,4 @@
-r"""The knapsack of one resource by dynamic programming: exact whatever the costs look like.
+r"""The knapsack of one resource by dynamic programming: exact for any costs.
 
 .. math:: \min_a \sum_j c_j(a_j) \quad \text{s.t.} \quad \sum_j a_j \le C, \quad a \text{ whole} (1)
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def least_totals(cost: Floats, units: int) -> Floats:
-    """All of (2), of shape (jobs + 1, units + 1); the last row is (1) for every capacity.
+    """Return all values of (2), shape (jobs + 1, units + 1); the last row is (1) for every
+    capacity.
 
     Parameters
     ----------
@@ -40,7 +41,8 @@ def least_totals(cost: Floats, units: int) -> Floats:
 
 
 def least_amounts(cost: Floats, totals: Floats) -> Indices:
-    """Units of every job that give the last of (2); of equals the fewest, from the last job on.
+    """Return the units of every job that attain the last value of (2); of equals the fewest, from
+    the last job on.
 
     Parameters
     ----------

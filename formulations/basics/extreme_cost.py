@@ -41,12 +41,14 @@ if TYPE_CHECKING:
 
 
 def program_cost(utility: ArrayLike, power: float, reference: float) -> Floats:
-    """Cost of a utility in a program for any power: `power_cost`, at p = 0 for infinite powers."""
+    """Return the cost of a utility in a program for any power: `power_cost`, at p = 0 for infinite
+    powers.
+    """
     return power_cost(utility, power if math.isfinite(power) else 0.0, reference)
 
 
 def program_fitness(objective: float, num_jobs: int, power: float, reference: float) -> float:
-    """The fitness that an objective of such a program stands for.
+    """Return the fitness that an objective of such a program stands for.
 
     Parameters
     ----------
@@ -61,14 +63,14 @@ def program_fitness(objective: float, num_jobs: int, power: float, reference: fl
 
 
 def least_worst(job: Indices, cost: Floats) -> float:
-    """The cap of (1): the cost of the job whose cheapest choice costs most."""
+    """Return the cap of (1): the cost of the job whose cheapest choice costs most."""
     cheapest = np.full(int(job.max()) + 1, np.inf)
     np.minimum.at(cheapest, job, cost)
     return float(cheapest.max())
 
 
 def with_extreme_cost(program: Program, job: Indices, cost: Floats, power: float) -> Program:
-    """The program with the objective (1) or (2) in place of its own.
+    """Return the program with the objective (1) or (2) in place of its own.
 
     Parameters
     ----------

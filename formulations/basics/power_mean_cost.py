@@ -1,4 +1,4 @@
-r"""The power mean as a sum of costs, in units in which a solver's tolerances mean something.
+r"""The power mean as a sum of costs, scaled so that a solver's tolerances are meaningful.
 
 Every job takes exactly one choice, so for a finite power *p* and any reference utility *r*
 
@@ -13,7 +13,7 @@ turns the mean into a sum: with :math:`C = \sum_j c(u_j)` over *n* jobs,
     \Bigl(\tfrac1n \sum_j u_j^p\Bigr)^{1/p} = r \, (1 - p C / n)^{1/p},
     \qquad r \, e^{-C / n} \text{ at } p = 0,                                             (2)
 
-which falls as *C* rises. So maximising Pollux's fitness (OSDI'21, section 4.2) is minimising a
+which falls as *C* rises. So maximising Pollux's fitness (section 4.2) is minimising a
 linear function of the choices, for every *p*: (1) is :math:`u^p` (p < 0), :math:`-\log u`,
 :math:`-u^p` (p > 0) up to a positive factor and a constant, and passes smoothly through p = 0.
 
@@ -35,6 +35,11 @@ floating-point solver sees only the former. Three facts, all for p < 0, keep num
    fall below :math:`\ell` as do now, and likewise for at or below *t*. Then its sorted utilities
    are, rank by rank, no smaller than the settled ones: the settled part of the sum cannot grow.
    Minimise the cost of the others, scaled by their own mean, where fact 1 holds again.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -58,7 +63,7 @@ SETTLED_SHARE = 1e-6
 
 
 class AtMost(NamedTuple):
-    """A row of a program: at most `jobs` jobs have a utility strictly below `below`."""
+    """Row of a program: at most `jobs` jobs have a utility strictly below `below`."""
 
     jobs: int
     below: float
@@ -80,7 +85,7 @@ def require_finite_power(power: float) -> None:
 
 
 def power_cost(utility: ArrayLike, power: float, reference: float = 1.0) -> Floats:
-    """Cost to minimise of a utility, equation (1); decreasing in the utility.
+    """Return the cost to minimise of a utility, equation (1); decreasing in the utility.
 
     Infinite where it is beyond float64, as a utility far from the reference is at a great power.
 
@@ -109,7 +114,8 @@ def power_cost(utility: ArrayLike, power: float, reference: float = 1.0) -> Floa
 def fitness_from_cost(
     total_cost: float, num_jobs: int, power: float, reference: float = 1.0
 ) -> float:
-    """The power mean of `num_jobs` utilities whose costs add up to `total_cost`, equation (2).
+    """Return the power mean of `num_jobs` utilities whose costs add up to `total_cost`, equation
+    (2).
 
     A lower bound on the cost gives an upper bound on the fitness; a cost below what any utility
     can reach (as minus infinity) gives infinity.
@@ -130,7 +136,8 @@ def fitness_from_cost(
 
 
 def cost_gap(gap: float, num_jobs: int, power: float) -> float:
-    """The gap in total cost, at the reference, that is this relative gap in fitness.
+    """Return the gap in total cost, at the reference, that corresponds to a relative gap in
+    fitness.
 
     By equation (2) a total of ``num_jobs * -c(1 / (1 - gap))`` below zero has a fitness better by
     the factor ``1 / (1 - gap)``: about ``num_jobs * gap`` when the gap is small. A gap of one and
@@ -157,7 +164,8 @@ def cost_gap(gap: float, num_jobs: int, power: float) -> float:
 
 
 def least_useful(mean: float, num_jobs: int, power: float) -> float:
-    """Utility below which no choice is in an allocation as good as one with this mean (fact 1).
+    """Return the utility below which no choice is in an allocation as good as one with this mean
+    (fact 1).
 
     A hair lower than ``mean * num_jobs^(1/p)``, so that rounding drops nothing; 0 for p >= 0, where
     no choice is too bad.
@@ -168,7 +176,7 @@ def least_useful(mean: float, num_jobs: int, power: float) -> float:
 
 
 def greatest_possible(bound: float, num_jobs: int, power: float) -> float:
-    """Utility above which no choice is in any allocation when no mean exceeds `bound`.
+    """Return the utility above which no choice is in any allocation when no mean exceeds `bound`.
 
     For p > 0 one job alone makes the mean at least ``u * num_jobs^(-1/p)``; infinity for p <= 0.
     """
@@ -179,13 +187,17 @@ def greatest_possible(bound: float, num_jobs: int, power: float) -> float:
 
 
 def largest_ratio(power: float, term: float = LARGEST_TERM) -> float:
-    """The ratio of two utilities, at least 1, whose power ``|p|`` is this term; infinite near 0."""
+    """Return the ratio of two utilities, at least 1, whose power ``|p|`` is this term; infinite
+    near 0.
+    """
     exponent = math.log(term) / abs(power) if power else math.inf
     return math.exp(exponent) if exponent < 700.0 else math.inf
 
 
 def safe_reference(mean: float, least: float, greatest: float, power: float) -> float:
-    """The reference nearest to `mean` for which no term from `least` to `greatest` is too large."""
+    """Return the reference nearest to `mean` for which no term from `least` to `greatest` is too
+    large.
+    """
     if power == 0:
         return mean
     room = largest_ratio(power)
@@ -193,7 +205,8 @@ def safe_reference(mean: float, least: float, greatest: float, power: float) -> 
 
 
 def settled_level(utilities: Floats, power: float, share: float = SETTLED_SHARE) -> float | None:
-    """Level *t* of fact 3: jobs at or below it outweigh all others together; None if there is none.
+    """Return level *t* of fact 3, at or below which jobs outweigh all others together; None if
+    there is none.
 
     Parameters
     ----------
@@ -217,7 +230,9 @@ def settled_level(utilities: Floats, power: float, share: float = SETTLED_SHARE)
 
 
 def settled_rows(utilities: Floats, level: float) -> tuple[AtMost, ...]:
-    """Rows that keep the jobs at or below a level, rank by rank, as good as they are (fact 3)."""
+    """Return rows that keep the jobs at or below a level, rank by rank, as good as they are (fact
+    3).
+    """
     values, counts = np.unique(utilities[utilities <= level], return_counts=True)
     thresholds = [*values.tolist(), math.nextafter(level, math.inf)]
     totals = [0, *np.cumsum(counts).tolist()]

@@ -1,4 +1,4 @@
-"""A mixed-integer linear program in matrix form, and how to write it to a file."""
+"""Mixed-integer linear programs in matrix form, and their files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Label = Callable[[int], str]
 
 
 class NotFiniteError(ValueError):
-    """A program has numbers on which no solver can be trusted to end: a fault of whoever built it.
+    """A program holds numbers on which no solver is sure to end: an error of its builder.
 
     `goodalloc.solvers.certificates.solve.solve` makes a message of it.
     """
 
 
 def require_finite(item: str, values: ArrayLike, *, unbounded: bool = False) -> None:
-    """Refuse what no solver may see: HiGHS's simplex method does not return from NaN.
+    """Refuse infinite costs and NaN, on which HiGHS's simplex method does not return.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Program:
         return self.row_lower.size
 
     def highs_model(self, *, relaxed: bool = False) -> Any:
-        """The program as a ``highspy.HighsLp``; `relaxed` drops the integrality."""
+        """Return the program as a ``highspy.HighsLp``; `relaxed` drops the integrality."""
         import highspy
 
         lp = highspy.HighsLp()
@@ -137,7 +137,7 @@ class Program:
         return lp
 
     def columns(self, chosen: NDArray[np.bool_]) -> Program:
-        """The program restricted to some columns (the others at zero)."""
+        """Return the program restricted to some columns (the others fixed at zero)."""
         lengths = np.diff(self.starts)
         entries = np.repeat(chosen, lengths)
         return Program(
@@ -154,13 +154,13 @@ class Program:
         )
 
     def widen(self, values: Floats, chosen: NDArray[np.bool_]) -> Floats:
-        """Values of all columns from those of some of them, the others at zero."""
+        """Return values of all columns from those of some of them, the others zero."""
         wide = np.zeros(self.num_columns)
         wide[chosen] = values
         return wide
 
     def rows_of(self, name: str) -> Indices:
-        """Indices of the rows of a family; none where there is no such family."""
+        """Return the indices of the rows of a family; none if there is no such family."""
         first = 0
         for family in self.row_names:
             if family.name == name:
@@ -169,13 +169,13 @@ class Program:
         return np.arange(0)
 
     def reduced_costs(self, duals: Floats) -> Floats:
-        """``cost - A' duals``, shape (columns,)."""
+        """Return the reduced costs ``cost - A' duals``, shape (columns,)."""
         column = np.repeat(np.arange(self.num_columns), np.diff(self.starts))
         priced = np.bincount(column, duals[self.index] * self.value, self.num_columns)
         return self.cost - priced
 
     def write(self, path: Path) -> None:
-        """Write the program as ``.mps`` or ``.lp``, with names that say what is what.
+        """Write the program as ``.mps`` or ``.lp``, with names that tell families and labels.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class Program:
 
 
 def _names(families: tuple[Family, ...], count: int, default: str) -> list[str]:
-    """One name for every column or row: its family and its label within the family.
+    """Return one name for every column or row: its family and its label within the family.
 
     HiGHS drops all names as soon as two are equal; plain numbers then say at least which is which.
     """
@@ -212,7 +212,7 @@ def _names(families: tuple[Family, ...], count: int, default: str) -> list[str]:
 
 @dataclass
 class ProgramBuilder:
-    """Collects columns, rows and entries by families, and puts them together once."""
+    """Builder that collects columns, rows and entries by families."""
 
     _columns: list[tuple[Floats, Floats, Floats, NDArray[np.bool_]]] = field(default_factory=list)
     _rows: list[tuple[Floats, Floats]] = field(default_factory=list)
@@ -224,7 +224,7 @@ class ProgramBuilder:
 
     @classmethod
     def extending(cls, program: Program) -> ProgramBuilder:
-        """A builder that holds a program already; its offset is for `build` to repeat."""
+        """Return a builder that holds a program already; its offset is for `build` to repeat."""
         column = np.repeat(np.arange(program.num_columns), np.diff(program.starts))
         return cls(
             _columns=[(program.cost, program.lower, program.upper, program.integer)],
@@ -247,7 +247,7 @@ class ProgramBuilder:
         integer: bool = True,
         label: Label = str,
     ) -> Indices:
-        """Add columns; returns their indices."""
+        """Add columns and return their indices."""
         self._columns.append(
             (
                 np.broadcast_to(np.asarray(cost, dtype=float), count),
@@ -269,7 +269,7 @@ class ProgramBuilder:
         upper: ArrayLike = np.inf,
         label: Label = str,
     ) -> Indices:
-        """Add rows with these bounds; returns their indices."""
+        """Add rows with these bounds and return their indices."""
         bounds = (
             np.broadcast_to(np.asarray(lower, dtype=float), count),
             np.broadcast_to(np.asarray(upper, dtype=float), count),
@@ -286,7 +286,7 @@ class ProgramBuilder:
         self._entries.append((*indices, value.ravel().astype(float)))
 
     def build(self, offset: float = 0.0) -> Program:
-        """The finished program."""
+        """Return the finished program."""
         cost, lower, upper, integer = (
             np.concatenate(part) for part in zip(*self._columns, strict=True)
         )

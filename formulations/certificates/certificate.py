@@ -1,4 +1,4 @@
-r"""What proves a bound on the fitness of a round: prices, by cases where one set does not do.
+r"""Certificates of a bound on the fitness of a round: prices, by cases where one set is not enough.
 
 A *leaf* has prices, and with them `price_bound` bounds the cost of every allocation from below,
 which bounds its fitness. A *split* tells two cases apart, a job takes one of some choices or it
@@ -48,7 +48,7 @@ LARGEST_COST = 1e290
 
 @dataclass(frozen=True)
 class Measure:
-    """What choices cost: the power mean's cost at a reference, or 1 up to a level.
+    """Cost of choices: that of the power mean at a reference, or 1 up to a level.
 
     Parameters
     ----------
@@ -62,7 +62,8 @@ class Measure:
     mark: float
 
     def cost(self, utility: Floats, known: float, num_jobs: int) -> Floats:
-        """Cost of every utility; infinite of those that no better allocation can contain.
+        """Return the cost of every utility; infinite for those that no better allocation can
+        contain.
 
         Parameters
         ----------
@@ -82,7 +83,8 @@ class Measure:
         return np.where(useful, np.minimum(cost, LARGEST_COST), np.inf)
 
     def bound(self, least_cost: float, num_jobs: int, known: float) -> float:
-        """The bound on the fitness that a bound on the cost of all jobs is; infinite if none.
+        """Return the bound on the fitness that follows from a bound on the total cost; infinite if
+        none.
 
         Parameters
         ----------
@@ -103,7 +105,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A case that is decided by prices.
+    """Case that is decided by prices.
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ Tree = Leaf | Split
 
 @dataclass(frozen=True)
 class Certificate:
-    """What proves a bound on the fitness of every allocation of a round.
+    """Proof of a bound on the fitness of every allocation of a round.
 
     Parameters
     ----------
@@ -164,7 +166,7 @@ class Certificate:
 
 
 def certify(bounds: PriceBound, tree: Tree, known: float) -> Certificate:
-    """What prices prove.
+    """Return the certificate that prices amount to.
 
     Parameters
     ----------
@@ -178,7 +180,7 @@ def certify(bounds: PriceBound, tree: Tree, known: float) -> Certificate:
 
 
 def leaf_bound(bounds: PriceBound, leaf: Leaf, known: float, allowed: Flags) -> float:
-    """The bound on the fitness in one case.
+    """Return the bound on the fitness in one case.
 
     Parameters
     ----------
@@ -194,7 +196,7 @@ def leaf_bound(bounds: PriceBound, leaf: Leaf, known: float, allowed: Flags) -> 
 
 
 def cases(tree: Tree, bounds: PriceBound) -> Iterator[tuple[Leaf, Flags]]:
-    """The leaves, each with the choices that there are in its case."""
+    """Return the leaves, each with the choices that remain in its case."""
     waiting = [(tree, np.ones(len(bounds.choices), dtype=bool))]
     while waiting:
         node, allowed = waiting.pop()

@@ -1,4 +1,4 @@
-"""Which of a job's choices stand for those that were dropped because another one is no worse."""
+"""Choices that stand for others which were dropped because they are no better."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Standing:
         return enumerate_all(self.instance, prune=False)
 
     def named(self, job: int, chosen: Flags) -> tuple[Name, ...]:
-        """The names of some choices of a job and of the dropped ones that they stand for.
+        """Return the names of some choices of a job and of the dropped ones that they stand for.
 
         A dropped choice belongs to a kept one that is worth no less and fits wherever it fits, to
         staying idle where that is worth as much. Then of some choices and of all others either

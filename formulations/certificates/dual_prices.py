@@ -1,4 +1,4 @@
-"""The prices that the duals of a relaxation stand for.
+"""Prices read off the dual values of a relaxation.
 
 Whatever a solver's duals are worth, prices are clipped to what prices may be, and `price_bound`
 says what they prove.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def pattern_prices(
     instance: Instance, patterns: PatternProgram, grid: ResourceGrid, duals: Floats
 ) -> Prices:
-    """Prices by the rows of the pattern program: (P6), (P7), and those that price stays.
+    """Return the prices of the rows of the pattern program: (P6), (P7), and those that price stays.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def aggregate_prices(
     grid: ResourceGrid,
     duals: Floats,
 ) -> Prices:
-    """Prices by the rows of the aggregate: capacities, interference, value cuts.
+    """Return the prices of the rows of the aggregate: capacities, interference, value cuts.
 
     Other cuts (`solvers/modes/conflict.py`) are no prices of pieces, and count for nothing.
 
@@ -110,7 +110,7 @@ def aggregate_prices(
 
 
 def with_cuts(instance: Instance, prices: Prices, cuts: Sequence[Cut], weights: Floats) -> Prices:
-    """Prices, and those that cuts stand for.
+    """Return prices extended by those that cuts stand for.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def with_cuts(instance: Instance, prices: Prices, cuts: Sequence[Cut], weights: 
 
 
 def _group_type(instance: Instance, group: int) -> int:
-    """The type of GPU of a group of nodes."""
+    """Return the type of GPU of a group of nodes."""
     cluster = instance.cluster
     return cluster.gpu_types.index(cluster.groups[group].gpu_type)
 
@@ -139,7 +139,7 @@ def _group_type(instance: Instance, group: int) -> int:
 def _interference_prices(
     instance: Instance, choices: Choices, program: Program, price: Floats, touched: Floats
 ) -> Floats:
-    """What distributed jobs pay for the nodes that they stay on, shape (entries,)."""
+    """Return the charge of distributed jobs for the nodes that they stay on, shape (entries,)."""
     current, stays = instance.current, np.zeros(instance.current.job.size)
     if not instance.rules.interference_avoidance:
         return stays
@@ -156,7 +156,7 @@ def _interference_prices(
 
 
 def _touching(touched: Floats, grid: ResourceGrid) -> tuple[NodeValue, ...]:
-    """Value functions in which any piece of a distributed job has the price of its group."""
+    """Return value functions in which any piece of a distributed job has the price of its group."""
     nothing = np.zeros((0, len(grid.shape)), dtype=np.int64)
     anything = np.zeros((1, len(grid.shape)), dtype=np.int64)
     return tuple(

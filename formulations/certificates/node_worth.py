@@ -1,4 +1,4 @@
-"""The most that what a node holds may be worth at given prices: the last term of `price_bound`.
+"""Upper bound on the worth of a node's contents at given prices: the last term of `price_bound`.
 
 The jobs that may keep their place on a node stay there or leave; what those that stay leave of the
 node is worth what `node_value` says.
@@ -27,7 +27,7 @@ AT_ONCE = 200_000
 
 @dataclass(frozen=True)
 class NodeStates:
-    """Nodes, and who may stay on them.
+    """Nodes, and the jobs that may stay on them.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class NodeStates:
     stay_spread: Flags
 
     def worth(self, values: Sequence[WeightedValues], stay: Floats) -> Floats:
-        """Most worth of every node, shape (nodes,).
+        """Return the greatest worth of every node, shape (nodes,).
 
         Parameters
         ----------
@@ -76,7 +76,9 @@ class NodeStates:
     def _listed(
         self, values: Sequence[WeightedValues], node: Indices, stays: Indices, stay: Floats
     ) -> Floats:
-        """Worth of nodes with equally many stays, (nodes, stays): all sets of them at once."""
+        """Return the worth of nodes with equally many stays, (nodes, stays): all sets of them at
+        once.
+        """
         number = stays.shape[1]
         member = (np.arange(2**number)[:, None] >> np.arange(number)) & 1  # (sets, stays)
         left = self.room[node][:, None] - np.einsum("sk,nkr->nsr", member, self.stay_units[stays])
@@ -91,7 +93,9 @@ class NodeStates:
     def _merged(
         self, values: Sequence[WeightedValues], node: int, stays: Indices, stay: Floats
     ) -> float:
-        """Worth of one node: states of equal room, and equally open to distributed jobs, merged."""
+        """Return the worth of one node; states of equal room, equally open to distributed jobs, are
+        merged.
+        """
         states = {(tuple(self.room[node].tolist()), bool(self.blocked[node])): 0.0}
         for index in stays.tolist():
             units, spread = self.stay_units[index].tolist(), bool(self.stay_spread[index])
@@ -109,7 +113,9 @@ class NodeStates:
     def _rest(
         self, values: Sequence[WeightedValues], node: Indices, room: Indices, closed: Flags
     ) -> Floats:
-        """What is left of nodes is worth, shape (entries,); `closed` to distributed jobs or not."""
+        """Return the worth of the rest of nodes, shape (entries,), `closed` to distributed jobs or
+        not.
+        """
         found = np.zeros(node.size)
         if not values:
             return found

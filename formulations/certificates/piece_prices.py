@@ -1,4 +1,4 @@
-"""What replicas are charged at given prices, on one node and on several.
+"""Charges of replicas at given prices, on one node and on several.
 
 Jobs whose replicas are alike (type of GPU, demand) are of one *kind* and share a row of each table.
 """
@@ -49,7 +49,7 @@ class PiecePrices:
 
     @cached_property
     def share_unit(self) -> float:
-        """Unit of a part of a GPU: the largest that all parts are multiples of, if not tiny."""
+        """Unit of a part of a GPU: the largest of which all parts are multiples, if not tiny."""
         unit = common_unit(self.instance.mode_share)
         return unit if unit * MOST_PARTS >= 1.0 else 1.0 / MOST_PARTS
 
@@ -66,7 +66,9 @@ class PiecePrices:
 
     @cached_property
     def linear(self) -> tuple[Floats, Floats]:
-        """What a replica in every mode takes and every node has, for the linear part of prices."""
+        """Demand of a replica in every mode and capacity of every node, for the linear part of
+        prices.
+        """
         _, taken, room = price_units(self.instance.mode_demand, node_capacity(self.instance))
         return taken, room
 
@@ -81,17 +83,17 @@ class PiecePrices:
 
     @property
     def kind(self) -> Indices:
-        """The kind of every mode, shape (modes,)."""
+        """Kind of every mode, shape (modes,)."""
         return self._kinds[1]
 
     @property
     def fits(self) -> Indices:
-        """How many replicas in every mode a node of every group holds: (modes, groups)."""
+        """Number of replicas in every mode that a node of every group holds: (modes, groups)."""
         return self._fits[self.kind]
 
     @cached_property
     def _fits(self) -> Indices:
-        """As `fits`, of every kind: (kinds, groups)."""
+        """`fits` by kind: (kinds, groups)."""
         instance, (first, _) = self.instance, self._kinds
         node = np.searchsorted(instance.cluster.node_group, np.arange(self._num_groups))
         capacity = node_capacity(instance)[node]
@@ -104,7 +106,7 @@ class PiecePrices:
 
     @cached_property
     def _num_nodes(self) -> Indices:
-        """How many nodes hold a replica of every kind, shape (kinds,)."""
+        """Number of nodes that hold a replica of every kind, shape (kinds,)."""
         sizes = np.array([group.nodes for group in self.instance.cluster.groups])
         return np.asarray((self._fits > 0).astype(np.int64) @ sizes, dtype=np.int64)
 
@@ -113,7 +115,7 @@ class PiecePrices:
         return len(self.instance.cluster.groups)
 
     def tables(self, prices: Prices) -> tuple[Floats, Floats]:
-        """Charges of *K* replicas of every kind on one node and on several.
+        """Return the charges of *K* replicas of every kind on one node and on several.
 
         Returns
         -------
@@ -132,7 +134,7 @@ class PiecePrices:
         return one, least_splits(piece[:, 1:], span, width)
 
     def _least_pieces(self, prices: Prices, largest: int, *, distributed: bool) -> Floats:
-        """Charge of 0 to `largest` replicas of every kind on the cheapest node."""
+        """Return the charge of 0 to `largest` replicas of every kind on the cheapest node."""
         first, _ = self._kinds
         size = np.arange(largest + 1)
         least = np.full((first.size, largest + 1), np.inf)
@@ -155,12 +157,14 @@ class PiecePrices:
         return least
 
     def part_prices(self, prices: Prices) -> Floats:
-        """Charge of the GPU that a replica of every kind takes a part of: (kinds, groups)."""
+        """Return the charge of the GPU of which a replica of every kind takes a part: (kinds,
+        groups).
+        """
         first, _ = self._kinds
         units = self.share_units[first]
         return np.stack([table[units] for table in self.gpu_values(prices)], axis=1)
 
     def gpu_values(self, prices: Prices) -> list[Floats]:
-        """The value function of one GPU of every group, by units of a share."""
+        """Return the value function of one GPU of every group, by units of a share."""
         shape = (1 + self.gpu_units,)
         return [node_value(one.units[:, None], one.price, shape).alone for one in prices.parts]

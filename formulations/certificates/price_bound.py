@@ -83,26 +83,26 @@ class PriceBound:
 
     @property
     def least(self) -> float:
-        """The least of what every job may reach at best."""
+        """Least of the greatest utilities of the jobs."""
         return float(self.best.min())
 
     @property
     def greatest(self) -> float:
-        """The greatest of what every job may reach at best."""
+        """Greatest of the greatest utilities of the jobs."""
         return float(self.best.max())
 
     @cached_property
     def best(self) -> Floats:
-        """The greatest utility of every job among its choices, shape (jobs,)."""
+        """Greatest utility of every job among its choices, shape (jobs,)."""
         return np.asarray(np.maximum.reduceat(self.choices.utility, self._first))
 
     @cached_property
     def _first(self) -> Indices:
-        """The first choice of every job, shape (jobs,)."""
+        """First choice of every job, shape (jobs,)."""
         return np.searchsorted(self.choices.job, np.arange(self.instance.num_jobs))
 
     def least_cost(self, cost: Floats, prices: Prices) -> float:
-        """The right-hand side of (1), less what rounding may have hidden.
+        """Return the right-hand side of (1), less a bound on its rounding.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class PriceBound:
         return float(least.sum() - worth.sum()) - ROUNDING * float(rounding)
 
     def charges(self, prices: Prices) -> Floats:
-        """What every choice is charged, shape (choices,)."""
+        """Return the charge of every choice, shape (choices,)."""
         choices, charge = self.choices, np.zeros(len(self.choices))
         kind, tables = self.pieces.kind, self.pieces.tables(prices)
         for where, table in zip((Kind.ONE_NODE, Kind.SEVERAL_NODES), tables, strict=True):
@@ -139,7 +139,7 @@ class PriceBound:
         return charge
 
     def worth(self, prices: Prices) -> Floats:
-        """What every node holds is priced at this at most, shape (nodes,)."""
+        """Return an upper bound on the worth of the contents of every node, shape (nodes,)."""
         cluster = self.instance.cluster
         worth = np.zeros(cluster.num_nodes)
         if prices.resources is not None:
@@ -155,17 +155,17 @@ class PriceBound:
 
     @cached_property
     def pieces(self) -> PiecePrices:
-        """The kinds of replica, their units, and where they fit."""
+        """Kinds of replica, their units, and where they fit."""
         return PiecePrices(self.instance, self.choices, self.grid)
 
     @cached_property
     def _row(self) -> Indices:
-        """The mode in which every entry of the current placements runs, shape (entries,)."""
+        """Mode in which every entry of the current placements runs, shape (entries,)."""
         current = self.instance.current
         return np.asarray((self.instance.first_mode + current.mode)[current.job])
 
     def _held_charges(self, prices: Prices) -> Floats:
-        """What keeping what it has is charged of every job, shape (jobs,)."""
+        """Return the charge of every job for keeping its placement, shape (jobs,)."""
         current = self.instance.current
         charge = np.zeros(current.job.size)
         if prices.stays is not None:
@@ -180,13 +180,15 @@ class PriceBound:
 
     @cached_property
     def _held(self) -> Floats:
-        """What every entry of the current placements takes, for the linear part."""
+        """Demand of every entry of the current placements, for the linear part."""
         each, _ = self.pieces.linear
         return np.asarray(each[self._row] * self.instance.current.replicas[:, None])
 
     @cached_property
     def _left(self) -> Floats:
-        """What pinned jobs leave of every node, for the linear part: shape (nodes, resources)."""
+        """Capacity of every node that pinned jobs leave, for the linear part: shape (nodes,
+        resources).
+        """
         current, (_, capacity) = self.instance.current, self.pieces.linear
         left, pinned = capacity.copy(), self.instance.pinned[current.job]
         np.subtract.at(left, current.node[pinned], self._held[pinned])
@@ -194,7 +196,7 @@ class PriceBound:
 
     @cached_property
     def _stay_entries(self) -> Indices:
-        """The entries of the current placements that may be kept, by node."""
+        """Entries of the current placements that may be kept, by node."""
         current, keep = self.instance.current, self.choices.job[self.choices.of(Kind.KEEP)]
         keeps = np.zeros(self.instance.num_jobs, dtype=bool)
         keeps[keep] = True

@@ -1,4 +1,6 @@
-"""Prices of what couples the jobs of a round: resources, pieces, stays, parts of GPUs."""
+"""Prices of the constraints that couple the jobs of a round: resources, pieces, stays, parts of
+GPUs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class WeightedValues(NamedTuple):
-    """Value functions of pieces, one for every group of nodes, and how often they count."""
+    """Value functions of pieces, one for every group of nodes, and their weight."""
 
     weight: float
     by_group: tuple[NodeValue, ...]
@@ -34,7 +36,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices in units of cost; what is None or empty is free. What they mean: `price_bound.py`.
+    """Prices in units of cost; None or empty ones are zero. `price_bound.py` defines them.
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ class Prices:
     parts: tuple[Parts, ...] = ()
 
     def times(self, factor: float) -> Prices:
-        """So many times the prices, for costs that are so many times as large."""
+        """Return the prices times a factor, for costs that are scaled by it."""
         return replace(
             self,
             resources=None if self.resources is None else self.resources * factor,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SharedProgram:
-    """The program (1), with the rows that have prices.
+    """Program (1), with the rows that have prices.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def build_shared(bounds: PriceBound) -> SharedProgram:
 
 
 def _add_taken(builder: ProgramBuilder, columns: Indices, amounts: Floats, rows: Indices) -> None:
-    """What columns take of the resources of a group."""
+    """Add the demand of columns for the resources of a group."""
     at, which = np.nonzero(amounts)
     builder.add_entries(rows[which], columns[at], amounts[at, which])
 
@@ -114,7 +114,7 @@ def _add_kept(
     part: Indices,
     sizes: Indices,
 ) -> None:
-    """What jobs keep, where it is; pinned ones too."""
+    """Add the jobs that keep their placement, pinned ones included."""
     instance, current = bounds.instance, bounds.instance.current
     keep = keep_choices(instance, bounds.choices)[current.job]
     group = instance.cluster.node_group[current.node]
@@ -131,7 +131,9 @@ def _add_kept(
 def _add_fillings(
     builder: ProgramBuilder, bounds: PriceBound, part: Indices, gpus: Indices, sizes: Indices
 ) -> None:
-    """What the GPUs of every group carry: fillings, or where these are too many, sums of shares."""
+    """Add the contents of the GPUs of every group: fillings, or sums of shares where these are too
+    many.
+    """
     if not sizes.size:
         return
     top = bounds.pieces.gpu_units
@@ -153,7 +155,7 @@ def _add_fillings(
 
 
 def shared_prices(shared: SharedProgram, duals: Floats) -> Prices:
-    """Prices by the rows of (1): of resources beside GPUs, and of parts.
+    """Return the prices of the rows of (1): of resources beside GPUs, and of parts.
 
     Parameters
     ----------

@@ -28,6 +28,10 @@ Without places a schedule is a machine for every job, each with the shortest job
     \sum_k x_{jk} = 1, \quad y_{ijk} \ge x_{ik} + x_{jk} - 1, \quad x \in \{0, 1\}, y \ge 0.  (3)
 
 Both are *exact*; (1) is a matching, (3) a mixed-integer program to test it with.
+
+References
+----------
+Le et al., "AlloX: Compute Allocation in Hybrid Clusters", EuroSys 2020. doi:10.1145/3342195.3387547
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ class Places(NamedTuple):
 
 
 def places_of(problem: UnrelatedMachines) -> Places:
-    """The places that (2) leaves, machine by machine."""
+    """Return the places that (2) leaves, machine by machine."""
     alike = problem.machine_type[:, None] == problem.machine_type
     no_later = (alike & (problem.ready <= problem.ready[:, None])).sum(axis=1)
     most = -(-problem.num_jobs // no_later)
@@ -71,13 +75,15 @@ def places_of(problem: UnrelatedMachines) -> Places:
 
 
 def place_costs(problem: UnrelatedMachines, places: Places) -> Floats:
-    """The costs in (1) but for what jobs have waited, infinite for never; (jobs, places)."""
+    """Return the costs in (1) without the time waited so far, infinite for never; (jobs,
+    places).
+    """
     machine, from_end = places
     return from_end * problem.machine_times[:, machine] + problem.ready[machine]
 
 
 def schedule_of(problem: UnrelatedMachines, places: Places, taken: Indices) -> MachineSchedule:
-    """The schedule in which every job has a place, by its number.
+    """Return the schedule in which every job has the place of this number.
 
     Jobs equally far from the end on machines of one type may change places at no cost: the
     shortest, and of equals the one that waited longest, is where it starts first.
@@ -96,7 +102,9 @@ def schedule_of(problem: UnrelatedMachines, places: Places, taken: Indices) -> M
 
 
 def in_order(machine: Indices, order: Indices) -> MachineSchedule:
-    """The schedule of jobs on their machines that keeps an order of them, machine by machine."""
+    """Return the schedule of jobs on their machines that keeps an order of them, machine by
+    machine.
+    """
     rank = np.empty(machine.size, dtype=np.int64)
     first = np.searchsorted(machine[order], machine[order])
     rank[order] = np.arange(machine.size) - first
@@ -104,7 +112,9 @@ def in_order(machine: Indices, order: Indices) -> MachineSchedule:
 
 
 def build_matching(problem: UnrelatedMachines) -> Program:
-    """The linear program (1), in which alike machines are counted; all columns continuous."""
+    """Build the linear program (1), in which equal machines are counted; all columns are
+    continuous.
+    """
     machine, from_end = places_of(problem)
     _, late = np.unique(problem.ready, return_inverse=True)
     rows = np.stack([problem.machine_type[machine], late[machine], from_end])
@@ -121,7 +131,7 @@ def build_matching(problem: UnrelatedMachines) -> Program:
 
 
 def build_pairs(problem: UnrelatedMachines) -> Program:
-    """The program (3); its columns begin with the machines of every job, those it can run on."""
+    """Build the program (3); its columns begin with the machines on which every job can run."""
     times = problem.machine_times
     job, machine = np.nonzero(np.isfinite(times))
     builder = ProgramBuilder()
@@ -139,7 +149,7 @@ def build_pairs(problem: UnrelatedMachines) -> Program:
 
 
 def schedule_of_pairs(problem: UnrelatedMachines, values: Floats) -> MachineSchedule:
-    """The schedule that a solution of (3) stands for: on every machine the shortest job first."""
+    """Return the schedule of a solution of (3): on every machine the shortest job first."""
     times = problem.machine_times
     job, machine = np.nonzero(np.isfinite(times))
     of_job = np.zeros(problem.num_jobs, dtype=np.int64)

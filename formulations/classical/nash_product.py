@@ -1,4 +1,4 @@
-r"""The largest product of valuations as a mixed-integer program (Themis, NSDI'20).
+r"""The largest product of valuations as a mixed-integer program: Themis.
 
 Bundles are whole GPUs, so the logarithm of the product (1) of `models/classical/auction.py` needs
 no cone: with :math:`x_{jk}` one where bidder *j* gets the bundle *k*,
@@ -16,6 +16,11 @@ no cone: with :math:`x_{jk}` one where bidder *j* gets the bundle *k*,
 where *Z* is the least number of bidders that have to be left with nothing of worth, found by the
 same program with the left side of (4) as its objective. *Exact*, for one group of nodes and for
 several: node groups need (3) each, which the dynamic program for one does not know.
+
+References
+----------
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Bundles(NamedTuple):
-    """Every bundle of every bidder; one entry of each array a column of the program.
+    """All bundles of all bidders; one entry of each array is a column of the program.
 
     Attributes
     ----------
@@ -51,13 +56,13 @@ class Bundles(NamedTuple):
 
 
 def bundles_of(auction: Auction) -> Bundles:
-    """All bundles of an auction, bidder by bidder."""
+    """Return all bundles of an auction, bidder by bidder."""
     index = np.indices(auction.bids.shape).reshape(auction.bids.ndim, -1)
     return Bundles(index[0], index[1:].T, auction.bids.ravel())
 
 
 def nash_program(auction: Auction, zeros: int | None = None) -> Program:
-    """The program (1) to (4) as a minimisation; without `zeros` that which finds *Z*.
+    """Build the program (1) to (4) as a minimisation; without `zeros` the one that finds *Z*.
 
     Parameters
     ----------
@@ -82,7 +87,7 @@ def nash_program(auction: Auction, zeros: int | None = None) -> Program:
 
 
 def decode_bundles(auction: Auction, values: Floats) -> Indices:
-    """The bundle of every bidder, shape (bidders, groups), from a solution of the program."""
+    """Return the bundle of every bidder, shape (bidders, groups), of a solution of the program."""
     bidder, gpus, _ = bundles_of(auction)
     taken = np.asarray(values) > 0.5
     bundles = np.zeros((auction.num_bidders, auction.free.size), dtype=np.int64)

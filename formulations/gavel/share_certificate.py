@@ -1,4 +1,4 @@
-r"""How good time shares can be, proved by prices: the goals of Gavel (OSDI'20, section 4).
+r"""Bounds on the goals of time shares, proved by prices: Gavel, section 4.
 
 A solver is right to a few digits. Over the shares (1) of `models/gavel/time_sharing.py`, take any
 prices :math:`\lambda_j \ge 0` of rates, :math:`\pi_w \ge 0` of GPUs and :math:`\mu_j \ge 0` of the
@@ -27,6 +27,11 @@ the second since :math:`b / \tau + \nu \tau \ge 2 \sqrt{b \nu}`; in (6) only job
 The solver's prices are taken, clipped at 0, and :math:`\mu` is raised until (1) holds: whatever the
 solver did, the bound is one. Prices and bound are a proof that anybody can check
 (`experiments/verification/verify_time_shares.py`).
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 4. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -52,7 +57,7 @@ ROUNDING = 2.0**-48
 
 
 class SharePrices(NamedTuple):
-    """What a solver says that things are worth, at the margin of the goal.
+    """Prices of the constraints in units of the goal, as a solver reports them.
 
     Attributes
     ----------
@@ -73,14 +78,14 @@ class SharePrices(NamedTuple):
 
 
 def no_prices(sharing: TimeSharing) -> SharePrices:
-    """Prices of 0, of which a bound makes the most without a solver."""
+    """Return prices of 0, from which a bound follows without a solver."""
     jobs = sharing.num_jobs
     nothing = np.zeros(jobs)
     return SharePrices(nothing, nothing, np.zeros(sharing.num_types), nothing)
 
 
 class Certificate(NamedTuple):
-    """What prices prove.
+    """Bound that prices prove.
 
     Attributes
     ----------
@@ -101,7 +106,7 @@ class Certificate(NamedTuple):
 def certify(
     sharing: TimeSharing, goal: Goal, prices: SharePrices, promised: Floats | None = None
 ) -> Certificate:
-    """The bound (3) to (6) by some prices, or by those of one job alone if that is better.
+    """Return the bound (3) to (6) by some prices, or by those of one job alone if that is better.
 
     Parameters
     ----------
@@ -125,7 +130,7 @@ def certify(
 
 
 def as_promises(prices: SharePrices) -> SharePrices:
-    r"""Prices of a level as those of promises.
+    r"""Return prices of a level as those of promises.
 
     Where the level of the promised rates is below 1 they cannot be kept, :math:`V < \kappa r`.
 
@@ -138,7 +143,7 @@ def as_promises(prices: SharePrices) -> SharePrices:
 
 
 def _priced_alone(sharing: TimeSharing, goal: Goal) -> SharePrices:
-    """A price for the rate of the job that limits the goal most if it has all that there is."""
+    """Return a price for the rate of the job that limits the goal most when it has all GPUs."""
     prices, most = no_prices(sharing), largest_rates(sharing)
     if isinstance(goal, Gain | Total):
         return prices
@@ -152,7 +157,7 @@ def _priced_alone(sharing: TimeSharing, goal: Goal) -> SharePrices:
 
 
 def _mended(sharing: TimeSharing, goal: Goal, prices: SharePrices) -> tuple[SharePrices, Floats]:
-    """Prices that keep to (1) whatever rounding did, and by how much each pair missed it."""
+    """Return prices that keep to (1) despite rounding, and by how much each pair missed it."""
     jobs = sharing.num_jobs
     padded = np.append(prices.rates + prices.promises, 0.0)
     value = np.einsum("lwi,li->lw", sharing.line_rate, padded[sharing.members])
@@ -172,14 +177,14 @@ def _mended(sharing: TimeSharing, goal: Goal, prices: SharePrices) -> tuple[Shar
 
 
 def _free(sharing: TimeSharing, prices: SharePrices, promised: Floats | None) -> float:
-    """What V leaves beyond the promises, at most."""
+    """Return an upper bound on what V leaves beyond the promises."""
     paid = _sum(prices.time) + _sum(sharing.gpus * prices.gpus)
     kept = 0.0 if promised is None else _sum(prices.promises * promised)
     return paid - kept + ROUNDING * (paid + kept)
 
 
 def _bound(goal: Goal, prices: SharePrices, free: float) -> float:
-    """Of a goal; that of no proof where numbers are too large."""
+    """Return the bound of a goal; that of no proof where numbers overflow."""
     price = prices.rates
     if not math.isfinite(free):
         return math.inf if goal.larger_is_better else -math.inf
@@ -196,7 +201,7 @@ def _bound(goal: Goal, prices: SharePrices, free: float) -> float:
 
 
 def _worst_at_least(goal: Worst, price: Floats, free: float) -> float:
-    """The root of (5), from below by Newton's method: the sum is convex."""
+    """Return the root of (5), from below by Newton's method: the sum is convex."""
     spent = price * goal.work
     priced = spent > 0
     surely = float(goal.delay.max())
@@ -216,7 +221,7 @@ def _worst_at_least(goal: Worst, price: Floats, free: float) -> float:
 
 
 def _sum(terms: Iterable[float]) -> float:
-    """Rounded once; infinite where it is too large."""
+    """Return a sum that is rounded once; infinite where it overflows."""
     try:
         return math.fsum(terms)
     except OverflowError:

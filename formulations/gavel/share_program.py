@@ -1,4 +1,4 @@
-r"""Time shares as linear and cone programs in CVXPY: Gavel (OSDI'20), section 4.
+r"""Time shares as linear and cone programs in CVXPY: Gavel, section 4.
 
 The goals of `models/gavel/share_goal.py` over the shares (1) of `models/gavel/time_sharing.py`,
 with promised rates :math:`\tau_j(X) \ge r_j`. All are convex; *gain* and *level* are linear, and so
@@ -7,6 +7,11 @@ rates are one sparse matrix times it. Units are made even beforehand (`_Scaled`)
 solver sees is near 1: in seconds and steps its tolerance would hide the jobs with little work.
 
 Bounds are certified by the solver's prices (`share_certificate.py`).
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 4. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ LEAST_RATE = 1e-12
 
 
 class ShareSolution(NamedTuple):
-    """What a solver found.
+    """Outcome of a solver.
 
     Attributes
     ----------
@@ -70,7 +75,7 @@ class ShareSolution(NamedTuple):
 
 
 class _Scaled(NamedTuple):
-    """The same in even units.
+    """The problem in units in which all numbers are near 1.
 
     Rates are in units of the largest of each job, or where the goal is a level, of what a job needs
     to reach about that of the best shares; the goal is in units of about its value.
@@ -190,7 +195,7 @@ def solve_shares(
 
 
 def _solve(problem: Any, solver: str, options: dict[str, Any]) -> tuple[float, float]:
-    """Solve a program; when it was translated, and when the solver was done."""
+    """Solve a program; return when it was translated, and when the solver was done."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solution is certified by its prices
@@ -219,7 +224,7 @@ def require_solver(solver: str) -> None:
 
 
 def _natural(prices: SharePrices, scaled: _Scaled) -> SharePrices:
-    """Prices of even units in natural ones."""
+    """Return prices of scaled units in natural ones."""
     rate = scaled.unit / scaled.units
     return SharePrices(
         rate * prices.rates,
@@ -230,7 +235,9 @@ def _natural(prices: SharePrices, scaled: _Scaled) -> SharePrices:
 
 
 def _prices(row: Any, places: Indices, size: int) -> Floats:
-    """The multipliers of a constraint, clipped at 0, at their places; 0 where there are none."""
+    """Return the multipliers of a constraint, clipped at 0, at their places; 0 where there are
+    none.
+    """
     found = np.zeros(size)
     if row is not None and row.dual_value is not None:
         found[places] = np.maximum(np.nan_to_num(row.dual_value), 0.0)
@@ -280,7 +287,7 @@ def _linear(goal: Goal) -> bool:
 
 
 def rate_matrix(sharing: TimeSharing, units: Floats) -> Any:
-    """T in units of every job, sparse, shape (jobs, lines × types)."""
+    """Return T in units of every job, sparse, shape (jobs, lines × types)."""
     members, types = sharing.members, sharing.num_types
     rate = sharing.line_rate / np.append(units, 1.0)[members][:, None, :]
     line, kind, place = np.nonzero(rate)
@@ -291,7 +298,7 @@ def rate_matrix(sharing: TimeSharing, units: Floats) -> Any:
 
 
 def incidence(sharing: TimeSharing) -> tuple[Any, Any]:
-    """Whose time, and which type's GPUs, every share takes; sparse."""
+    """Return the job whose time, and the type whose GPUs, every share takes; sparse."""
     lines, types = sharing.num_lines, sharing.num_types
     line, place = np.nonzero(sharing.members >= 0)
     columns = (line[:, None] * types + np.arange(types)).ravel()
@@ -308,7 +315,7 @@ def incidence(sharing: TimeSharing) -> tuple[Any, Any]:
 def _objective(
     goal: Goal, scaled: _Scaled, taken: Any, rate: Any, counts: Indices
 ) -> tuple[Any, Any, list[Any]]:
-    """The objective, the constraint whose multipliers are nu, and others that come along."""
+    """Return the objective, the constraint whose multipliers are nu, and auxiliary constraints."""
     if isinstance(goal, Gain):
         worth = (scaled.worth * scaled.columns[:, None]).ravel()
         return cp.Maximize(worth @ taken), None, []

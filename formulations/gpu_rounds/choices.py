@@ -1,8 +1,13 @@
-"""The choices of every job: what the scheduler may do with it, and what each is worth.
+"""The choices of every job, and the utility of each.
 
 Speed depends on whether a job sits on one node or on several and on its number of GPUs, never on
 which nodes. So a job has four kinds of choice: stay *idle*, *keep* exactly what it holds, or be
 placed anew on *one node* or on *several* with some number of GPUs.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Kind(IntEnum):
-    """The kinds of choice."""
+    """Kind of choice."""
 
     KEEP = 0
     IDLE = 1
@@ -33,7 +38,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices of all jobs, sorted by job, kind and GPUs; one entry of each array a choice.
+    """Choices of all jobs, sorted by job, kind and GPUs; one entry of each array is a choice.
 
     Parameters
     ----------
@@ -59,7 +64,7 @@ class Choices:
         return self.job.size
 
     def where(self, chosen: NDArray[np.bool_] | Indices) -> Choices:
-        """Some of the choices."""
+        """Return the choices with these indices or flags."""
         return Choices(
             self.job[chosen],
             self.kind[chosen],
@@ -69,19 +74,20 @@ class Choices:
         )
 
     def label(self, index: int) -> str:
-        """What a choice is called in a file: job, kind and GPUs, as ``7_one_node_4``; then, where
-        jobs have modes, the row of the mode."""
+        """Return the name of a choice in a file: job, kind and GPUs, as ``7_one_node_4``; then,
+        where jobs have modes, the row of the mode.
+        """
         kind = Kind(self.kind[index]).name.lower()
         mode = "" if np.array_equal(self.mode, self.job) else f"_{self.mode[index]}"
         return f"{self.job[index]}_{kind}_{self.replicas[index]}{mode}"
 
     def of(self, kind: Kind) -> Indices:
-        """Indices of the choices of one kind."""
+        """Return the indices of the choices of one kind."""
         return np.flatnonzero(self.kind == kind)
 
 
 def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
-    """All choices that the rules allow; dominated ones dropped if `prune`.
+    """Return all choices that the rules allow; dominated ones are dropped if `prune`.
 
     Dominance is *piece by piece*, because what couples the jobs is packing: a choice goes only if
     another of no less utility fits wherever it fits. So *K* GPUs on one node go if fewer on one
@@ -106,7 +112,9 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
 
 
 def keep_choices(instance: Instance, choices: Choices) -> Indices:
-    """The choice of every job to keep what it has, -1 where there is none; shape (jobs,)."""
+    """Return the choice of every job to keep its placement, -1 where there is none; shape
+    (jobs,).
+    """
     found = np.full(instance.num_jobs, -1)
     keep = choices.of(Kind.KEEP)
     found[choices.job[keep]] = keep
@@ -114,7 +122,7 @@ def keep_choices(instance: Instance, choices: Choices) -> Indices:
 
 
 def may_keep(instance: Instance) -> NDArray[np.bool_]:
-    """Which running jobs may keep what they have under the rules, shape (jobs,).
+    """Return which running jobs may keep their placement under the rules, shape (jobs,).
 
     Not those that the rules have come to forbid, nor a distributed job beside a pinned one where
     interference is avoided.
@@ -137,7 +145,7 @@ def may_keep(instance: Instance) -> NDArray[np.bool_]:
 
 
 def _allowed(instance: Instance, width: int) -> NDArray[np.bool_]:
-    """Which (one node | several, GPUs) a job may be placed on anew: (jobs, 2, width)."""
+    """Return which (one node | several, GPUs) a job may be placed on anew: (jobs, 2, width)."""
     gpus = np.sort(instance.cluster.node_gpus)[::-1]
     replicas = np.arange(width)
     within = (replicas >= instance.min_replicas[:, None]) & (
@@ -152,7 +160,7 @@ def _allowed(instance: Instance, width: int) -> NDArray[np.bool_]:
 
 
 def _dominated(moved: Floats, allowed: NDArray[np.bool_], idle: float) -> NDArray[np.bool_]:
-    """Which allowed placements another one beats piece by piece; see `enumerate_choices`."""
+    """Return which allowed placements another one beats piece by piece; see `enumerate_choices`."""
     value = np.where(allowed, moved, -np.inf)
     best = np.maximum.accumulate(value, axis=2)
     best_below = np.concatenate([np.full((*best.shape[:2], 1), -np.inf), best[:, :, :-1]], axis=2)
@@ -163,13 +171,13 @@ def _dominated(moved: Floats, allowed: NDArray[np.bool_], idle: float) -> NDArra
 
 
 def _keep_choices(instance: Instance, kept: Floats) -> tuple[Indices, Indices, Indices, Floats]:
-    """Keeping what it has, for every running job that may."""
+    """Return the choice to keep the placement, for every running job that may."""
     job = np.flatnonzero(may_keep(instance))
     return job, np.full(job.size, Kind.KEEP), instance.current.job_replicas[job], kept[job]
 
 
 def _idle_choices(instance: Instance) -> tuple[Indices, Indices, Indices, Floats]:
-    """Holding nothing, for every job that is not pinned."""
+    """Return the choice to hold nothing, for every job that is not pinned."""
     job = np.flatnonzero(~instance.pinned)
     nothing = np.zeros(job.size, dtype=np.int64)
     return job, np.full(job.size, Kind.IDLE), nothing, np.full(job.size, instance.rules.idle)

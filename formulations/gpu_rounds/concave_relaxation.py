@@ -56,7 +56,7 @@ cp: Any = cvxpy
 
 
 class Envelope(NamedTuple):
-    """The concave envelopes of all jobs, by their linear pieces; one entry of each array a piece.
+    """Concave envelopes of all jobs, by their linear pieces; one entry of each array is a piece.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Envelope(NamedTuple):
 
 
 class ConcaveSolution(NamedTuple):
-    """A solution of the relaxation.
+    """Solution of the relaxation.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class ConcaveSolution(NamedTuple):
 
 
 def concave_envelope(utility: Floats) -> Envelope:
-    """Least concave functions above the utilities; GPUs may be left unused.
+    """Return the least concave functions above the utilities; GPUs may be left unused.
 
     Found by going from each vertex to the one of steepest ascent, for all jobs at once.
 
@@ -181,7 +181,9 @@ def solve_concave_relaxation(
 def _solve(
     envelope: Envelope, gpus: int, power: float, scale: float, solver: str, options: dict[str, Any]
 ) -> tuple[bool, Floats, float, str]:
-    """Whether it was solved, the GPUs, the multiplier of the GPUs in scaled cost, the status."""
+    """Return whether it was solved, the GPUs, the multiplier of the GPUs in scaled cost, the
+    status.
+    """
     jobs = int(envelope.job[-1]) + 1
     first = np.searchsorted(envelope.job, np.arange(jobs))
     last = np.searchsorted(envelope.job, np.arange(jobs), side="right") - 1
@@ -210,7 +212,7 @@ def _solve(
 
 
 def _objective(reached: Any, power: float) -> Any:
-    """The scaled cost of the utilities, up to a constant, as CVXPY's cones have it."""
+    """Return the scaled cost of the utilities, up to a constant, in CVXPY's cones."""
     if power == -math.inf:
         return -cp.min(reached)
     if power == 0:
@@ -221,14 +223,14 @@ def _objective(reached: Any, power: float) -> Any:
 
 
 def _evaluate(envelope: Envelope, gpus: Floats) -> Floats:
-    """The envelopes at these GPUs, shape (jobs,)."""
+    """Return the envelopes at these GPUs, shape (jobs,)."""
     lines = envelope.utility + envelope.slope * (gpus[envelope.job] - envelope.left)
     starts = np.searchsorted(envelope.job, np.arange(gpus.size))
     return np.minimum.reduceat(lines, starts)
 
 
 def dual(envelope: Envelope, gpus: int, power: float, price: float, scale: float) -> float:
-    """The bound (2) on the cost at a price, in units of cost, less what rounding may have hidden.
+    """Return the bound (2) on the cost at a price, in units of cost, less a bound on its rounding.
 
     On a piece the cost falls by as much as the price asks where
     ``(u / scale)^(p - 1) = price * scale / slope``; elsewhere an end is best.
@@ -257,7 +259,9 @@ def dual(envelope: Envelope, gpus: int, power: float, price: float, scale: float
 
 
 def _level(envelope: Envelope, gpus: int) -> float:
-    """The highest level that all envelopes reach with the GPUs there are, by bisection."""
+    """Return the highest level that all envelopes reach with the GPUs of the cluster, by
+    bisection.
+    """
     length = envelope.right - envelope.left
     starts = np.searchsorted(envelope.job, np.arange(int(envelope.job[-1]) + 1))
     slope = np.where(envelope.slope > 0, envelope.slope, 1.0)

@@ -1,4 +1,4 @@
-"""Nodes where jobs may stay: the part of the pattern program that knows single nodes.
+"""Nodes where jobs may stay: the part of the pattern program with single nodes.
 
 Nodes on which a job may keep its placement cannot be counted with others; equations (P3), (P4) and
 (P9)-(P12) of `patterns` say, node by node, who stays and what that leaves for others.
@@ -27,7 +27,7 @@ Offers = tuple[Indices, Indices, Indices, NDArray[np.bool_]]
 
 
 class StayRows(NamedTuple):
-    """Which rows price a stay: one entry of each array an entry of the matrix.
+    """Rows that price a stay; one entry of each array is an entry of the matrix.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class StayRows(NamedTuple):
     coefficient: Floats
 
     def prices(self, duals: Floats, num_stays: int) -> Floats:
-        """What the rows' prices charge for every stay, shape (stays,)."""
+        """Return the charge of every stay at the rows' prices, shape (stays,)."""
         charged = -duals[self.row] * self.coefficient
         return np.asarray(np.bincount(self.stay, charged, num_stays), dtype=float)
 
@@ -51,7 +51,7 @@ MOST_STAYS = 5
 
 @dataclass(frozen=True)
 class FreeNodes:
-    """What is free on every node once the pinned jobs have theirs, and who else may stay there.
+    """Free GPUs of every node once the pinned jobs have theirs, and the jobs that may stay there.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ class FreeNodes:
     stay_spread: NDArray[np.bool_]
 
     def label(self, stay: int) -> str:
-        """What a stay is called in a file: its node and its job."""
+        """Return the name of a stay in a file: its node and its job."""
         return f"{self.stay_node[stay]}_{self.stay_job[stay]}"
 
 
 def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
-    """What the pinned jobs leave, and which placements may be kept."""
+    """Return the GPUs that pinned jobs leave, and the placements that may be kept."""
     current, pinned = instance.current, instance.pinned
     gpus = instance.cluster.node_gpus.copy()
     held_by_pinned = pinned[current.job]
@@ -111,7 +111,7 @@ def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
 def add_residents(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes
 ) -> tuple[Offers, StayRows]:
-    """Columns ``b`` and ``o`` of nodes where jobs may stay, and the rows that say who stays."""
+    """Add columns ``b`` and ``o`` of nodes where jobs may stay, and the rows that tell which do."""
     stays_of = np.bincount(free.stay_node, minlength=free.gpus.size)
     parts = [_add_crowded(builder, instance, free, stays_of > MOST_STAYS)]
     for count in range(1, MOST_STAYS + 1):
@@ -127,7 +127,7 @@ def add_residents(
 def _add_states(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes, nodes: Indices, count: int
 ) -> tuple[Offers, StayRows]:
-    """One column for every node and set of jobs that stay there: (P3) and (P4).
+    """Add one column for every node and set of jobs that stay there: (P3) and (P4).
 
     A column says who stays, so what it offers is known: the convex hull of the node's states.
     """
@@ -165,7 +165,7 @@ def _add_states(
 def _add_crowded(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes, crowded: NDArray[np.bool_]
 ) -> tuple[Offers, StayRows]:
-    """Columns ``o`` and rows (P9)-(P12) of nodes with too many stays to list their sets."""
+    """Add columns ``o`` and rows (P9)-(P12) of nodes with too many stays to list their sets."""
     nodes = np.flatnonzero(crowded)
     here = np.flatnonzero(crowded[free.stay_node])
     choice, at, gpus = free.stay_choice[here], free.stay_node[here], free.stay_gpus[here]

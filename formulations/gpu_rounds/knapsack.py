@@ -1,4 +1,4 @@
-r"""The multiple-choice knapsack: an upper bound on the fitness that forgets the nodes.
+r"""The multiple-choice knapsack: an upper bound on the fitness that ignores the nodes.
 
 Keep one choice per job and the GPUs of the whole cluster; drop where the GPUs are:
 
@@ -51,7 +51,7 @@ PARTS = 20
 
 
 class Knapsack(NamedTuple):
-    """What the knapsack knows of an instance.
+    """The knapsack of an instance.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Priced(NamedTuple):
 
 
 def best_utilities(instance: Instance) -> Floats:
-    """Best utility of every job on *K* GPUs wherever they are: shape (jobs, most GPUs + 1).
+    """Return the best utility of every job on *K* GPUs of any nodes: shape (jobs, most GPUs + 1).
 
     Minus infinity where the rules allow no such choice, or where it does not fit beside the fewest
     GPUs that the other jobs must have. Where replicas share GPUs, *K* counts 1/`PARTS` of a GPU.
@@ -107,14 +107,18 @@ def best_utilities(instance: Instance) -> Floats:
 
 
 def _affordable(best: Floats, gpus: int) -> Floats:
-    """Minus infinity for what does not fit beside the fewest GPUs that the other jobs must have."""
+    """Return utilities with minus infinity where the fewest GPUs of the other jobs do not fit
+    beside.
+    """
     fewest = np.argmax(np.isfinite(best), axis=1)
     room = gpus - fewest.sum() + fewest
     return np.where(np.arange(best.shape[1]) <= room[:, None], best, -np.inf)
 
 
 def _shared_utilities(instance: Instance) -> Floats:
-    """Best utility of every job on *K* parts of a GPU, rounded down: shape (jobs, parts + 1)."""
+    """Return the best utility of every job on *K* parts of a GPU, rounded down: shape (jobs, parts
+    + 1).
+    """
     table, rules, job = mode_utilities(instance), instance.rules, instance.mode_job
     replicas = np.arange(table.moved.shape[-1])
     parts = np.floor(instance.mode_share[:, None] * replicas * PARTS + WHOLE_TOLERANCE).astype(
@@ -145,13 +149,13 @@ def _shared_utilities(instance: Instance) -> Floats:
 
 
 def build_knapsack(instance: Instance) -> Knapsack:
-    """The knapsack of an instance."""
+    """Build the knapsack of an instance."""
     gpus = instance.cluster.num_gpus * (PARTS if instance.shares_gpus else 1)
     return Knapsack(best_utilities(instance), gpus, instance.rules.power)
 
 
 def knapsack_bound(instance: Instance, *, exact: bool = False) -> float:
-    """An upper bound on the fitness of every allocation of an instance.
+    """Return an upper bound on the fitness of every allocation of an instance.
 
     Parameters
     ----------
@@ -175,19 +179,21 @@ def knapsack_bound(instance: Instance, *, exact: bool = False) -> float:
 
 
 def _price_bound(knapsack: Knapsack, reference: float) -> float:
-    """Bound on the fitness by the best price; tightest if the reference is near the bound."""
+    """Return a bound on the fitness by the best price; tightest if the reference is near the
+    bound.
+    """
     total = best_price(knapsack_costs(knapsack, reference), knapsack.gpus).bound
     return fitness_from_cost(total, len(knapsack.utility), knapsack.power, reference)
 
 
 def _exact_bound(knapsack: Knapsack, reference: float) -> float:
-    """Bound on the fitness by dynamic programming."""
+    """Return a bound on the fitness by dynamic programming."""
     total = _integer_minimum(knapsack_costs(knapsack, reference), knapsack.gpus)
     return fitness_from_cost(total, len(knapsack.utility), knapsack.power, reference)
 
 
 def first_reference(knapsack: Knapsack) -> float:
-    """A utility near the best mean.
+    """Return a utility near the best mean.
 
     The best least and the best greatest utility of (1) enclose its best mean:
     ``least <= mean <= least n^(-1/p)`` for p < 0, ``greatest n^(-1/p) <= mean <= greatest`` for
@@ -201,7 +207,9 @@ def first_reference(knapsack: Knapsack) -> float:
 
 
 def knapsack_costs(knapsack: Knapsack, reference: float) -> Floats:
-    """Cost of every (job, K); infinite where not allowed, capped where it says no more."""
+    """Return the cost of every (job, K); infinite where not allowed, capped where it decides
+    nothing.
+    """
     utility, power = knapsack.utility, knapsack.power
     lowest, highest = 0.0, math.inf
     if power < 0:
@@ -257,14 +265,16 @@ def best_price(cost: Floats, gpus: int, most_steps: int = 200) -> Priced:
 
 
 def _next_price(low: Priced, high: Priced, *, crossing: bool) -> float:
-    """A price between two: where their tangents to the dual cross, or the geometric middle."""
+    """Return a price between two: where their tangents to the dual cross, or the geometric
+    middle.
+    """
     if not crossing and low.price > 0:
         return math.sqrt(low.price) * math.sqrt(high.price)
     return (high.cost - low.cost) / int(low.replicas.sum() - high.replicas.sum())
 
 
 def respond(cost: Floats, gpus: int, price: float) -> Priced:
-    """The dual (2) at a price; ties go to fewer GPUs.
+    """Return the dual (2) at a price; ties go to fewer GPUs.
 
     The minimising *K* are whole numbers, so ``sum(c) + price * (sum(K) - G)`` cancels nothing. What
     rounding may have hidden, in choosing *K* or in adding, is taken off.
@@ -277,13 +287,17 @@ def respond(cost: Floats, gpus: int, price: float) -> Priced:
 
 
 def _integer_minimum(cost: Floats, gpus: int) -> float:
-    """The least total cost of (1), by dynamic programming over the jobs, less rounding."""
+    """Return the least total cost of (1), by dynamic programming over the jobs, less its
+    rounding.
+    """
     least = float(least_totals(cost, gpus)[-1, -1])
     return least - ROUNDING * max(abs(least), float(np.abs(cost.min(axis=1)).sum()))
 
 
 def _least_bound(knapsack: Knapsack) -> float:
-    """p = -inf: the highest level that all jobs reach with the GPUs there are, by bisection."""
+    """Return the highest level that all jobs reach with the GPUs of the cluster (p = -inf), by
+    bisection.
+    """
     attainable = np.maximum.accumulate(knapsack.utility, axis=1)
     cap = attainable[:, -1].min()
     levels = np.unique(attainable[attainable <= cap])
@@ -298,5 +312,5 @@ def _least_bound(knapsack: Knapsack) -> float:
 
 
 def _greatest_bound(knapsack: Knapsack) -> float:
-    """p = inf: the best single choice; each fits beside what the other jobs must have."""
+    """Return the best single choice that fits beside what the other jobs must have (p = inf)."""
     return float(knapsack.utility.max())

@@ -1,4 +1,4 @@
-"""From a solution of the pattern program back to an allocation: which job sits on which node."""
+"""Decoding of solutions of the pattern program: which job is on which node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Slot = tuple[int, int]  # node, GPUs
 
 
 def pack(instance: Instance, patterns: PatternProgram, solution: Floats) -> Allocation | None:
-    """The allocation that a solution describes, or None where its pieces do not split into jobs.
+    """Return the allocation of a solution, or None where its pieces do not split into jobs.
 
     Deterministic: nodes are used in order of their index, jobs in their order.
 
@@ -62,7 +62,7 @@ def pack(instance: Instance, patterns: PatternProgram, solution: Floats) -> Allo
 def _kept_entries(
     instance: Instance, patterns: PatternProgram, taken: Indices
 ) -> list[tuple[int, int, int]]:
-    """The entries of the jobs that keep what they have."""
+    """Return the entries of the jobs that keep their placement."""
     choices, current = patterns.choices, instance.current
     keepers = choices.job[taken[choices.kind[taken] == Kind.KEEP]]
     stays = np.isin(current.job, keepers)
@@ -73,7 +73,7 @@ def _kept_entries(
 def _free_slots(
     patterns: PatternProgram, values: Indices
 ) -> tuple[dict[int, list[Slot]], dict[int, list[Slot]]]:
-    """Free nodes by size: closed to distributed jobs (slots), and open to one (whole)."""
+    """Return free nodes by size: closed to distributed jobs (slots), and open to one (whole)."""
     slots: dict[int, list[Slot]] = defaultdict(list)
     whole: dict[int, list[Slot]] = defaultdict(list)
     free = patterns.free
@@ -95,7 +95,7 @@ def _take_pieces(
     slots: dict[int, list[Slot]],
     whole: dict[int, list[Slot]],
 ) -> dict[int, list[Slot]]:
-    """Give each distributed piece a node of its own; what is left of the node becomes a slot."""
+    """Give each distributed piece a node of its own; the rest of the node becomes a slot."""
     pieces: dict[int, list[Slot]] = defaultdict(list)
     for (r, q), column in patterns.dist.items():
         for _ in range(int(values[column])):
@@ -158,7 +158,7 @@ def _split_pieces(
 
 
 def _gather(pieces: list[Slot], replicas: int, jobs_left: int, most: int) -> list[Slot] | None:
-    """Pieces (largest first) for one of `jobs_left` equal jobs, with the least waste."""
+    """Return pieces (largest first) for one of `jobs_left` equal jobs, with the least waste."""
     if jobs_left == 1:
         enough = len(pieces) >= 2 and sum(size for _, size in pieces[:most]) >= replicas
         return pieces[:most] if enough else None

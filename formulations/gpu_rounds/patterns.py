@@ -40,6 +40,11 @@ solution may (rarely) not split into jobs. `packing.pack` tells, and `build_patt
 ``exact=True`` counts the pieces of every distributed job by itself, which makes the program exact
 under interference avoidance. Without it two slots of one job may still share a node, and a job on
 "several" nodes end up on one; `node_program` settles what is left.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -150,7 +155,7 @@ def build_patterns(
 
 @dataclass
 class _Slots:
-    """The rows that count free nodes and slots by size, while the program is being built."""
+    """Rows that count free nodes and slots by size, while the program is being built."""
 
     most: int
     node_rows: Indices
@@ -164,7 +169,7 @@ class _Slots:
     def start(
         cls, builder: ProgramBuilder, free: FreeNodes, offers: Offers, choices: Choices, x: Indices
     ) -> _Slots:
-        """Rows (P5) and (P6): the free nodes, the offers, the cuts, the demand on one node."""
+        """Add rows (P5) and (P6): the free nodes, the offers, the cuts, the demand on one node."""
         most = int(max(free.gpus.max(), choices.replicas[choices.of(Kind.ONE_NODE)].max(initial=1)))
         empty = ~free.resident
         open_count = np.bincount(free.gpus[empty & ~free.blocked], minlength=most + 1)
@@ -196,7 +201,9 @@ def _add_pieces(
     *,
     exact: bool,
 ) -> None:
-    """Distributed jobs: the pieces they take and where these come from, (P7) and (P8)."""
+    """Add the pieces that distributed jobs take and the nodes that these come from, (P7) and
+    (P8).
+    """
     most, num_nodes = slots.most, float(instance.cluster.num_nodes)
     piece_rows = slots.slot_rows
     if instance.rules.interference_avoidance:
@@ -237,7 +244,7 @@ def _add_pieces(
 def _add_distributed(
     builder: ProgramBuilder, slots: _Slots, piece_rows: Indices, num_nodes: float
 ) -> None:
-    """Columns ``E``: a free node gives one piece to a distributed job, the rest is a slot."""
+    """Add columns ``E``: a free node gives one piece to a distributed job, the rest is a slot."""
     splits = [(r, q) for r in range(1, slots.most + 1) for q in range(1, r + 1)]
     columns = builder.add_columns(
         "distributed", len(splits), upper=num_nodes, label=lambda i: "{}_{}".format(*splits[i])

@@ -1,4 +1,4 @@
-r"""The aggregate: choices of jobs that have modes, and what the cluster has of everything.
+r"""The aggregate: choices of jobs that have modes, and the total capacity of the cluster.
 
 .. math::
 
@@ -53,7 +53,7 @@ def build_aggregate(
     cuts: Sequence[Cut] = (),
     spare: float = 0.0,
 ) -> Program:
-    """Build (1); its columns are the choices.
+    """Build program (1); its columns are the choices.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def build_aggregate(
 def _add_capacity(
     builder: ProgramBuilder, instance: Instance, choices: Choices, used: float
 ) -> None:
-    """What there is of every resource: by type and in all."""
+    """Add the capacity of every resource: by type of GPU and in all."""
     each, capacity = whole_amounts(instance.mode_demand, node_capacity(instance))
     demand, capacity = each[choices.mode] * choices.replicas[:, None], capacity * used
     wanted = np.flatnonzero(demand.any(axis=0))
@@ -111,7 +111,7 @@ def _add_capacity(
 
 
 def _add_interference(builder: ProgramBuilder, instance: Instance, choices: Choices) -> None:
-    """Distributed jobs share no node: rows for nodes that several would keep, and (2)."""
+    """Add rows for nodes that several distributed jobs would keep, and (2)."""
     current, keep_of = instance.current, keep_choices(instance, choices)
     spread = np.flatnonzero((current.job_nodes[current.job] > 1) & (keep_of[current.job] >= 0))
     nodes, where, count = np.unique(current.node[spread], return_inverse=True, return_counts=True)

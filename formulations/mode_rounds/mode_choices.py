@@ -1,4 +1,4 @@
-"""The choices of jobs that have modes, and what each takes of a node.
+"""The choices of jobs that have modes, and their demand for a node.
 
 As in `choices.py`, a job may stay idle, keep what it holds, or be placed anew on one node or on
 several; placed anew, in any of its modes. What a choice takes is a vector: GPUs first, then every
@@ -33,25 +33,27 @@ AT_ONCE = 200
 
 
 def node_capacity(instance: Instance) -> Floats:
-    """What every node has: shape (nodes, 1 + resources)."""
+    """Return the capacity of every node: shape (nodes, 1 + resources)."""
     gpus = instance.cluster.node_gpus[:, None].astype(np.float64)
     return np.hstack([gpus, instance.cluster.node_resources])
 
 
 def choice_demand(instance: Instance, choices: Choices) -> Floats:
-    """All that every choice takes: shape (choices, 1 + resources)."""
+    """Return the total demand of every choice: shape (choices, 1 + resources)."""
     return np.asarray(instance.mode_demand[choices.mode] * choices.replicas[:, None])
 
 
 def held_amounts(instance: Instance) -> Floats:
-    """What every entry of the current allocation takes of its node: (entries, 1 + resources)."""
+    """Return the demand of every entry of the current allocation: (entries, 1 + resources)."""
     current = instance.current
     running = instance.mode_demand[instance.first_mode + current.mode]
     return np.asarray(running[current.job] * current.replicas[:, None])
 
 
 def chosen_modes(instance: Instance, taken: Choices) -> Indices | None:
-    """The modes of an allocation in which every job takes its choice; None where there are none."""
+    """Return the modes of an allocation in which every job takes its choice; None where there are
+    none.
+    """
     if instance.plain:
         return None
     modes = np.zeros(instance.num_jobs, dtype=np.int64)
@@ -62,14 +64,16 @@ def chosen_modes(instance: Instance, taken: Choices) -> Indices | None:
 def most_replicas(
     capacity: Floats, demand: Floats, *, tolerance: float = RESOURCE_TOLERANCE
 ) -> Indices:
-    """How many replicas fit where nothing else is, shape (nodes,)."""
+    """Return the number of replicas that fit on an empty node, shape (nodes,)."""
     takes = demand > 0
     room = capacity[:, takes] * (1 + tolerance) / demand[takes]
     return np.asarray(np.floor(room.min(axis=1)), dtype=np.int64)
 
 
 def within_share(instance: Instance) -> Flags:
-    """Whether a mode takes no more than a GPU's share of any node it may run on, shape (modes,)."""
+    """Return whether a mode takes no more than a GPU's share of any node it may run on, shape
+    (modes,).
+    """
     shares = instance.cluster.node_shares
     codes, first, code = np.unique(instance.mode_type, return_index=True, return_inverse=True)
     least = np.array(
@@ -84,7 +88,7 @@ def within_share(instance: Instance) -> Flags:
 
 
 def least_nodes(instance: Instance, choices: Choices) -> Indices:
-    """On how many nodes every choice is at least, shape (choices,): 0 where nothing is held.
+    """Return the least number of nodes of every choice, shape (choices,): 0 where nothing is held.
 
     Of a choice on several nodes, as many as it takes with nothing else on any, and at least 2; what
     is kept is on those where it is.
@@ -108,7 +112,7 @@ def least_nodes(instance: Instance, choices: Choices) -> Indices:
 def enumerate_mode_choices(
     instance: Instance, *, prune: bool = True, deadline: float = math.inf
 ) -> Choices:
-    """All choices that the rules allow; dominated ones dropped if `prune`.
+    """Return all choices that the rules allow; dominated ones are dropped if `prune`.
 
     A choice goes if another of the same job is worth no less and fits wherever it fits: on GPUs of
     the same type or of any, and either both on several nodes with no more replicas and no more of
@@ -152,7 +156,7 @@ def enumerate_mode_choices(
 
 
 def _allowed(instance: Instance) -> Flags:
-    """Which (one node | several, GPUs) a mode may be placed on anew: (modes, 2, width)."""
+    """Return which (one node | several, GPUs) a mode may be placed on anew: (modes, 2, width)."""
     width = mode_utilities(instance).moved.shape[-1]
     replicas, span = np.arange(width), instance.rules.max_nodes_per_job
     capacity, demand = node_capacity(instance), instance.mode_demand
@@ -176,7 +180,8 @@ def _allowed(instance: Instance) -> Flags:
 
 
 def _dominated(instance: Instance, choices: Choices, deadline: float) -> Flags:
-    """Which choices another one of the job beats wherever they fit; see `enumerate_mode_choices`.
+    """Return which choices another one of the job beats wherever they fit; see
+    `enumerate_mode_choices`.
 
     Of two that beat each other the first stays. Where jobs have choices that take the same, what
     fits where is worked out once for all of them.
@@ -202,7 +207,7 @@ def _dominated(instance: Instance, choices: Choices, deadline: float) -> Flags:
 
 
 def _unbeaten(fits: Flags, value: Floats) -> Indices:
-    """Which choices no other one beats; the best are compared first, a few at a time.
+    """Return the choices that no other one beats; the best are compared first, a few at a time.
 
     Parameters
     ----------
@@ -224,7 +229,7 @@ def _unbeaten(fits: Flags, value: Floats) -> Indices:
 
 @dataclass(frozen=True)
 class Fits:
-    """Which choices take no more than others, wherever these are.
+    """Comparison of choices: which take no more than others, wherever these are.
 
     Parameters
     ----------
@@ -241,7 +246,9 @@ class Fits:
 
     @cached_property
     def _piece(self) -> Floats:
-        """What a choice takes of some node at least: all on one node, else its largest share."""
+        """Return the least demand of a choice for some node: all on one node, else its largest
+        share.
+        """
         choices, instance = self.choices, self.instance
         span = min(instance.rules.max_nodes_per_job, instance.cluster.num_nodes)
         spread = choices.kind == Kind.SEVERAL_NODES
@@ -249,7 +256,7 @@ class Fits:
         return np.asarray(instance.mode_demand[choices.mode] * replicas[:, None])
 
     def wherever(self, chosen: Indices, others: Indices) -> Flags:
-        """Whether a choice could be placed anew wherever another one is, had it what that takes.
+        """Whether a choice could replace another one wherever that is, within its demand.
 
         On GPUs of a type that serves it; on one node, if it takes no more of anything than the
         other takes of some node; on several, if so does the other, no more replicas and no more of
@@ -282,7 +289,7 @@ class Fits:
         return np.asarray(fits | (chosen[:, None] == others))
 
     def _where_kept(self, chosen: Indices, kept: int) -> Flags:
-        """Whether choices could be placed where a job keeps what it has."""
+        """Whether choices could be placed where a job keeps its placement."""
         instance, choices = self.instance, self.choices
         entries = np.flatnonzero(instance.current.job == choices.job[kept])
         held, each = held_amounts(instance)[entries], instance.mode_demand

@@ -1,4 +1,4 @@
-"""What is to be packed on nodes: items of equal demand, and nodes of equal capacity."""
+"""Items of equal demand to be packed on nodes, and nodes of equal capacity."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class Items:
 
 @dataclass(frozen=True)
 class NodeClasses:
-    """Nodes that are alike: the same type of GPU, as much left, open to distributed jobs or not.
+    """Classes of equal nodes: the same type of GPU, equal free capacity, open to distributed jobs
+    or not.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def without_stays(
     extra_amount: Floats,
     rows: int,
 ) -> Items:
-    """Items where nobody keeps anything."""
+    """Return items where no job keeps its placement."""
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, units.shape[1]), dtype=np.int64)
     return Items(
         code=code,

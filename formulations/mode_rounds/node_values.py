@@ -1,4 +1,4 @@
-r"""What a node is worth at given prices of pieces: the value function of a knapsack.
+r"""Worth of a node at given prices of pieces: the value function of a knapsack.
 
 Let a piece of demand :math:`d_t` (a vector: GPUs, cores, memory, …) be worth :math:`\pi_t \ge 0`.
 The most that a node of capacity *y* can hold is worth
@@ -74,7 +74,9 @@ class NodeValue:
     extra_worth: Floats
 
     def at(self, capacity: Indices) -> Floats:
-        """*f* at some capacities, shape (capacities, resources); minus infinity off the grid."""
+        """Return *f* at some capacities, shape (capacities, resources); minus infinity off the
+        grid.
+        """
         inside = self._inside(capacity)
         found = np.full(len(capacity), -np.inf)
         found[inside] = self.alone[tuple(capacity[inside].T)]
@@ -85,7 +87,9 @@ class NodeValue:
         return np.asarray(inside.all(axis=1))
 
     def shared(self, capacity: Indices) -> Floats:
-        """*g* at some capacities, shape (capacities, resources); minus infinity off the grid."""
+        """Return *g* at some capacities, shape (capacities, resources); minus infinity off the
+        grid.
+        """
         inside, found = self._inside(capacity), self.at(capacity)
         for index in np.flatnonzero(self.extra_worth > NOTHING).tolist():
             left = capacity - self.extra[index]
@@ -95,7 +99,7 @@ class NodeValue:
         return found
 
     def best_extra(self, capacity: Indices) -> tuple[float, int]:
-        """*g* at one capacity, and the distributed piece that the node holds then, or -1."""
+        """Return *g* at one capacity, and the distributed piece that the node holds then, or -1."""
         best = float(self.alone[tuple(capacity)])
         fits = np.flatnonzero((self.extra_worth > NOTHING) & (self.extra <= capacity).all(axis=1))
         if not fits.size:
@@ -107,7 +111,7 @@ class NodeValue:
         return float(worth[first]), int(fits[first])
 
     def pattern(self, capacity: Indices) -> Indices:
-        """What a node of this capacity holds at its best, by (1): numbers of pieces."""
+        """Return the best contents of a node of this capacity by (1): numbers of pieces."""
         left = capacity.copy()
         count = np.zeros(len(self.size), dtype=np.int64)
         for stage in range(len(self.bundle) - 1, -1, -1):
@@ -165,7 +169,8 @@ def beside(
     extra: Indices | None = None,
     extra_worth: Floats | None = None,
 ) -> NodeValue:
-    """The value where a node may hold these pieces and extras, too; arguments as of `node_value`.
+    """Return the value where a node may hold these pieces and extras, too; arguments as of
+    `node_value`.
 
     They come after those that are there, in the counts of `NodeValue.pattern`.
     """
@@ -198,7 +203,7 @@ def beside(
 
 
 def _with(best: Floats, units: list[int], value: float) -> Floats:
-    """The better of a table and of holding something beside it."""
+    """Return the better of a table and of holding something beside it."""
     to = tuple(slice(u, None) for u in units)
     of = tuple(slice(0, n - u) for u, n in zip(units, best.shape, strict=True))
     found = best.copy()

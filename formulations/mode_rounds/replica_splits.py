@@ -1,4 +1,4 @@
-"""The cheapest way to split the replicas of a distributed job into pieces on different nodes."""
+"""Cheapest splits of the replicas of a distributed job into pieces on different nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def least_splits(piece: Floats, most_pieces: Indices, width: int) -> Floats:
-    """The least total price of *K* replicas in two pieces or more, for every kind of replica.
+    """Return the least total price of *K* replicas in two pieces or more, for every kind of
+    replica.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Amounts of resources as whole numbers of units, so that what a node can hold can be tabulated."""
+"""Amounts of resources as whole numbers of units, for tables over the contents of a node."""
 
 from __future__ import annotations
 
@@ -53,22 +53,24 @@ class ResourceGrid:
     shape: tuple[int, ...]
 
     def at_least(self, amounts: Floats) -> Indices:
-        """Amounts in units, rounded up."""
+        """Return amounts in units, rounded up."""
         return np.asarray(np.ceil(amounts / self.unit - WHOLE_TOLERANCE), dtype=np.int64)
 
     def at_most(self, amounts: Floats) -> Indices:
-        """Amounts in units, rounded down."""
+        """Return amounts in units, rounded down."""
         units = np.floor(amounts * (1 + RESOURCE_TOLERANCE) / self.unit + WHOLE_TOLERANCE)
         return np.asarray(units, dtype=np.int64)
 
     def room(self, amounts: Floats) -> Indices:
-        """No less than what nodes with these amounts can hold, in units, within the table."""
+        """Return an upper bound, in units, on what nodes with these amounts hold, within the
+        table.
+        """
         units = self.at_most(amounts) if self.exact else self.at_least(amounts)
         return np.asarray(np.minimum(units, np.array(self.shape) - 1), dtype=np.int64)
 
 
 def resource_grid(instance: Instance) -> ResourceGrid:
-    """The grid of an instance: the largest common unit of what replicas take, if it is not tiny."""
+    """Return the grid of an instance: the largest common unit of all demands, if it is not tiny."""
     demand, most = instance.mode_demand, node_capacity(instance).max(axis=0)
     unit, exact, first = np.ones(most.size), True, 0 if instance.shares_gpus else 1
     for index in range(first, most.size):
@@ -86,12 +88,14 @@ def resource_grid(instance: Instance) -> ResourceGrid:
 
 
 def _units(most: Floats, unit: Floats) -> Indices:
-    """Length of every axis of the table: from nothing to all that the largest node has."""
+    """Return the length of every axis of the table: from nothing to all that the largest node
+    has.
+    """
     return np.asarray(np.ceil(most / unit - WHOLE_TOLERANCE) + 1, dtype=np.int64)
 
 
 def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
-    """Demands, and what nodes have, in units that make whole numbers of them.
+    """Return demands and capacities in units that make whole numbers of them.
 
     With whole numbers the tolerance of a solver, which is larger than the checker's, does not
     matter. Resources without a unit that is worth the name are in shares of the largest node.
@@ -114,7 +118,9 @@ def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
 
 
 def whole_units(demand: Floats, capacity: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """The units of `whole_amounts`, and which of them make whole numbers: shapes (resources,)."""
+    """Return the units of `whole_amounts`, and which of them make whole numbers: shapes
+    (resources,).
+    """
     most = capacity.max(axis=0)
     unit = np.array([common_unit(demand[:, resource]) for resource in range(most.size)])
     whole = (unit > 0) & (most <= MOST_WHOLE * unit)
@@ -122,7 +128,7 @@ def whole_units(demand: Floats, capacity: Floats) -> tuple[Floats, NDArray[np.bo
 
 
 def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Floats]:
-    """Units in which resources have prices: all demands and capacities are whole numbers of them.
+    """Return units for prices, of which all demands and capacities are whole multiples.
 
     They are those of `whole_amounts` where these are whole, else a fine part of the largest node;
     what fits then fits in units, too.
@@ -144,7 +150,9 @@ def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Float
 
 
 def common_unit(amounts: Floats) -> float:
-    """The largest number of which all amounts are whole multiples, by Euclid; 0 where none is."""
+    """Return the largest number of which all amounts are whole multiples, by Euclid; 0 where none
+    is.
+    """
     found = 0.0
     for amount in np.unique(amounts[amounts > 0]).tolist():
         larger, smaller = max(found, amount), min(found, amount)

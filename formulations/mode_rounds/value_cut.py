@@ -1,4 +1,4 @@
-r"""Cuts from the value of nodes: what no allocation can exceed, whatever the jobs choose.
+r"""Cuts from the value of nodes, which hold for every allocation.
 
 With the functions *f* (and *g* for a piece of a distributed job) of `node_value` at any prices, and
 any worth :math:`\delta_{jv} \ge 0` of job *j* keeping what it holds on node *v*, an allocation
@@ -66,7 +66,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class CutMaker:
-    """Turns value functions into cuts over the choices of an instance.
+    """Maker of cuts over the choices of an instance from value functions.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class CutMaker:
     grid: ResourceGrid
 
     def cut(self, values: Mapping[int, NodeValue], stay: Floats) -> Cut:
-        """The cut (1), with a largest coefficient of 1.
+        """Return the cut (1), scaled to a largest coefficient of 1.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class CutMaker:
         return Cut(coefficient / size, granted, values, kept, size)
 
     def _worth_of_nodes(self, values: Mapping[int, NodeValue], stay: Floats, may: Indices) -> float:
-        """The right-hand side of (1)."""
+        """Return the right-hand side of (1)."""
         instance, current = self.instance, self.instance.current
         code, capacity = instance.cluster.node_type, node_capacity(instance)
         units, held = self.grid.room(capacity), self.grid.at_most(held_amounts(instance))
@@ -125,7 +125,7 @@ class CutMaker:
         return total
 
     def _placed(self, values: Mapping[int, NodeValue]) -> Floats:
-        """What choices anew are worth at least, wherever they go; 0 for the others."""
+        """Return the least worth of choices placed anew, wherever they go; 0 for the others."""
         instance, choices, grid = self.instance, self.choices, self.grid
         coefficient = np.zeros(len(choices))
         code = instance.mode_type[choices.mode]
@@ -149,7 +149,7 @@ class CutMaker:
     def _least_splits(
         self, values: Mapping[int, NodeValue], modes: Indices, most: Indices
     ) -> Floats:
-        """The least worth of *K* replicas on two nodes or more in some modes.
+        """Return the least worth of *K* replicas on two nodes or more in some modes.
 
         Parameters
         ----------
@@ -169,8 +169,9 @@ class CutMaker:
         return np.where(np.isfinite(least), least, 0.0)
 
     def _pieces(self, values: Mapping[int, NodeValue], modes: Indices, most: Indices) -> Floats:
-        """The worth of 1, 2, … replicas on one node of several, infinite where no node holds them:
-        shape (modes, largest piece)."""
+        """Return the worth of 1, 2, … replicas on one node of several, infinite where no node holds
+        them: shape (modes, largest piece).
+        """
         instance, capacity = self.instance, node_capacity(self.instance)
         code, fits = instance.mode_type[modes], instance.mode_nodes[modes]
         each = instance.mode_demand[modes]
@@ -187,6 +188,6 @@ class CutMaker:
 
 
 def _least(served: Floats) -> Floats:
-    """The least over the types of GPU that can hold it, the first axis; 0 where none can."""
+    """Return the least over the types of GPU that can hold it, the first axis; 0 where none can."""
     found = np.where(np.isfinite(served), served, np.inf).min(axis=0)
     return np.where(np.isfinite(found), found, 0.0)

@@ -1,4 +1,4 @@
-r"""Nodes that are alike, told apart by the jobs on them: fewer equal solutions to go through.
+r"""Symmetry breaking among equal nodes by the jobs on them.
 
 Where nodes have the same of everything and nobody is on them, exchanging two of them changes
 nothing, and a solver that branches on single nodes refutes the same packing once for every order of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def node_numbers(instance: Instance) -> Indices:
-    """The number of every node among those that are alike, shape (nodes,).
+    """Return the number of every node among its equals, shape (nodes,).
 
     Nodes on which anything runs are like no other, for it may stay.
     """
@@ -53,7 +53,8 @@ def node_numbers(instance: Instance) -> Indices:
 
 
 def job_ranks(instance: Instance, choices: Choices) -> Indices:
-    """The rank of every job that has a choice on one node, shape (jobs,); of the others, the last.
+    """Return the rank of every job that has a choice on one node, shape (jobs,); of the others, the
+    last.
 
     First comes the one that may take most of anything.
     """
@@ -67,7 +68,7 @@ def job_ranks(instance: Instance, choices: Choices) -> Indices:
 
 
 def told_apart(instance: Instance, built: NodeProgram) -> Program:
-    """The node-indexed program with (1); its optimum is the same."""
+    """Return the node-indexed program with (1); its optimum is the same."""
     numbers = node_numbers(instance)
     rank = job_ranks(instance, built.choices)[built.choices.job[built.one]]
     barred = (numbers[None] > rank[:, None]).ravel()

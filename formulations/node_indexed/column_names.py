@@ -27,7 +27,7 @@ _AMOUNT = re.compile(r"amount_(\d+)_(\d+)")
 
 
 def decode_columns(instance: Instance, values: Mapping[str, float]) -> Allocation:
-    """The allocation that a solution of the exported node-indexed program describes.
+    """Return the allocation that a solution of the exported node-indexed program describes.
 
     Nothing is checked but that every job takes one choice: `goodalloc.models.violations` says what
     the allocation breaks.

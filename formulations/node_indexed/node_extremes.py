@@ -15,7 +15,7 @@ Whose = Literal["all", "worst", "best"]
 
 
 def whose_cost(power: float) -> Whose:
-    """Which jobs' cost the mean of a power is about."""
+    """Return the jobs whose cost the mean of a power depends on."""
     if math.isfinite(power):
         return "all"
     return "worst" if power < 0 else "best"
@@ -38,7 +38,7 @@ def add_extreme_cost(model: Any, whose: Whose) -> None:
 
 
 def _add_worst(model: Any) -> None:
-    """(1)."""
+    """Add objective (1)."""
     job = np.array([choice[0] for choice in model.choices])
     cap = least_worst(job, np.array([model.cost[choice] for choice in model.choices]))
     model.worst = pyo.Var(domain=pyo.Reals, bounds=(cap, None))
@@ -51,7 +51,7 @@ def _add_worst(model: Any) -> None:
 
 
 def _add_best(model: Any) -> None:
-    """(2)."""
+    """Add objective (2)."""
     model.counts = pyo.Var(model.choices, bounds=(0, 1))
     model.total_cost = pyo.Objective(
         expr=pyo.quicksum(model.cost[c] * model.counts[c] for c in model.choices)

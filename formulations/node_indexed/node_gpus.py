@@ -1,4 +1,4 @@
-r"""The GPUs of a node one by one, where replicas share them: part of the node-indexed program.
+r"""Single GPUs of a node, where replicas share them: part of the node-indexed program.
 
 In the symbols of `node_milp.py`, whose (6) gives way where replicas share GPUs or need none to the
 GPUs of a node one by one, :math:`g = 1..G_v`, all alike. :math:`s_{jm}` is the part of a GPU that a

@@ -1,4 +1,4 @@
-r"""The node-indexed mixed-integer linear program, as it would stand in a paper, in Pyomo.
+r"""The node-indexed mixed-integer linear program in Pyomo, written as in a paper.
 
 Sets: jobs :math:`j \in J`, nodes :math:`v \in V`, and for every job its choices :math:`i \in A_j`:
 stay idle, keep exactly what it holds, or run anew in one of its modes *m*, on *one node* or on
@@ -45,6 +45,11 @@ then what the checker lets fit, whatever a solver's tolerance. Limits on the GPU
 are in its choices; a pinned job has one choice, to keep. The program is *exact*: its solutions are
 the feasible allocations, a job placed anew exactly where it was being worth no more than keeping.
 For reading, and as a second road to the optimum: it knows nothing of `choices.py` and patterns.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -77,7 +82,7 @@ IDLE, KEEP, ONE_NODE, SEVERAL_NODES = "idle", "keep", "one_node", "several_nodes
 
 
 class NodeChoice(NamedTuple):
-    """What a job may do: its index, the kind of choice, the GPUs, the row of the mode."""
+    """Choice of a job: its index, the kind of choice, the GPUs, the row of the mode."""
 
     job: int
     kind: str
@@ -86,7 +91,7 @@ class NodeChoice(NamedTuple):
 
 
 def node_choices(instance: Instance) -> dict[NodeChoice, float]:
-    """Every choice of every job that the rules on single jobs allow, with its utility."""
+    """Return every choice that the rules on single jobs allow, with its utility."""
     table, rules = mode_utilities(instance), instance.rules
     running = instance.first_mode + instance.current.mode
     choices: dict[NodeChoice, float] = {}
@@ -119,7 +124,7 @@ def build_node_milp(
     limits: Iterable[AtMost] = (),
     whose: Whose = "all",
 ) -> pyo.ConcreteModel:
-    """Build the program (1)-(9).
+    """Build the program (1)-(9) as a Pyomo model.
 
     Parameters
     ----------
@@ -171,7 +176,7 @@ def _add_data(
     cost: Callable[[Floats], Floats] | None,
     forbidden: Callable[[Floats], NDArray[np.bool_]] | None,
 ) -> None:
-    """Sets and parameters."""
+    """Add sets and parameters."""
     utility = node_choices(instance)
     values = np.array(list(utility.values()))
     costs = power_cost(values, instance.rules.power) if cost is None else cost(values)
@@ -203,17 +208,17 @@ def _add_data(
 
 
 def _taken(model: Any, job: int, *kinds: str) -> Any:
-    """Whether a job takes a choice of these kinds, as an expression."""
+    """Return the expression: a job takes a choice of these kinds."""
     return pyo.quicksum(model.take[c] for kind in kinds for c in model.by_job[job][kind])
 
 
 def _placed(model: Any, job: int, node: int) -> Any:
-    """Replicas of a job that are placed anew on a node, in whatever mode, as an expression."""
+    """Return the expression: replicas of a job that are placed anew on a node, in any mode."""
     return pyo.quicksum(model.replicas[m, node] for m in model.modes_of[job])
 
 
 def _add_shape(model: Any) -> None:
-    """What a choice demands of its job's row."""
+    """Add the rows that tie a job's row of the allocation to its choice."""
 
     @model.Constraint(model.jobs)  # type: ignore[untyped-decorator]
     def one_choice(model: Any, j: int) -> Any:  # (2)
@@ -252,7 +257,7 @@ def _add_shape(model: Any) -> None:
 
 
 def _add_capacity(model: Any) -> None:
-    """The GPUs of a node."""
+    """Add the GPUs of every node."""
 
     @model.Constraint(model.nodes)  # type: ignore[untyped-decorator]
     def capacity(model: Any, v: int) -> Any:  # (6)
@@ -262,7 +267,7 @@ def _add_capacity(model: Any) -> None:
 
 
 def _add_resources(model: Any, instance: Instance) -> None:
-    """What a node has beside GPUs."""
+    """Add the other resources of every node."""
     has = instance.cluster.node_resources
     demand, capacity = whole_amounts(instance.mode_resources, has)
     running = instance.first_mode + instance.current.mode
@@ -280,7 +285,7 @@ def _add_resources(model: Any, instance: Instance) -> None:
 
 
 def _add_interference(model: Any) -> None:
-    """At most one distributed job a node."""
+    """Add the rows for at most one distributed job a node."""
     model.distributed = pyo.Var(model.jobs, model.nodes, domain=pyo.NonNegativeReals)
 
     @model.Constraint(model.jobs, model.nodes)  # type: ignore[untyped-decorator]
@@ -300,7 +305,7 @@ def _add_interference(model: Any) -> None:
 
 
 def decode(model: Any, instance: Instance) -> Allocation:
-    """The allocation that the variables' values describe."""
+    """Return the allocation that the variables' values describe."""
     keeps = {c[0] for c in model.choices if c[1] == KEEP and pyo.value(model.take[c]) > 0.5}
     matrix = np.zeros((instance.num_jobs, instance.cluster.num_nodes), dtype=np.int64)
     for m, v in model.replicas:

@@ -58,7 +58,7 @@ class NodeProgram:
 
 @dataclass(frozen=True)
 class _Room:
-    """What there is on the nodes, in units that keep whole amounts whole.
+    """Capacity of the nodes, in units that keep whole amounts whole.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def build_node_program(
 def _add_capacity(
     builder: ProgramBuilder, instance: Instance, choices: Choices, free: FreeNodes
 ) -> _Room:
-    """The rows (N7), with what may be kept on every node."""
+    """Add the rows (N7), with what may be kept on every node."""
     current = instance.current
     demand, capacity = whole_amounts(instance.mode_demand, node_capacity(instance))
     running = demand[instance.first_mode + current.mode][current.job] * current.replicas[:, None]
@@ -135,7 +135,9 @@ def _add_capacity(
 def _add_distributed(
     builder: ProgramBuilder, instance: Instance, free: FreeNodes, choices: Choices, room: _Room
 ) -> tuple[Indices, Indices]:
-    """Columns ``a``, ``z`` and rows (N4), (N5), (N6), (N8); returns the modes and columns ``a``."""
+    """Add columns ``a``, ``z`` and rows (N4), (N5), (N6), (N8); return the modes and columns
+    ``a``.
+    """
     several = choices.of(Kind.SEVERAL_NODES)
     modes, mode_of = np.unique(choices.mode[several], return_inverse=True)
     jobs, job_of = np.unique(instance.mode_job[modes], return_inverse=True)
@@ -184,7 +186,7 @@ def _add_distributed(
 
 
 def decode_nodes(instance: Instance, program: NodeProgram, solution: Floats) -> Allocation:
-    """The allocation that a solution describes."""
+    """Return the allocation that a solution describes."""
     values = np.rint(solution).astype(np.int64)
     choices, current, num_nodes = program.choices, instance.current, instance.cluster.num_nodes
     taken = np.flatnonzero(values[: len(choices)] > 0)

@@ -12,6 +12,13 @@ needs :math:`V_{jc}` and takes :math:`d_{jcr}` of resource *r*, of which there a
 It is the program that AITurbo's exchange is a local search on. It forgets the nodes, as the
 exchange does: exact for one pool, a relaxation for nodes. A cell goes if another one of the job
 needs no more service and no more of any resource.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class ServiceChoices(NamedTuple):
-    """The cells that matter, sorted by job; one entry of each array a cell.
+    """The cells that matter, sorted by job; one entry of each array is a cell.
 
     Attributes
     ----------
@@ -54,7 +61,7 @@ class ServiceChoices(NamedTuple):
 
 
 def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> ServiceChoices:
-    """The cells of all jobs, without those that another one of the job beats.
+    """Return the cells of all jobs, without those that another one of the job beats.
 
     Raises
     ------
@@ -81,7 +88,7 @@ def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> Service
 
 
 def common_units(demands: Sequence[Floats]) -> Floats:
-    """The unit of every resource: the largest of which all that is taken are multiples.
+    """Return the unit of every resource: the largest of which all demands are multiples.
 
     Parameters
     ----------
@@ -108,13 +115,13 @@ def common_units(demands: Sequence[Floats]) -> Floats:
 
 
 def cells_of(table: ServiceTable, rows: Indices) -> list[Cell]:
-    """The cells of a table that these are, counted through."""
+    """Return the cells of a table with these running numbers."""
     places = np.unravel_index(rows, table.service.shape)
     return list(zip(*(place.tolist() for place in places), strict=True))
 
 
 def undominated(service: Floats, units: Indices) -> Indices:
-    """The cells that no other one beats in service and in everything it takes, by service.
+    """Return the cells that no other one beats in service and in every demand, by service.
 
     Parameters
     ----------

@@ -10,6 +10,11 @@ which no allocation violates, *f* being superadditive. Without cuts it is a *rel
 that the cells of `service_knapsack` are enough; where what it chooses packs, that is the optimum on
 nodes. With cuts, a cell goes only if another one of the job needs no more service and has no more
 pods of any kind, none of them larger.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PodChoices:
-    """The cells that matter, sorted by job; one entry of each array a cell.
+    """The cells that matter, sorted by job; one entry of each array is a cell.
 
     Parameters
     ----------
@@ -74,7 +79,7 @@ class PodChoices:
 
 
 class PodCut(NamedTuple):
-    """The cut (1): coefficients, shape (cells,), and what they may add up to."""
+    """The cut (1): coefficients, shape (cells,), and the upper bound on their sum."""
 
     coefficient: Floats
     upper: float
@@ -83,7 +88,8 @@ class PodCut(NamedTuple):
 def pod_choices(
     tables: Sequence[ServiceTable], nodes: Floats, *, pooled: bool = False
 ) -> PodChoices:
-    """The cells of all jobs whose pods fit on some node, without those that another one beats.
+    """Return the cells of all jobs whose pods fit on some node, without those that another one
+    beats.
 
     Parameters
     ----------

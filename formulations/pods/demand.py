@@ -1,4 +1,4 @@
-"""Pods: jobs of a fixed size that sit on one node, and what they demand of it.
+"""Pods: jobs of a fixed size on one node, and their demand.
 
 The word is Kubernetes's. A job asks here for its fewest replicas, at least one, all on one node; in
 which of its modes is open.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a pod takes of the node that it sits on.
+    """Demand of a pod for the node that it is on.
 
     Parameters
     ----------
@@ -48,14 +48,15 @@ class Demand:
         return self.share * self.replicas
 
     def nodes(self, node_types: Iterable[str]) -> NDArray[np.bool_]:
-        """Which nodes of these types have GPUs of its types, shape (nodes,)."""
+        """Return which nodes of these types have GPUs of its types, shape (nodes,)."""
         return np.array(
             ["" in self.gpu_types or kind in self.gpu_types for kind in node_types], dtype=bool
         )
 
 
 def pod_demands(instance: Instance) -> list[tuple[Demand, ...]]:
-    """What every job demands: one entry for each way, equal ones of several modes put together.
+    """Return the demands of every job: one entry for each way to run, equal ones of several modes
+    merged.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def pod_demands(instance: Instance) -> list[tuple[Demand, ...]]:
 
 
 def pod_options(instance: Instance) -> list[tuple[tuple[Demand, float], ...]]:
-    """What every job may have on one node, with what each adds to its utility.
+    """Return the options of every job on one node, with the utility that each adds.
 
     Returns
     -------
@@ -117,7 +118,7 @@ def pod_options(instance: Instance) -> list[tuple[tuple[Demand, float], ...]]:
 
 
 def mode_of(instance: Instance, job: int, demand: Demand, node: int) -> int:
-    """The mode of a job in which it has that demand and runs on that node: the one worth most.
+    """Return the mode of greatest worth of a job that has that demand and runs on that node.
 
     Raises
     ------

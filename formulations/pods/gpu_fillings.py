@@ -1,4 +1,4 @@
-"""What one GPU can carry: the largest sets of parts of it that add up to no more than one."""
+"""Fillings of one GPU: the maximal sets of parts that add up to at most one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MOST_FILLINGS = 20_000
 def fillings(
     sizes: tuple[float, ...], counts: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...] | None:
-    """The largest sets of parts that one GPU carries: how many of every size; None if too many.
+    """Return the maximal sets of parts that one GPU carries, as numbers of every size; None if too
+    many.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Which pods to run on which nodes: a batch of one-node jobs packed for the most utility.
+r"""Packing of a batch of pods, one-node jobs, for the greatest utility.
 
 Equal jobs are a kind *t* of :math:`N_t`, equal nodes a class *c* of :math:`M_c` with :math:`G_c`
 GPUs each and :math:`R_{cr}` of resource *r*. A kind has options *o*: how many replicas
@@ -36,6 +36,11 @@ prices :math:`\pi_o \ge 0` of the middle rows, with :math:`v_c(\pi)` the optimum
 .. math::
 
     \sum_t N_t \max(0, \max_{o \in t} (g_o - \pi_o)) + \sum_c M_c v_c(\pi).                  (3)
+
+References
+----------
+Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
+    Descent", ATC 2023. https://www.usenix.org/conference/atc23/presentation/weng
 """
 
 from __future__ import annotations
@@ -70,7 +75,7 @@ class NodeClass(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """What a node of a class holds: pairs of an option and how many pods."""
+    """Contents of a node of a class: pairs of an option and a number of pods."""
 
     node_class: int
     pods: tuple[tuple[int, int], ...]
@@ -134,7 +139,7 @@ def build_packing(instance: Instance) -> PodPacking:
 
 
 def _most(demand: Demand, one: NodeClass) -> int:
-    """How many pods of one demand a node of a class holds."""
+    """Return how many pods of one demand a node of a class holds."""
     if not ("" in demand.gpu_types or one.gpu_type in demand.gpu_types):
         return 0
     tolerant = 1 + RESOURCE_TOLERANCE
@@ -149,14 +154,18 @@ def _most(demand: Demand, one: NodeClass) -> int:
 
 
 def by_node(packing: PodPacking) -> PodPacking:
-    """The same with every node a class of its own: the program by classes is then *exact*."""
+    """Return the packing with every node a class of its own: the program by classes is then
+    *exact*.
+    """
     lengths = [len(one.nodes) for one in packing.classes]
     nodes = tuple(one._replace(nodes=(node,)) for one in packing.classes for node in one.nodes)
     return replace(packing, classes=nodes, most=np.repeat(packing.most, lengths, axis=1))
 
 
 def class_program(packing: PodPacking) -> Program:
-    """The program by classes, minimised: a relaxation; its first columns are (option, class)."""
+    """Return the program by classes, minimised: a relaxation; its first columns are (option,
+    class).
+    """
     builder = ProgramBuilder()
     option, where = np.nonzero(packing.most)
     nodes = np.array([len(one.nodes) for one in packing.classes])
@@ -173,7 +182,8 @@ def class_program(packing: PodPacking) -> Program:
 
 
 def node_program(packing: PodPacking, node_class: int, prices: Floats) -> tuple[Program, Indices]:
-    """Program (1) for one node at prices of the options, minimised, and the options that pay.
+    """Return program (1) for one node at prices of the options, minimised, and the options that
+    pay.
 
     The first columns are the pods of these options. Without any the program is empty of columns.
     """
@@ -194,7 +204,7 @@ def _add_room(
     columns: Indices,
     nodes: int,
 ) -> None:
-    """Rows (1) of so many nodes of a class, all of them relative to one node's capacity."""
+    """Add rows (1) of `number` nodes of a class, relative to one node's capacity."""
     one = packing.classes[node_class]
     demands = [packing.options[index] for index in option.tolist()]
     for resource, has in enumerate(one.resources):
@@ -242,7 +252,7 @@ class PatternProgram(NamedTuple):
 
 
 def pattern_program(packing: PodPacking, patterns: Sequence[Pattern]) -> PatternProgram:
-    """Program (2) with these patterns."""
+    """Return program (2) with these patterns."""
     builder = ProgramBuilder()
     counts, classes = packing.counts, packing.classes
     pods = builder.add_columns(
@@ -265,7 +275,7 @@ def pattern_program(packing: PodPacking, patterns: Sequence[Pattern]) -> Pattern
 
 
 def price_bound(packing: PodPacking, prices: Floats, worth: Floats) -> float:
-    """Bound (3) at prices of the options.
+    """Return bound (3) at prices of the options.
 
     Parameters
     ----------
@@ -283,8 +293,8 @@ def price_bound(packing: PodPacking, prices: Floats, worth: Floats) -> float:
 
 
 def dual_bound(program: Program, duals: Floats) -> float:
-    """A bound on what a program whose rows have upper bounds only, and whose columns are bounded,
-    can be, from any prices of its rows: valid however they were found.
+    """Return a bound on a minimisation with bounded columns and upper bounds on rows, from any
+    prices of its rows.
 
     ``min c x >= sum_i y_i b_i + sum_j u_j min(0, c_j - (A' y)_j)`` for ``y <= 0``.
     """

@@ -1,4 +1,4 @@
-r"""Which guests go to which hosts: a generalised assignment, by kinds of equal guests.
+r"""Assignment of guests to hosts: a generalised assignment, by kinds of equal guests.
 
 With :math:`n_k` guests of kind *k* that take :math:`g_k` GPUs each, the :math:`G_h` GPUs that host
 *h* has left, and the part :math:`r_{kh} > 0` of its speed that a guest has there
@@ -12,6 +12,11 @@ With :math:`n_k` guests of kind *k* that take :math:`g_k` GPUs each, the :math:`
 
 Exact: equal guests are interchangeable. Time and memory of a GPU have only one guest to carry, so
 that they are in :math:`r_{kh}`, and a column is left out where they are not enough.
+
+References
+----------
+Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning", OSDI 2020.
+    https://www.usenix.org/conference/osdi20/presentation/xiao
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class GuestProgram(NamedTuple):
-    """Program (1), to be minimised, and what its columns are.
+    """Program (1), to be minimised, and the meaning of its columns.
 
     Attributes
     ----------
@@ -48,7 +53,9 @@ class GuestProgram(NamedTuple):
     kind_of: Indices
 
     def hosts(self, number: Indices) -> Hosts:
-        """So many guests of the first columns, the first of every kind first."""
+        """Return hosts of guests by the numbers of the first columns, the first guest of every kind
+        first.
+        """
         left = jobs_by_kind(self.kind_of)
         found: list[int | None] = [None] * self.kind_of.size
         for kind, host, count in zip(self.kind.tolist(), self.host.tolist(), number, strict=False):
@@ -58,7 +65,7 @@ class GuestProgram(NamedTuple):
 
 
 def build_guest_program(problem: Guests) -> GuestProgram:
-    """Program (1)."""
+    """Build program (1)."""
     rows = np.column_stack([problem.gpus, problem.rate])
     _, first, kind_of, guests = np.unique(
         rows, axis=0, return_index=True, return_inverse=True, return_counts=True

@@ -1,4 +1,4 @@
-r"""Which jobs to pack in pairs: a matching of greatest weight, by kinds of equal jobs.
+r"""Packing of jobs in pairs: a matching of greatest weight, by kinds of equal jobs.
 
 With :math:`n_a` jobs of kind *a* and the gain :math:`w_{ab}` of a pair
 (`models/shared_gpus/pairing.py`), for :math:`a \le b` with :math:`w_{ab} > 0`,
@@ -12,6 +12,11 @@ With :math:`n_a` jobs of kind *a* and the gain :math:`w_{ab}` of a pair
 Exact: equal jobs are interchangeable, so that numbers of pairs are all that counts; of jobs that
 all differ it is the matching program of one 0/1 variable a pair. Its relaxation is half-integral
 (Edmonds, 1965): what it misses are the inequalities of odd sets, left to branch and bound.
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class PairingProgram(NamedTuple):
-    """Program (1), to be minimised, and what its columns are.
+    """Program (1), to be minimised, and the meaning of its columns.
 
     Attributes
     ----------
@@ -47,7 +52,9 @@ class PairingProgram(NamedTuple):
     kind_of: Indices
 
     def pairs(self, number: Indices) -> tuple[Pair, ...]:
-        """So many pairs of the first columns as pairs of jobs, the first of every kind first."""
+        """Return pairs of jobs by the numbers of the first columns, the first of every kind
+        first.
+        """
         left = jobs_by_kind(self.kind_of)
         found = []
         for one, other, count in zip(self.one, self.other, number, strict=False):
@@ -58,14 +65,14 @@ class PairingProgram(NamedTuple):
 
 
 def jobs_by_kind(kind_of: Indices) -> list[list[int]]:
-    """The jobs of every kind, the first one last."""
+    """Return the jobs of every kind, the first one last."""
     return [
         np.flatnonzero(kind_of == kind).tolist()[::-1] for kind in range(int(kind_of.max()) + 1)
     ]
 
 
 def build_pairing_program(problem: Pairing) -> PairingProgram:
-    """Program (1)."""
+    """Build program (1)."""
     jobs = np.bincount(problem.kind, minlength=len(problem.gain))
     one, other = np.triu_indices(len(jobs))
     most = np.where(one == other, jobs[one] // 2, np.minimum(jobs[one], jobs[other]))

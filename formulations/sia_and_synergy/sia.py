@@ -1,6 +1,6 @@
-r"""Sia's program: which type of GPU every job runs on, and on how many, without nodes.
+r"""Sia's program: the type and the number of GPUs of every job, without nodes.
 
-Sia (SOSP'23; the objective and the shapes are its artifact's) decides a round by one configuration
+Sia (the objective and the shapes are its artifact's) decides a round by one configuration
 *i* for every job: a type *t* of GPU, one node or several, and *K* GPUs,
 
 .. math::
@@ -26,6 +26,11 @@ With Sia's whole-node shapes (`models/round/job_shapes.py`) the program is a *re
 shapes and forgets the nodes; where these have a power of two of GPUs, all equal within a type, and
 jobs take GPUs only, what it chooses can always be placed. With every number of GPUs it is a
 *relaxation*, as long as no mode may span types (see `is_relaxation`).
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP
+    2023. doi:10.1145/3600006.3613175
 """
 
 from __future__ import annotations
@@ -56,7 +61,7 @@ LARGEST_COEFFICIENT = 3000.0
 
 @dataclass(frozen=True)
 class Configurations:
-    """Configurations of all jobs, sorted by job; one entry of each array a configuration.
+    """Configurations of all jobs, sorted by job; one entry of each array is a configuration.
 
     Parameters
     ----------
@@ -88,7 +93,7 @@ class Configurations:
         return self.job.size
 
     def where(self, chosen: NDArray[np.bool_] | Indices) -> Configurations:
-        """Some of the configurations."""
+        """Return the configurations with these indices or flags."""
         return Configurations(
             job=self.job[chosen],
             mode=self.mode[chosen],
@@ -101,7 +106,7 @@ class Configurations:
 
 
 def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) -> Configurations:
-    """Every configuration that is worth more than staying idle, that, and keeping what a job holds.
+    """Return every configuration worth more than idling, idling, and keeping the current GPUs.
 
     But none that takes more GPUs than there are besides those of pinned jobs: what is left is in
     some solution of (1).
@@ -157,7 +162,7 @@ def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) ->
 
 
 def _held_by_type(instance: Instance) -> Indices:
-    """GPUs of every type that every job holds now, shape (jobs, types)."""
+    """Return the GPUs of every type that every job holds now, shape (jobs, types)."""
     current = instance.current
     held = np.zeros((instance.num_jobs, len(instance.cluster.gpu_types)), dtype=np.int64)
     np.add.at(held, (current.job, instance.cluster.node_type[current.node]), current.replicas)
@@ -165,7 +170,7 @@ def _held_by_type(instance: Instance) -> Indices:
 
 
 def type_capacity(instance: Instance) -> Indices:
-    """GPUs of every type, shape (types,)."""
+    """Return the GPUs of every type, shape (types,)."""
     return np.array(list(instance.cluster.type_gpus.values()), dtype=np.int64)
 
 
@@ -180,7 +185,8 @@ def is_relaxation(instance: Instance, *, whole_nodes: bool) -> bool:
 
 
 def published_cost(utility: Floats, power: float, decimals: int, reference: float = 1.0) -> Floats:
-    """The cost (2): powers clipped at 3000 and rounded, divided by ``|p|``; logarithms at p = 0.
+    """Return the cost (2): powers clipped at 3000 and rounded, divided by ``|p|``; logarithms at p
+    = 0.
 
     All sums of such costs are multiples of ``10^-decimals / |p|``, but for a constant.
 
@@ -210,7 +216,7 @@ def published_cost(utility: Floats, power: float, decimals: int, reference: floa
 
 
 def build_sia_program(job: Indices, cost: Floats, demand: Indices, capacity: Indices) -> Program:
-    """The program (1).
+    """Build program (1).
 
     Parameters
     ----------
@@ -234,7 +240,7 @@ def build_sia_program(job: Indices, cost: Floats, demand: Indices, capacity: Ind
 
 
 def encode_rows(table: Indices) -> Indices:
-    """A number for every row of a table of whole numbers; equal rows have equal numbers."""
+    """Return a number for every row of a table of whole numbers; equal rows have equal numbers."""
     least, greatest = table.min(axis=0), table.max(axis=0)
     sizes = (greatest - least + 1).tolist()
     if math.prod(sizes) >= 2**62:

@@ -1,4 +1,4 @@
-r"""The first program of Synergy-OPT (OSDI'22): the modes of the jobs, forgetting the servers.
+r"""The first program of Synergy-OPT: the modes of the jobs, ignoring the servers.
 
 Jobs *j* with :math:`g_j` GPUs, modes *m* of utility :math:`u_{jm}` (Synergy's :math:`W_j`) that
 take :math:`d_{jmr}` of resource *r* beside each GPU; :math:`R_r` is what all nodes have of it
@@ -24,6 +24,11 @@ and the proportional one among them, and no others, for it may pay to leave a jo
 `every_choice` adds standing idle, keeping what is held, all modes and all numbers of GPUs: the
 program is a *relaxation* of the round at p = 1, and since no power mean with p <= 1 exceeds the
 arithmetic mean, it *bounds the fitness at all these powers*.
+
+References
+----------
+Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022.
+    https://www.usenix.org/conference/osdi22/presentation/mohan
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class ModeChoices(NamedTuple):
-    """What jobs may do, job by job; every array is of shape (choices,).
+    """Choices of all jobs, job by job; every array is of shape (choices,).
 
     Parameters
     ----------
@@ -64,7 +69,8 @@ class ModeChoices(NamedTuple):
 
 
 def required_choices(instance: Instance, modes: SynergyModes) -> ModeChoices:
-    """The published choices: on the GPUs asked for, in no slower a mode than the proportional one.
+    """Return the published choices: on the requested GPUs, in no slower a mode than the
+    proportional one.
 
     Of a queue too long for the GPUs the jobs take part that fit, in their order; the others have no
     choice but to stand idle. So have those that cannot run at all.
@@ -87,7 +93,7 @@ def required_choices(instance: Instance, modes: SynergyModes) -> ModeChoices:
 
 
 def with_idling(instance: Instance, choices: ModeChoices) -> ModeChoices:
-    """The same, but every job that is not pinned may stand idle."""
+    """Return the same choices, and idling for every job that is not pinned."""
     runs = choices.gpus > 0
     running = ModeChoices(
         choices.job[runs], choices.mode[runs], choices.gpus[runs], choices.utility[runs]
@@ -96,7 +102,7 @@ def with_idling(instance: Instance, choices: ModeChoices) -> ModeChoices:
 
 
 def every_choice(instance: Instance) -> ModeChoices:
-    """All that the rules on single jobs allow."""
+    """Return all choices that the rules on single jobs allow."""
     best, job = best_utilities(instance), instance.mode_job
     gpus = np.arange(best.shape[1])
     allowed = np.isfinite(best) & (gpus >= instance.min_replicas[job][:, None])
@@ -115,7 +121,7 @@ def every_choice(instance: Instance) -> ModeChoices:
 
 
 def best_utilities(instance: Instance) -> Floats:
-    """Best utility of every mode on *K* GPUs placed anew, shape (modes, most GPUs + 1).
+    """Return the best utility of every mode on *K* GPUs placed anew, shape (modes, most GPUs + 1).
 
     Minus infinity where no nodes of its type have so many; what idling is worth at 0.
     """
@@ -139,7 +145,9 @@ def best_utilities(instance: Instance) -> Floats:
 
 
 def taking_part(instance: Instance, modes: SynergyModes) -> Flags:
-    """The jobs of a queue that fit into the GPUs that those before them leave, and the pinned."""
+    """Return the jobs of a queue that fit into the GPUs that those before them leave, and the
+    pinned.
+    """
     left = instance.cluster.num_gpus - sum(job.replicas for job in instance.jobs if job.pinned)
     fits = instance.pinned.copy()
     for job in np.flatnonzero(~fits & (modes.gpus > 0)).tolist():
@@ -190,13 +198,13 @@ def build_choice_program(instance: Instance, choices: ModeChoices, reference: fl
 
 
 def _idle(instance: Instance, jobs: Indices) -> ModeChoices:
-    """To stand idle, of these jobs."""
+    """Return the choice to idle, of these jobs."""
     idle = np.full(jobs.size, instance.rules.idle)
     return ModeChoices(jobs, instance.first_mode[jobs], np.zeros_like(jobs), idle)
 
 
 def _kept(instance: Instance, keeps: Flags) -> ModeChoices:
-    """To keep what is held, of the jobs that these flags are set for."""
+    """Return the choice to keep the placement, of the jobs that these flags are set for."""
     jobs, current = np.flatnonzero(keeps), instance.current
     rows = instance.first_mode + current.mode
     kept = mode_utilities(instance).kept
@@ -204,7 +212,7 @@ def _kept(instance: Instance, keeps: Flags) -> ModeChoices:
 
 
 def _joined(*parts: ModeChoices) -> ModeChoices:
-    """Choices in the order of their jobs."""
+    """Return choices in the order of their jobs."""
     job = np.concatenate([part.job for part in parts])
     order = np.argsort(job, kind="stable")
     return ModeChoices(

@@ -1,10 +1,15 @@
-"""What Synergy (OSDI'22) knows of every job: its GPUs, its ideal mode and its proportional mode.
+"""Synergy's view of every job: its GPUs, its ideal mode and its proportional mode.
 
 Synergy takes the GPUs of a job as given and decides what stands beside them. Of any instance we
 take, as that given number, the most GPUs that a job may have. Its *ideal* mode is the cheapest of
 its fastest modes; its *proportional* mode the cheapest of the fastest that take, of every resource,
 no more than a GPU's share of any node they may run on. Jobs in such modes fit wherever there are
 GPUs.
+
+References
+----------
+Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022.
+    https://www.usenix.org/conference/osdi22/presentation/mohan
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ class SynergyModes:
 
 
 def synergy_modes(instance: Instance) -> SynergyModes:
-    """The demands of the jobs of an instance.
+    """Return the demands of the jobs of an instance.
 
     A mode is ideal only if the job would fit with it into an empty cluster, on as few nodes as its
     GPUs alone take: the published simulator cuts what a job asks for to a server in the same way.
@@ -70,7 +75,7 @@ def synergy_modes(instance: Instance) -> SynergyModes:
 
 
 def fewest_nodes(instance: Instance, gpus: Indices) -> Indices:
-    """Nodes that a job takes in every mode with the cluster empty, shape (modes,).
+    """Return the nodes that a job takes in every mode with the cluster empty, shape (modes,).
 
     The fewest that have its GPUs, and 0 where these cannot hold what its replicas take as well.
     """
@@ -97,7 +102,9 @@ def _fewest(instance: Instance, row: int, gpus: int, most: int) -> int:
 
 
 def _price(instance: Instance) -> Floats:
-    """What a mode takes of the cluster, each resource as a share of all there is: (modes,)."""
+    """Return the demand of a mode for the cluster, each resource as a share of its total:
+    (modes,).
+    """
     total = instance.cluster.node_resources.sum(axis=0)
     price: Floats = (instance.mode_resources / np.where(total > 0, total, 1.0)).sum(axis=1)
     return price
@@ -106,7 +113,7 @@ def _price(instance: Instance) -> Floats:
 def _best(
     instance: Instance, utility: Floats, price: Floats, allowed: NDArray[np.bool_]
 ) -> Indices:
-    """The cheapest of the fastest allowed modes of every job; of equals, the first."""
+    """Return the cheapest of the fastest allowed modes of every job; of equals, the first."""
     start, job = instance.first_mode, instance.mode_job
     fastest = np.maximum.reduceat(np.where(allowed, utility, -np.inf), start)
     equal = allowed & (utility >= fastest[job] * (1 - ROUNDING))

@@ -1,4 +1,4 @@
-r"""The second program of Synergy-OPT (OSDI'22): chosen modes on servers, with little splitting.
+r"""The second program of Synergy-OPT: chosen modes on servers, with little splitting.
 
 Jobs *j* with :math:`g_j` GPUs and :math:`d_{jr}` of resource *r* beside each; node *v* has
 :math:`F_v` GPUs and :math:`R_{vr}` free. With :math:`a_{jv}` replicas of *j* on *v*, :math:`z_{jv}`
@@ -22,6 +22,11 @@ a solution is an allocation. (4) and (5), the most nodes of a job and interferen
 rules of ours that Synergy has not; (5) is left out where the instance does not ask for it. *Exact*:
 its solutions are the placements of the chosen modes. Jobs of one GPU that take the same may stand
 for one another, so they are counted, and not split: no *z* is needed for them.
+
+References
+----------
+Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022.
+    https://www.usenix.org/conference/osdi22/presentation/mohan
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Room(NamedTuple):
-    """What is free.
+    """Free capacity.
 
     Parameters
     ----------
@@ -55,7 +60,7 @@ class Room(NamedTuple):
 
 
 class Items(NamedTuple):
-    """What is placed: kinds of jobs, of one job each if it has several GPUs.
+    """Jobs to be placed: kinds of jobs, of one job each if it has several GPUs.
 
     Parameters
     ----------
@@ -76,7 +81,7 @@ class Items(NamedTuple):
 
 
 class PlacementProgram(NamedTuple):
-    """The program, and where in it the replicas of a kind on a node stand.
+    """The program, and the columns of the replicas of a kind on a node.
 
     Parameters
     ----------
@@ -93,7 +98,7 @@ class PlacementProgram(NamedTuple):
 
 
 def group_items(jobs: Indices, gpus: Indices, taken: Floats, allowed: Flags) -> Items:
-    """Put jobs of one GPU that take the same together.
+    """Merge jobs of one GPU with equal demands.
 
     Parameters
     ----------
@@ -113,7 +118,7 @@ def group_items(jobs: Indices, gpus: Indices, taken: Floats, allowed: Flags) -> 
 
 
 def placement_columns(items: Items, room: Room, *, exclusive: bool) -> int:
-    """How many columns `build_placement_program` makes of these, without making them."""
+    """Return the number of columns of `build_placement_program` without building it."""
     kind = np.nonzero(items.allowed & (room.gpus > 0))[0]
     wide = int(np.count_nonzero(items.gpus[kind] > 1))
     return int(kind.size) + (wide * (1 + exclusive) + len(items.jobs) if wide else 0)
@@ -122,7 +127,7 @@ def placement_columns(items: Items, room: Room, *, exclusive: bool) -> int:
 def build_placement_program(
     items: Items, room: Room, most_nodes: int, *, exclusive: bool
 ) -> PlacementProgram:
-    """Build (1)-(5).
+    """Build program (1)-(5).
 
     Parameters
     ----------
@@ -195,7 +200,7 @@ def _add_splitting(
 def decode_placement(
     items: Items, program: PlacementProgram, solution: Floats
 ) -> dict[int, Placement]:
-    """Where every job is, by job; jobs of a kind take its nodes in their order."""
+    """Return the placement of every job; jobs of a kind take its nodes in their order."""
     found: dict[int, Placement] = {}
     replicas = np.rint(solution[program.column]).astype(np.int64)
     for index, jobs in enumerate(items.jobs):
