@@ -266,6 +266,13 @@ def load_profile(name: str) -> Profile:
     ------
     ValueError
         If there is no such profile.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_profile
+    >>> profile = load_profile("cifar10")
+    >>> profile.batch.initial
+    128
     """
     profiles = _shipped()
     if name not in profiles:

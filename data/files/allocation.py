@@ -28,15 +28,23 @@ VERSION = 1
 
 
 def read_allocation(path: str | os.PathLike[str], instance: Instance) -> Allocation:
-    """The allocation of an instance in an allocation file or in a result file.
+    """Read the allocation of an instance from an allocation file or a result file.
 
-    It need not obey the rules of the instance; ask `violations`.
+    It need not obey the rules of the instance; `violations` checks it.
 
     Raises
     ------
     ValueError
         If the file cannot be read, names an unknown job or node, belongs to an instance of another
         name, or is a result without an allocation; one sentence that names the file and the item.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark, read_allocation, write_allocation
+    >>> instance = load_benchmark("tiny-cold")
+    >>> write_allocation(instance.current, instance, "current.json")
+    >>> read_allocation("current.json", instance) == instance.current
+    True
     """
     document = read_document(path, (ALLOCATION_FORMAT, RESULT_FORMAT))
     try:
@@ -60,6 +68,14 @@ def write_allocation(
     ------
     ValueError
         If the file cannot be written or the allocation has another shape than the instance.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark, write_allocation
+    >>> from goodalloc.models import Allocation
+    >>> instance = load_benchmark("tiny-cold")
+    >>> allocation = Allocation.from_matrix([[1, 0], [1, 0], [0, 1], [0, 1]])
+    >>> write_allocation(allocation, instance, "mine.json")
     """
     document = allocation_to_dict(allocation, instance)
     tables = {"placements": document.pop("placements")}
@@ -92,7 +108,7 @@ def write_placements(
 
 
 def allocation_to_dict(allocation: Allocation, instance: Instance) -> Document:
-    """An allocation as JSON has it; see `FORMAT.md`."""
+    """Return an allocation as JSON has it; see `FORMAT.md`."""
     return {
         "format": ALLOCATION_FORMAT,
         "version": VERSION,

@@ -53,13 +53,20 @@ _FLOAT_FIELDS = ("age", "attained_service", "weight", "restart_delay")
 
 
 def read_instance(path: str | os.PathLike[str]) -> Instance:
-    """The instance in a file.
+    """Read an instance from a file.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or anything in it makes no sense; one sentence that names the
-        file, the item, its value and what was expected.
+        If the file cannot be read or is malformed; one sentence that names the file, the item, its
+        value and what was expected.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark, read_instance, write_instance
+    >>> write_instance(load_benchmark("tiny-cold"), "round.json")
+    >>> read_instance("round.json") == load_benchmark("tiny-cold")
+    True
     """
     document = read_document(path, (INSTANCE_FORMAT,))
     try:
@@ -75,25 +82,30 @@ def write_instance(instance: Instance, path: str | os.PathLike[str]) -> None:
     ------
     ValueError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from goodalloc.data import generate, write_instance
+    >>> write_instance(generate(seed=0, jobs=8, nodes=2), "drawn.json")
     """
     write_atomically(path, instance_text(instance))
 
 
 def instance_text(instance: Instance) -> str:
-    """An instance as the text of its file: one line for every model and every job."""
+    """Return an instance as the text of its file: one line for every model and every job."""
     document = instance_to_dict(instance)
     models, jobs = document.pop("models"), document.pop("jobs")
     return rows_text(document, {"models": models, "jobs": jobs})
 
 
 def instance_digest(instance: Instance) -> str:
-    """SHA-256 of an instance as JSON has it, keys sorted and nothing between them, in hex."""
+    """Return the SHA-256 of the JSON of an instance, keys sorted, without blanks, in hex."""
     text = json.dumps(instance_to_dict(instance), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def instance_to_dict(instance: Instance) -> Document:
-    """An instance as JSON has it; see `FORMAT.md`."""
+    """Return an instance as JSON has it; see `FORMAT.md`."""
     table = ModelTable()
     node_names = instance.cluster.node_names
     jobs = [_job_to_dict(job, table, node_names) for job in instance.jobs]

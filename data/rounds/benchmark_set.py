@@ -86,22 +86,41 @@ class BestKnown:
 
 
 def benchmark_names() -> tuple[str, ...]:
-    """Names of the instances that ship, smallest first."""
+    """Return the names of the instances that ship, smallest first.
+
+    Examples
+    --------
+    >>> from goodalloc.data import benchmark_names
+    >>> benchmark_names()[:2]
+    ('tiny-cold', 'tiny-disturbed')
+    """
     return tuple(BENCHMARKS)
 
 
 def instance_folder() -> Traversable:
-    """The folder of the instances that ship."""
+    """Return the folder of the instances that ship."""
     return files("goodalloc.data") / "instances"
 
 
 def load_benchmark(name: str) -> Instance:
-    """An instance that ships.
+    """Return an instance that ships.
+
+    Parameters
+    ----------
+    name
+        One of `benchmark_names()`.
 
     Raises
     ------
     ValueError
-        If there is none of that name.
+        If no instance of that name ships.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> instance = load_benchmark("tiny-cold")
+    >>> instance.num_jobs, instance.cluster.num_nodes, instance.cluster.num_gpus
+    (4, 2, 8)
     """
     if name not in BENCHMARKS:
         known = ", ".join(benchmark_names())
@@ -114,12 +133,12 @@ def load_benchmark(name: str) -> Instance:
 
 
 def find_instance(source: str) -> Instance:
-    """The instance in a file, or the shipped one of that name if there is no such file.
+    """Return the instance in a file, or the one that ships under that name if there is no file.
 
     Raises
     ------
     ValueError
-        If it is neither or the file makes no sense.
+        If `source` is neither, or the file is malformed.
     """
     if source in benchmark_names() and not os.path.exists(source):
         return load_benchmark(source)

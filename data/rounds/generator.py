@@ -126,7 +126,17 @@ def generate(
     Raises
     ------
     ValueError
-        If an argument makes no sense, or both `jobs` and `load` are given.
+        If `seed` < 0, `jobs` < 1, `load` <= 0, `state` or an application of `mix` is unknown, or
+        both `jobs` and `load` are given.
+
+    Examples
+    --------
+    >>> from goodalloc.data import generate
+    >>> instance = generate(seed=0, jobs=8, nodes=2, gpus_per_node=4)
+    >>> instance.num_jobs, instance.cluster.num_gpus
+    (8, 8)
+    >>> instance == generate(seed=0, jobs=8, nodes=2, gpus_per_node=4)
+    True
     """
     _check(seed, jobs, load, state)
     rules = rules or Rules()

@@ -60,7 +60,14 @@ def draw_workload(
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If `seed` < 0, `load` <= 0, `jobs` < 1 or `requests` is unknown.
+
+    Examples
+    --------
+    >>> from goodalloc.data import draw_workload
+    >>> jobs = draw_workload(seed=1, jobs=3)
+    >>> len(jobs), jobs[0].time <= jobs[1].time <= jobs[2].time
+    (3, True)
     """
     require_count("Workload: seed", seed, minimum=0)
     require_number("Workload: load", load, minimum=0.0, strict=True)

@@ -66,8 +66,17 @@ def read_workload(path: str | os.PathLike[str]) -> tuple[Submission, ...]:
     Raises
     ------
     ValueError
-        If the file cannot be read, has no rows or lacks a column, a value makes no sense, or a name
-        is given twice.
+        If the file cannot be read, has no rows or lacks a column, a number is negative or no
+        number, an application is unknown, or a name is given twice.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data import read_workload
+    >>> text = "name,time,application,num_replicas,batch_size\\nfirst,0,cifar10,1,128\\n"
+    >>> _ = Path("jobs.csv").write_text(text)
+    >>> read_workload("jobs.csv")[0].application
+    'cifar10'
     """
     table = read_table(path, COLUMNS)
     try:

@@ -143,6 +143,25 @@ def build_node_milp(
     ------
     ValueError
         If no cost is given and the power is infinite.
+
+    Notes
+    -----
+    Names of the model, for constraints of your own: sets ``jobs``, ``nodes``, ``modes`` and
+    ``choices``; parameters ``cost`` and ``utility`` by choice; variables ``take`` by choice,
+    ``replicas`` by mode and node, ``touches`` by job and node; objective ``total_cost``.
+
+    Examples
+    --------
+    Two jobs that must never share a node:
+
+    >>> import pyomo.environ as pyo
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations import build_node_milp
+    >>> model = build_node_milp(load_benchmark("tiny-cold"))
+    >>> apart = lambda model, node: model.touches[0, node] + model.touches[1, node] <= 1
+    >>> model.apart = pyo.Constraint(model.nodes, rule=apart)
+    >>> len(model.apart)
+    2
     """
     model = pyo.ConcreteModel(name=instance.name)
     _add_data(model, instance, cost, forbidden)
