@@ -27,6 +27,7 @@ from scipy.sparse import coo_array, diags_array
 from goodalloc.formulations.gavel.share_certificate import SharePrices, certify, no_prices
 from goodalloc.models.gavel.share_goal import Gain, Level, Total, Worst
 from goodalloc.models.gavel.time_sharing import largest_rates
+from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.models.support.validation import require_choice
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def solve_shares(
     goal: Goal,
     promised: Floats | None = None,
     *,
-    solver: str = "CLARABEL",
+    solver: str = CONE_SOLVER,
     **options: Any,
 ) -> ShareSolution:
     """Solve the program of a goal, and certify its bound.

@@ -42,6 +42,7 @@ from goodalloc.formulations.basics.program import require_finite
 from goodalloc.formulations.gpu_rounds.knapsack import ROUNDING, best_utilities, knapsack_bound
 from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.instance import require_whole_gpus
+from goodalloc.models.support.cone_solver import CONE_SOLVER
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
@@ -139,7 +140,7 @@ def concave_envelope(utility: Floats) -> Envelope:
 
 
 def solve_concave_relaxation(
-    instance: Instance, solver: str = "CLARABEL", **options: Any
+    instance: Instance, solver: str = CONE_SOLVER, **options: Any
 ) -> ConcaveSolution:
     """Solve (1) and certify its bound.
 

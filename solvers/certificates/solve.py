@@ -29,10 +29,11 @@ from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.base import Solver
 
 #: Seconds for branch and bound by prices, where the caller sets no limit.
 CERTIFICATE_SECONDS = 60.0
@@ -40,7 +41,7 @@ CERTIFICATE_SECONDS = 60.0
 
 def solve(
     instance: Instance,
-    solver: str | Callable[..., Any] = "highs",
+    solver: str | Solver = "highs",
     *,
     stop: Stop | None = None,
     seed: int = 0,
@@ -113,7 +114,7 @@ def solve(
     return replace(result, certificate=None)  # which holds the whole round
 
 
-def _name(function: Callable[..., Any], *, trusted: bool) -> str:
+def _name(function: Solver, *, trusted: bool) -> str:
     """What a function is called; told apart from a solver that ships if it only has its name."""
     name = str(getattr(function, "__name__", "solver"))
     ours = {*SOLVERS, *SOLVERS.values(), *(path.partition(":")[2] for path in SOLVERS.values())}

@@ -121,13 +121,14 @@ class Themis:
     _leases: dict[str, Leases] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        knob, lease, wait, rounding = self.terms
-        require_choice("Themis: rounding", rounding, get_args(Rounding))
-        require_share("Themis: fairness_knob", knob)
-        require_number("Themis: lease", lease, 0.0, strict=True)
-        require_number("Themis: wait", lease if wait is None else wait, 0.0, finite=False)
+        terms = self.terms
+        wait = terms.lease if terms.wait is None else terms.wait
+        require_choice("Themis: rounding", terms.rounding, get_args(Rounding))
+        require_share("Themis: fairness_knob", terms.fairness_knob)
+        require_number("Themis: lease", terms.lease, 0.0, strict=True)
+        require_number("Themis: wait", wait, 0.0, finite=False)
         require_count("Themis: seed", self.seed, 0)
-        self._times = FinishTimes(lease if wait is None else wait)
+        self._times = FinishTimes(wait)
 
     def decide(self, round_: Round) -> Decision:
         """Take back what leases left, auction what is free, place."""

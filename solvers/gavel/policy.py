@@ -22,6 +22,7 @@ from goodalloc.models.gavel.share_goal import (
 )
 from goodalloc.models.gavel.time_sharing import TimeSharing, isolated_shares, largest_rates, rates
 from goodalloc.models.shared_gpus.shared_speed import FAIR
+from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.models.support.validation import require_choice, require_flag
 from goodalloc.solvers.gavel.pair_rates import PairRates, with_gainful_pairs
 from goodalloc.solvers.gavel.share_policy import SharePolicy
@@ -116,7 +117,7 @@ class Gavel(SharePolicy):
         goal = GOALS[self.goal](sharing, round_)
         if not len(sharing.pairs):
             return best_shares(sharing, goal).shares
-        solver = CORNERS if self.goal in LINEAR else "CLARABEL"
+        solver = CORNERS if self.goal in LINEAR else CONE_SOLVER
         return best_shares_with_pairs(sharing, goal, gap=PACKED_GAP, solver=solver).shares
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.models.gavel.time_sharing import share_violations
+from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.models.support.validation import require_count
 from goodalloc.solvers.gavel.time_shares import ShareResult, best_shares
 
@@ -51,7 +52,7 @@ def solve_in_parts(
     seed: int,
     *,
     even: bool = False,
-    solver: str = "CLARABEL",
+    solver: str = CONE_SOLVER,
 ) -> Parts:
     """Split, solve and put together; with one part, exactly.
 

@@ -13,7 +13,7 @@ kept, of which Gavel then gives all up, the most that can be kept together:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import cvxpy
 import numpy as np
@@ -81,7 +81,7 @@ class KeptPromises(NamedTuple):
 
     kept: NDArray[np.bool_]
     bound: int
-    status: str
+    status: Literal["optimal", "feasible", "unknown"]
 
 
 def most_promises(

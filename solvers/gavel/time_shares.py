@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from goodalloc.models.gavel.time_sharing import (
     real_rates,
     share_violations,
 )
+from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.support.array_types import Floats
 
+
+#: Status of shares; see `ShareResult.status`.
+ShareStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 #: Part of a promised rate that may be missing, which is rounding of a solver.
 PROMISE_TOLERANCE = 1e-6
@@ -90,7 +94,7 @@ class ShareResult:
         return max(better - worse, 0.0) / better if better > 0 else 0.0
 
     @property
-    def status(self) -> str:
+    def status(self) -> ShareStatus:
         """What is known.
 
         ``"optimal"`` with a gap of at most `OPTIMAL_GAP`, ``"feasible"`` with a larger one;
@@ -107,7 +111,7 @@ def best_shares(
     goal: Goal,
     promised: Floats | None = None,
     *,
-    solver: str = "CLARABEL",
+    solver: str = CONE_SOLVER,
     **options: Any,
 ) -> ShareResult:
     """The best time shares for a goal.
@@ -202,7 +206,7 @@ def best_shares_with_pairs(
     promised: Floats | None = None,
     *,
     gap: float = OPTIMAL_GAP,
-    solver: str = "CLARABEL",
+    solver: str = CONE_SOLVER,
 ) -> ShareResult:
     """The best time shares where pairs are many: pairs come in as prices ask for them.
 
@@ -319,7 +323,7 @@ def makespan_by_bisection(
     goal: Worst,
     *,
     ratio: float = 1.05,
-    solver: str = "CLARABEL",
+    solver: str = CONE_SOLVER,
     **options: Any,
 ) -> ShareResult:
     """The worst delay by bisection, as Gavel publishes it for the makespan.

@@ -28,6 +28,7 @@ import numpy as np
 from goodalloc.formulations.gavel.share_program import solve_shares
 from goodalloc.models.gavel.share_goal import Level, max_min
 from goodalloc.models.gavel.time_sharing import rates, share_violations
+from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.models.support.validation import require_choice, require_number
 from goodalloc.solvers.gavel.share_choices import most_that_rise
 from goodalloc.solvers.gavel.time_shares import repaired
@@ -100,7 +101,7 @@ def fill_levels(
     entities: Sequence[Entity] | None = None,
     *,
     bottlenecks: Literal["prices", "program"] = "prices",
-    solver: str = "CLARABEL",
+    solver: str = CONE_SOLVER,
 ) -> Filled:
     """Fill level after level.
 
@@ -181,12 +182,12 @@ def _kept(
 def _weights(groups: Sequence[Entity], rising: NDArray[np.bool_]) -> Floats:
     """Weights of the jobs that can rise now."""
     weights = np.zeros(rising.size)
-    for jobs, weight, within in groups:
-        left = [job for job in jobs if rising[job]]
-        if left and within == "fifo":
-            weights[left[0]] = weight
+    for group in groups:
+        left = [job for job in group.jobs if rising[job]]
+        if left and group.within == "fifo":
+            weights[left[0]] = group.weight
         elif left:
-            weights[left] = weight / len(left)
+            weights[left] = group.weight / len(left)
     return weights
 
 

@@ -34,7 +34,14 @@ class Modes(NamedTuple):
 
 
 def redraw(
-    modes: Modes, job: Array, mode: Array, reset: Array, vacant: Array, words: Array, rate: float
+    modes: Modes,
+    job: Array,
+    mode: Array,
+    *,
+    reset: Array,
+    vacant: Array,
+    words: Array,
+    rate: float,
 ) -> Array:
     """The modes of a job's rows after mutation, (members,).
 

@@ -6,13 +6,13 @@ contiguous slice a step, and everything that a job needs stays in cache.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
 
 from goodalloc.solvers.genetic.modes import fitting_nodes, land, redraw, within
-from goodalloc.solvers.genetic.random_numbers import below, counted, noise
+from goodalloc.solvers.genetic.random_numbers import GOLDEN_FACTOR, below, counted, noise
 
 if TYPE_CHECKING:
     from jax import Array
@@ -81,9 +81,78 @@ class Repaired(NamedTuple):
     digest: Array
 
 
+class Load(NamedTuple):
+    """Carry of the scan of `recombine`: load of the nodes by the jobs so far.
+
+    `used`, `jobs_on` (members, nodes): replicas, and jobs that hold any.
+    """
+
+    used: Array
+    jobs_on: Array
+
+
+class ParentRows(NamedTuple):
+    """Input of the scan of `recombine` for one job.
+
+    `place` of the job in the order of repair; `genes` of the parents; `current` (nodes,); `words`
+    (3, 2).
+    """
+
+    place: Array
+    genes: Genes
+    current: Array
+    words: Array
+
+
+class RepairState(NamedTuple):
+    """Carry of the scan of `grow_and_repair`: state of the nodes after the jobs so far.
+
+    `one_distributed`, `two_distributed` (members, nodes): whether one distributed job, or two, met
+    the node; `free` (members, nodes) GPUs; `left` (resources, members, nodes) remaining amounts,
+    None where no job has modes; `occupied` (members, nodes).
+    """
+
+    one_distributed: Array
+    two_distributed: Array
+    free: Array
+    left: Array | None
+    occupied: Array
+
+
+class RepairInput(NamedTuple):
+    """Input of the scan of `grow_and_repair` for one job.
+
+    `place` of the job in the order of repair; `genes` of its rows; fields as of `Problem`;
+    `words` (2, 2).
+    """
+
+    place: Array
+    genes: Genes
+    current: Array
+    pinned: Array
+    real: Array
+    fewest: Array
+    most: Array
+    words: Array
+
+
+class RepairedRows(NamedTuple):
+    """Output of the scan of `grow_and_repair` for one job; fields as of `Repaired`.
+
+    `digest` (members,): 32-bit hash of the row and its mode.
+    """
+
+    genes: Genes
+    held: Array
+    several: Array
+    unchanged: Array
+    digest: Array
+
+
 def recombine(
     problem: Problem,
     genes: Genes,
+    *,
     own: Array,
     other: Array,
     cut: Array,
@@ -109,36 +178,34 @@ def recombine(
     cells, rows = counted(members, nodes), lax.iota(jnp.uint32, members)
     equipped = problem.modes
 
-    def one_job(
-        carry: tuple[Array, Array], job: tuple[Array, Genes, Array, Array]
-    ) -> tuple[tuple[Array, Array], Genes]:
-        used, jobs_on = carry
-        index, (parents, mode), current, words = job
-        parent = jnp.where(index < cut, other, own)
-        row = parents[parent]
-        reset = (noise(rows, words[0]) < below(options.reset_rate)) & mutate
-        row = jnp.where(reset[:, None], current, row)
-        struck = noise(rows, words[1]) < below(options.drop_row_rate)
-        drop = (struck & mutate)[:, None] & (noise(cells, words[2]) < below(options.drop_rate))
+    def one_job(load: Load, job: ParentRows) -> tuple[Load, Genes]:
+        parent, mode = jnp.where(job.place < cut, other, own), job.genes.modes
+        row = job.genes.replicas[parent]
+        reset = (noise(rows, job.words[0]) < below(options.reset_rate)) & mutate
+        row = jnp.where(reset[:, None], job.current, row)
+        struck = noise(rows, job.words[1]) < below(options.drop_row_rate)
+        drop = (struck & mutate)[:, None] & (noise(cells, job.words[2]) < below(options.drop_rate))
         row = jnp.where(drop, 0, row)
         if equipped is not None and mode is not None:
             mode, vacant = mode[parent], ~jnp.any(row > 0, axis=1)
             drawn = redraw(
                 modes=equipped,
-                job=index,
+                job=job.place,
                 mode=mode,
                 reset=reset,
                 vacant=vacant,
-                words=words[:2],
+                words=job.words[:2],
                 rate=options.mode_rate,
             )
             mode = jnp.where(mutate, drawn, mode)
-        return (used + row, jobs_on + (row > 0).astype(jobs_on.dtype)), Genes(row, mode)
+        used = load.used + row
+        jobs_on = load.jobs_on + (row > 0).astype(load.jobs_on.dtype)
+        return Load(used, jobs_on), Genes(row, mode)
 
     empty = jnp.zeros((members, nodes), jnp.int16)
-    inputs = (jnp.arange(num_jobs), genes, problem.current, words)
-    (used, jobs_on), children = lax.scan(one_job, (empty, empty), inputs)
-    return children, used, jobs_on
+    inputs = ParentRows(jnp.arange(num_jobs), genes, problem.current, words)
+    load, children = lax.scan(one_job, Load(empty, empty), inputs)
+    return children, load.used, load.jobs_on
 
 
 def growth_thresholds(problem: Problem, used: Array, jobs_on: Array) -> tuple[Array, Array]:
@@ -176,65 +243,69 @@ def grow_and_repair(
     """
     num_jobs, members, nodes = genes.replicas.shape
     cells, equipped = counted(members, nodes), problem.modes
-    per_job = (
-        jnp.arange(num_jobs),
-        genes,
-        problem.current,
-        problem.pinned,
-        problem.real,
-        problem.fewest,
-        problem.most,
-        words,
+    per_job = RepairInput(
+        place=jnp.arange(num_jobs),
+        genes=genes,
+        current=problem.current,
+        pinned=problem.pinned,
+        real=problem.real,
+        fewest=problem.fewest,
+        most=problem.most,
+        words=words,
     )
 
-    def one_job(carry: tuple[Any, ...], job: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
-        one_distributed, two_distributed, free, left, occupied = carry
-        index, (row, mode), current, pinned, real, fewest, most, words = job
-        bits, choice = noise(cells, words[0]), problem.first_mode[index]
-        if equipped is not None:
-            mode = jnp.where(pinned, equipped.current[index], mode)
+    def one_job(state: RepairState, job: RepairInput) -> tuple[RepairState, RepairedRows]:
+        row, mode, left, real = job.genes.replicas, job.genes.modes, state.left, job.real
+        bits, choice = noise(cells, job.words[0]), problem.first_mode[job.place]
+        if equipped is not None and mode is not None:
+            mode = jnp.where(job.pinned, equipped.current[job.place], mode)
             choice = choice + mode
             fits = fitting_nodes(equipped, choice)
-            lots = noise(cells + jnp.uint32(cells.size), words[1])
+            lots = noise(cells + jnp.uint32(cells.size), job.words[1])
             row = land(row, fits, thresholds[0] > 0, problem.gpus, lots)
             real = real & fits
         struck = bits < jnp.where(row > 0, thresholds[1], thresholds[0])
         # multiplied once more, what lies below a threshold is uniform again: one draw serves both
         room = (problem.gpus - row + 1).astype(jnp.uint32)
-        drawn = ((bits * jnp.uint32(0x9E3779B9) >> 16) * room >> 16).astype(row.dtype)
+        drawn = ((bits * jnp.uint32(GOLDEN_FACTOR) >> 16) * room >> 16).astype(row.dtype)
         row = jnp.where(struck & real, row + drawn, row)
-        row = jnp.where(pinned, current, row)
+        row = jnp.where(job.pinned, job.current, row)
         distributed = (_count(row)[1] > 1)[:, None] & (row > 0)
-        two_distributed = two_distributed | (one_distributed & distributed)
-        one_distributed = one_distributed | distributed
+        two_distributed = state.two_distributed | (state.one_distributed & distributed)
+        one_distributed = state.one_distributed | distributed
         row = jnp.where(two_distributed & problem.exclusive, 0, row)
-        row = _limit_row(row, most, problem.max_nodes, cells, words[1])
-        row = jnp.minimum(row, free)
-        if equipped is not None:
-            row, left = within(equipped, choice, row, left, pinned)
-        free = free - row
-        row = jnp.where((_count(row)[0] < fewest)[:, None], 0, row)
+        row = _limit_row(row, job.most, problem.max_nodes, cells, job.words[1])
+        row = jnp.minimum(row, state.free)
+        if equipped is not None and left is not None:
+            row, left = within(equipped, choice, row, left, job.pinned)
+        free = state.free - row
+        row = jnp.where((_count(row)[0] < job.fewest)[:, None], 0, row)
         held, spanned = _count(row)
-        unchanged = ~jnp.any(row != current, axis=1)
+        unchanged = ~jnp.any(row != job.current, axis=1)
         digest = (row.astype(jnp.uint32) * problem.node_factor).sum(1, dtype=jnp.uint32)
-        if equipped is not None:
+        if equipped is not None and mode is not None:
             mode = jnp.where(held > 0, mode, 0)
-            unchanged &= (mode == equipped.current[index]) | (held == 0)
+            unchanged &= (mode == equipped.current[job.place]) | (held == 0)
             digest += mode.astype(jnp.uint32) * jnp.uint32(MODE_FACTOR)
-        occupied = occupied | (row > 0)
-        state = (one_distributed, two_distributed, free, left, occupied)
-        return state, (Genes(row, mode), held, spanned > 1, unchanged, digest)
+        occupied = state.occupied | (row > 0)
+        after = RepairState(one_distributed, two_distributed, free, left, occupied)
+        return after, RepairedRows(Genes(row, mode), held, spanned > 1, unchanged, digest)
 
     nowhere = jnp.zeros((members, nodes), bool)
     everything = jnp.broadcast_to(problem.gpus, (members, nodes))
     resources = None
     if equipped is not None:
         resources = jnp.repeat(equipped.capacity[:, None], members, axis=1)
-    start = (nowhere, nowhere, everything, resources, nowhere)
-    carry, found = lax.scan(one_job, start, per_job)
-    occupied, (repaired, held, several, unchanged, digests) = carry[-1], found
-    digest = (digests.astype(jnp.uint64) * problem.job_factor[:, None]).sum(0)
-    return Repaired(repaired, held, several, unchanged, occupied, digest)
+    start = RepairState(nowhere, nowhere, everything, resources, nowhere)
+    end, rows = lax.scan(one_job, start, per_job)
+    return Repaired(
+        genes=rows.genes,
+        held=rows.held,
+        several=rows.several,
+        unchanged=rows.unchanged,
+        occupied=end.occupied,
+        digest=(rows.digest.astype(jnp.uint64) * problem.job_factor[:, None]).sum(0),
+    )
 
 
 def _count(row: Array) -> tuple[Array, Array]:

@@ -117,6 +117,7 @@ def _mate(
     problem: Problem,
     population: Population,
     parents: Parents,
+    *,
     seeding: Array,
     key: Array,
     options: GeneticOptions,
@@ -127,7 +128,14 @@ def _mate(
     # one draw of words for everything: each call of the generator takes its time to compile
     words = jax.random.bits(key, (problem.pinned.size, 5, 2), jnp.uint32)
     children, used, jobs_on = recombine(
-        problem, population.genes, *parents, ~seeding, words[:, :3], options
+        problem,
+        population.genes,
+        own=parents.own,
+        other=parents.other,
+        cut=parents.cut,
+        mutate=~seeding,
+        words=words[:, :3],
+        options=options,
     )
     never, sometimes = jnp.uint32(0), growth_thresholds(problem, used, jobs_on)
     empty, taken = (jnp.where(seeding, never, threshold) for threshold in sometimes)
@@ -162,6 +170,7 @@ def _append(children: Population, count: Array, offered: Population, fit: Array)
 def _breed(
     problem: Problem,
     population: Population,
+    *,
     number: Array,
     key: Array,
     words: Array,

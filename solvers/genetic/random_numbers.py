@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from jax import Array
 
 
+#: 2**32 over the golden ratio, an odd number: multiplication by it spreads neighbouring integers
+#: over all 32 bits (Fibonacci hashing; Knuth, The Art of Computer Programming, section 6.4).
+GOLDEN_FACTOR = 0x9E3779B9
+
+
 def noise(counter: Array, key: Array) -> Array:
     """32 random bits for every counter (uint32), from two words of key.
 
@@ -18,7 +23,7 @@ def noise(counter: Array, key: Array) -> Array:
     for every cell of every generation would cost more than all the rest of the algorithm; the keys
     come from `jax.random`, fresh for every job and generation.
     """
-    bits: Array = counter * jnp.uint32(0x9E3779B9) + key[0]
+    bits: Array = counter * jnp.uint32(GOLDEN_FACTOR) + key[0]
     bits = (bits ^ (bits >> 16)) * jnp.uint32(0x7FEB352D)
     bits = bits ^ key[1]
     bits = (bits ^ (bits >> 15)) * jnp.uint32(0x846CA68B)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.formulations.gpu_rounds.concave_relaxation import solve_concave_relaxation
 from goodalloc.models.round.instance import require_plain
+from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.solvers.heuristics.rounding import round_and_place
 from goodalloc.solvers.heuristics.sharing import whole_replicas
 from goodalloc.solvers.interface.result import Answer
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def solve_convex(
-    instance: Instance, *, stop: Stop | None = None, cone_solver: str = "CLARABEL"
+    instance: Instance, *, stop: Stop | None = None, cone_solver: str = CONE_SOLVER
 ) -> Answer:
     """Bound a round by the concave relaxation, and round its GPUs to an allocation.
 

@@ -86,15 +86,16 @@ def priced_greedy(
     """
     require_whole_gpus(instance)
     choices = choices or _choices(instance, deadline)
-    best, value = None, -math.inf
-    for spare in SPARE:
+    first, *others = SPARE
+    best = _State(instance, choices, spare=first)
+    value = fitness(instance, best.nodes.allocation())
+    for spare in others:
+        if time.perf_counter() >= deadline:
+            break
         state = _State(instance, choices, spare=spare)
         reached = fitness(instance, state.nodes.allocation())
         if reached > value:
             best, value = state, reached
-        if time.perf_counter() >= deadline:
-            break
-    assert best is not None
     return _extend(best, deadline)
 
 

@@ -57,8 +57,7 @@ def solve_local_search(
     reached: Limit | None = None
     if start is None:
         greedy = solve_greedy(instance, stop=stop)
-        start, reached = greedy.allocation, greedy.limit
-    assert start is not None
+        start, reached = greedy.require_allocation(), greedy.limit
     occupancy = Occupancy(instance, start.placements())
     best = start if not violations(instance, start) else occupancy.allocation()
     best_fitness = fitness(instance, best)

@@ -18,21 +18,24 @@ from goodalloc.solvers.interface.result import Answer, Result
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from goodalloc.models.round.instance import Instance
-    from goodalloc.solvers.interface.stop import Stop
+
+    #: Values that a solver may return; see `Solver`.
+    Reply = Answer | Allocation | Result | NDArray[Any] | Sequence[Sequence[int]] | None
 
 
 class Solver(Protocol):
-    """A way to decide a round.
+    """Callable that decides a round.
 
-    A solver is any callable that takes an instance and, by keyword, as many of `stop`, `seed` and
-    `start` as it cares for, and returns an `Answer`, an `Allocation`, a matrix (jobs × nodes), or
-    the `Result` of another solver that it called.
+    It takes an instance and, by keyword, any of `stop`, `seed` and `start` and options of its own;
+    `call_solver` leaves out those of the contract that it does not take. It returns an `Answer`, an
+    `Allocation`, a matrix of whole numbers (jobs by nodes), the `Result` of another solver that it
+    called, or None for no allocation.
     """
 
-    def __call__(
-        self, instance: Instance, *, stop: Stop, seed: int, start: Allocation | None
-    ) -> Answer: ...
+    def __call__(self, instance: Instance, /, *args: Any, **options: Any) -> Reply: ...
 
 
 SYNERGY = "goodalloc.solvers.sia_and_synergy.synergy"
@@ -91,7 +94,7 @@ def find_solver(name: str) -> Callable[..., Any]:
     return load_callable(path, f"Solver '{name}'")
 
 
-def ships(solver: str | Callable[..., Any]) -> bool:
+def ships(solver: str | Solver) -> bool:
     """Whether a solver is one of `SOLVERS`, whose bounds are believed; others only claim theirs.
 
     Parameters
@@ -130,7 +133,7 @@ CONTRACT = ("stop", "seed", "start")
 
 
 def call_solver(
-    solver: Callable[..., Any],
+    solver: Solver,
     instance: Instance,
     arguments: dict[str, Any],
     *,
@@ -171,7 +174,7 @@ def call_solver(
     )
 
 
-def _taken(solver: Callable[..., Any], arguments: dict[str, Any], name: str) -> dict[str, Any]:
+def _taken(solver: Solver, arguments: dict[str, Any], name: str) -> dict[str, Any]:
     """The arguments that a solver takes; refuses the others, but for those of the contract."""
     try:
         first, *others = inspect.signature(solver).parameters.values()

@@ -75,7 +75,7 @@ def relative_gap(fitness: float, bound: float) -> float:
 
 
 class SolveError(RuntimeError):
-    """Raised by `Result.raise_for_status`, and by nothing else."""
+    """Error of `Result.raise_for_status` and `Answer.require_allocation`: no allocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,12 @@ class Answer:
     compile_seconds: float = 0.0
     message: str = ""
     certificate: Certificate | None = field(default=None, compare=False, repr=False)
+
+    def require_allocation(self) -> Allocation:
+        """Return the allocation; raise `SolveError` if there is none."""
+        if self.allocation is None:
+            raise SolveError(f"The solver found no allocation: {self.message}")
+        return self.allocation
 
 
 @dataclass(frozen=True)

@@ -200,13 +200,13 @@ def _start_with(
 def _improve(
     best: Decision,
     core: Flags,
+    *,
     job: Indices,
     cost: Floats,
     demand: Indices,
     capacity: Indices,
     watch: Watch,
     gap: float,
-    *,
     proves: bool = False,
 ) -> Decision:
     """The better of what is known and what a core holds; jobs with one configuration are set.

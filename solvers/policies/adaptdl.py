@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.round.allocation import Placement
+    from goodalloc.solvers.interface.base import Solver
 
 Resources = Mapping[str, int]
 
@@ -73,7 +74,7 @@ class PolluxPolicy:
         Limits of every cycle, such as ``Stop(seconds=10)``.
     """
 
-    solver: str | Callable[..., Any] = "highs"
+    solver: str | Solver = "highs"
     rules: Rules = field(default_factory=Rules)
     stop: Stop = field(default_factory=Stop)
 

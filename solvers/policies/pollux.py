@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.rules import Rules
+    from goodalloc.solvers.interface.base import Solver
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 
@@ -51,7 +52,7 @@ class Pollux:
         know GPUs only.
     """
 
-    solver: str | Callable[..., Any] = "highs"
+    solver: str | Solver = "highs"
     rules: Rules = OSDI21
     stop: Stop = field(default_factory=Stop)
     seed: int = 0

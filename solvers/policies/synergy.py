@@ -50,9 +50,8 @@ class SynergyTune(Tiresias):
             self._running = set()
             return Decision({})
         instance = whole.replace(jobs=chosen)
-        tuned = solve_synergy_tune(instance, order="queue", keep=True).allocation
-        assert tuned is not None
-        decision = decision_of(instance, tuned)
+        tuned = solve_synergy_tune(instance, order="queue", keep=True)
+        decision = decision_of(instance, tuned.require_allocation())
         self._running = {name for name, placement in decision.placements.items() if placement}
         return decision
 

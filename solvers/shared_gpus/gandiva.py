@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
-#: How pairs are found.
-PAIRS = ("none", "greedy", "matching")
+#: Ways to find pairs.
+Pairs = Literal["none", "greedy", "matching"]
 
-#: Whether jobs grow, and their total batch sizes then stay as asked for or grow as well.
-GROWTH = ("none", "requested", "proportional")
+#: Growth of jobs: none, at the requested total batch size, or at the requested one for each GPU.
+Growth = Literal["none", "requested", "proportional"]
 
 
 @dataclass
@@ -74,10 +74,10 @@ class Gandiva:
         Time limit of the matching, after which the best so far is taken.
     """
 
-    pairs: str = "greedy"
+    pairs: Pairs = "greedy"
     slice_seconds: float = 60.0
     migrate: bool = True
-    growth: str = "requested"
+    growth: Growth = "requested"
     affinity: bool = True
     sharing: Sharing = FAIR
     seconds: float = 10.0
@@ -88,10 +88,10 @@ class Gandiva:
     _last: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        require_choice("Gandiva: pairs", self.pairs, PAIRS)
+        require_choice("Gandiva: pairs", self.pairs, get_args(Pairs))
         require_number("Gandiva: slice_seconds", self.slice_seconds, minimum=0.0, strict=True)
         require_flag("Gandiva: migrate", self.migrate)
-        require_choice("Gandiva: growth", self.growth, GROWTH)
+        require_choice("Gandiva: growth", self.growth, get_args(Growth))
         require_flag("Gandiva: affinity", self.affinity)
         require_number("Gandiva: seconds", self.seconds, minimum=0.0, strict=True)
         if self.growth == "proportional":
@@ -258,7 +258,7 @@ def known_use(job: ActiveJob) -> GpuUse | None:
     return GpuUse(job.busy, job.memory)
 
 
-def most_gpus(job: ActiveJob, nodes: int, growth: str) -> int:
+def most_gpus(job: ActiveJob, nodes: int, growth: Growth) -> int:
     """The number of GPUs, up from what it asks for, on which a job is fastest by its own model.
 
     A GPU has at least the least examples of a pass, and all have at most the largest batch. What

@@ -159,7 +159,8 @@ def test_a_solver_that_does_not_know_modes_names_those_that_do(
 
 def test_a_function_that_takes_no_instance_is_refused() -> None:
     """Neither `dict` nor a function of nothing is a solver."""
-    for function in (dict, lambda: None):
+    others: tuple[Any, ...] = (dict, lambda: None)
+    for function in others:
         with pytest.raises(ValueError, match="does not say that it takes an instance"):
             solve(INSTANCE, function)
 
@@ -220,7 +221,7 @@ def test_a_solver_may_return_the_result_of_another() -> None:
 
 
 @pytest.mark.parametrize("reply", [3, "matrix", {"one": 1}, object()])
-def test_a_reply_that_is_no_allocation_is_refused(reply: object) -> None:
+def test_a_reply_that_is_no_allocation_is_refused(reply: Any) -> None:
     """In one sentence that names the solver and the type."""
     with pytest.raises(ValueError, match=rf"^Solver 'mine' returned a {type(reply).__name__}; "):
         call_solver(lambda instance: reply, INSTANCE, {}, name="mine")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.genetic.solver import Evolution
 
 jitted_repair = jax.jit(grow_and_repair)
-jitted_recombine = jax.jit(recombine, static_argnums=7)
+jitted_recombine = jax.jit(recombine, static_argnames="options")
 
 NODES = Cluster(
     (
@@ -282,7 +282,14 @@ def test_modes_are_crossed_with_their_rows_reset_and_redrawn_at_the_stated_rates
         words = jax.random.bits(jax.random.key(2), (24, 3, 2), jnp.uint32)
         genes, cut = Genes(jnp.asarray(rows), jnp.asarray(mode)), jnp.full(members, 6)
         children, _, _ = jitted_recombine(
-            problem, genes, own, other, cut, jnp.asarray(True), words, options
+            problem,
+            genes,
+            own=own,
+            other=other,
+            cut=cut,
+            mutate=jnp.asarray(True),
+            words=words,
+            options=options,
         )
     found, chosen = (np.asarray(part) for part in children)
     reset = (found == np.asarray(problem.current)[:, None]).all(2)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 NODES = (4, 4, 2, 8)
 
 jitted_repair = jax.jit(grow_and_repair)
-jitted_recombine = jax.jit(recombine, static_argnums=7)
+jitted_recombine = jax.jit(recombine, static_argnames="options")
 jitted_evaluate = jax.jit(evaluate, static_argnums=2)
 jitted_survivors = jax.jit(survivors, static_argnums=3)
 jitted_tournament = jax.jit(tournament, static_argnums=4)
@@ -235,7 +235,16 @@ def test_recombination_has_the_published_rates() -> None:
         words = jax.random.bits(jax.random.key(2), (24, 3, 2), jnp.uint32)
         cut = jnp.full(members, 6)
         genes, mutate = Genes(jnp.asarray(rows), None), jnp.asarray(True)
-        found = jitted_recombine(problem, genes, own, other, cut, mutate, words, options)
+        found = jitted_recombine(
+            problem,
+            genes,
+            own=own,
+            other=other,
+            cut=cut,
+            mutate=mutate,
+            words=words,
+            options=options,
+        )
         children, used, jobs_on = (np.asarray(a) for a in (found[0].replicas, *found[1:]))
     reset = (children == np.asarray(problem.current)[:, None]).all(2)
     assert abs(reset.mean() - 0.1) < 0.01

@@ -23,6 +23,7 @@ from tests.support.memories import recalled
 
 if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
+    from goodalloc.solvers.shared_gpus.gandiva import Growth, Pairs
 
 WHOLE: Placement = ((0, 4),)
 
@@ -59,7 +60,7 @@ def test_while_all_jobs_fit_each_runs_alone() -> None:
 
 
 @pytest.mark.parametrize("pairs", ["none", "greedy", "matching"])
-def test_slices_go_round(pairs: str) -> None:
+def test_slices_go_round(pairs: Pairs) -> None:
     """Three jobs that fill the node run a minute each; where all had as much, who runs goes on."""
     policy, held, ran = Gandiva(pairs), dict[str, Placement](), []
     for minute in range(6):
@@ -180,7 +181,7 @@ def test_a_job_grows_as_far_as_it_is_faster_and_its_batch_goes() -> None:
 
 
 @pytest.mark.parametrize(("growth", "batch"), [("requested", 512), ("proportional", 1024)])
-def test_the_batch_of_a_job_that_grew_is_as_the_reading_says(growth: str, batch: int) -> None:
+def test_the_batch_of_a_job_that_grew_is_as_the_reading_says(growth: Growth, batch: int) -> None:
     """In a replay of one job of two GPUs, that has four from the third minute on."""
 
     class Grown:
