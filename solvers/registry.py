@@ -1,4 +1,4 @@
-"""The policies that a replay knows by name; the code of each is loaded when it is made."""
+"""Table of the policies that a replay knows by name; the code of each is loaded when it is made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GITTINS_DELTA = 3250.0
 
 @dataclass(frozen=True)
 class PolicyOptions:
-    """What some of the policies take from the command line.
+    """Options of the policies that the command line offers.
 
     Parameters
     ----------
@@ -37,11 +37,17 @@ class PolicyOptions:
     seed
         Seed of the genetic algorithm.
     seconds
-        Time limit of every round, for exact ones.
+        Time limit of every round, for exact policies.
     utility
-        L and U of `Autoscaling`, None for the published ones.
+        Thresholds L and U of `Autoscaling`, None for the published ones.
     terms
         Terms of Themis's auctions.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import PolicyOptions
+    >>> PolicyOptions(seed=7, seconds=2.0).stop.seconds
+    2.0
     """
 
     rules: Rules = OSDI21
@@ -64,12 +70,12 @@ class PolicyOptions:
 
 @dataclass(frozen=True)
 class Named:
-    """A policy that ships: what it is, what makes it, and which clusters it can serve.
+    """Description of a shipped policy, with its maker and the clusters it can serve.
 
     Parameters
     ----------
     text
-        The policy in words.
+        Description of the policy.
     maker
         Path ``room.module:name``, under `goodalloc.solvers`, of the class or function that makes
         it.
@@ -78,7 +84,7 @@ class Named:
     takes
         Fields of `PolicyOptions` that the maker takes too, by those names.
     gpu_types
-        Whether it tells types of GPU apart.
+        Whether it distinguishes types of GPU.
     resources
         Whether it serves nodes of a named type of GPU, or with cores or memory.
     rigid
@@ -94,7 +100,7 @@ class Named:
     rigid: bool = False
 
     def make(self, options: PolicyOptions) -> Policy:
-        """A new policy."""
+        """Return a new policy."""
         maker = load_callable(f"goodalloc.solvers.{self.maker}", "A policy that ships")
         policy: Policy = maker(
             **{name: getattr(options, name) for name in self.takes}, **self.arguments
@@ -103,24 +109,24 @@ class Named:
 
 
 def _pollux(text: str, **arguments: Any) -> Named:
-    """Pollux by a solver."""
+    """Return the entry of Pollux by a solver."""
     return Named(text, "policies.pollux:pollux", arguments, ("rules", "stop", "seed"))
 
 
 def _autoscaling(text: str, batch_sizes: str) -> Named:
-    """Exact Pollux on a cluster that grows and shrinks."""
+    """Return the entry of exact Pollux on a cluster that grows and shrinks."""
     takes = ("rules", "stop", "seed", "utility")
     path = "policies.autoscaling:autoscaling"
     return Named(text, path, {"batch_sizes": batch_sizes}, takes, False, False)
 
 
 def _one_type(text: str, maker: str, *takes: str, rigid: bool = False, **arguments: Any) -> Named:
-    """A policy that takes all GPUs for equal."""
+    """Return the entry of a policy that takes all GPUs for equal."""
     return Named(text, maker, arguments, takes, gpu_types=False, rigid=rigid)
 
 
 def _gavel(text: str, **arguments: Any) -> Named:
-    """Gavel for a goal."""
+    """Return the entry of Gavel for a goal."""
     return Named(text, "gavel.policy:Gavel", arguments, rigid=True)
 
 
@@ -270,7 +276,7 @@ POLICIES: Mapping[str, Named] = {
 
 
 def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
-    """A new policy of that name.
+    """Return a new policy by its name.
 
     Parameters
     ----------
@@ -278,12 +284,23 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
         One of `POLICIES`, or a dotted path ``package.module:name`` to a class or function that
         makes a policy without arguments.
     options
-        What some of those that ship take.
+        Options, of which each shipped policy takes those that concern it.
 
     Raises
     ------
     ValueError
-        If the name is unknown, the path leads nowhere, or a limit makes no sense.
+        If the name is unknown, the path leads to nothing that makes a policy without arguments, or
+        an option is invalid for the policy.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import make_policy
+    >>> type(make_policy("tiresias")).__name__
+    'Tiresias'
+    >>> make_policy("tiresia")
+    Traceback (most recent call last):
+        ...
+    ValueError: Policy is 'tiresia' (did you mean tiresias?); expected one of pollux, ...
     """
     if name in POLICIES:
         return POLICIES[name].make(options)
@@ -313,7 +330,7 @@ def require_types_known(name: str, cluster: Cluster) -> None:
     Raises
     ------
     ValueError
-        With what is expected.
+        If the policy does not know the types of GPU, the cores or the memory of the cluster.
     """
     policy = POLICIES.get(name)
     if policy is None:
@@ -332,9 +349,9 @@ def require_types_known(name: str, cluster: Cluster) -> None:
 
 
 def source_digest(name: str) -> str:
-    """Twelve characters that tell versions of a policy of one's own apart; empty for ours.
+    """Return twelve characters that tell versions of a user's policy apart; empty for shipped ones.
 
-    They are those of the file that its dotted path begins with.
+    They are a digest of the file that its dotted path begins with.
     """
     if ":" not in name:
         return ""

@@ -1,4 +1,4 @@
-"""Certificates as files: versioned JSON, documented in `data/FORMAT.md`."""
+"""Certificates as versioned JSON files, documented in `data/FORMAT.md`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,24 @@ def write_certificate(certificate: Certificate, path: str | os.PathLike[str]) ->
     ------
     ValueError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers import solve, write_certificate
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), age=3600.0)
+    >>> result = solve(Instance(Cluster.uniform(1, 2), (job,)), certificate=True)
+    >>> write_certificate(result.certificate, "certificate.json")
+    >>> '"kind": "round"' in Path("certificate.json").read_text()
+    True
     """
     document = certificate_to_dict(certificate)
     write_atomically(path, rows_text(document, {}))
 
 
 def certificate_to_dict(certificate: Certificate) -> Document:
-    """A certificate as JSON has it; see `data/FORMAT.md`."""
+    """Return a certificate as a JSON document; see `data/FORMAT.md`."""
     bounds = certificate.bounds
     instance = bounds.instance
     units = bounds.linear_units.tolist()
@@ -58,7 +69,7 @@ def certificate_to_dict(certificate: Certificate) -> Document:
 
 
 def _tree(tree: Tree, standing: Standing) -> Document:
-    """A case and those it was split into; deep trees do not recurse."""
+    """Return a case and the cases it was split into as a document, without recursion."""
     root: Document = {}
     waiting: list[tuple[Tree, Document]] = [(tree, root)]
     while waiting:
@@ -94,7 +105,7 @@ def _prices(prices: Prices) -> Document:
 
 
 def _values(values: WeightedValues) -> Document:
-    """Value functions by their pieces; nothing where no piece has a price."""
+    """Return value functions by their pieces; empty where no piece has a price."""
     document: Document = {
         "pieces": [_seeds(one.size, one.worth * values.weight) for one in values.by_group],
         "distributed": [

@@ -1,8 +1,8 @@
-"""A certificate by cases: branch and bound whose leaves are decided by prices alone.
+"""Certificates by cases: branch and bound whose leaves are decided by prices alone.
 
 Where one set of prices leaves a gap, the case with the greatest bound is split: the job whose
 choices the relaxation mixes most takes one of its better choices, or none of them. Every leaf is
-judged by `price_bound`, never by what a solver says of it.
+judged by `price_bound`, never by the word of a solver.
 """
 
 from __future__ import annotations
@@ -46,30 +46,31 @@ if TYPE_CHECKING:
 MOST_LEAVES = 5_000
 #: Cases within cases; a file that is nested more deeply is refused by some readers of JSON.
 MOST_DEPTH = 300
-#: Cuts that are looked for at the root, and in every other case.
+#: Most cuts that are sought at the root, and in every other case.
 ROOT_CUTS, CASE_CUTS = 50, 2
-#: A bound is far from the fitness that is known by this share of it; so often the measure changes.
+#: Relative distance at which a bound is far from the known fitness, and most changes of the
+#: measure.
 FAR, MOST_RESCALED = 1e-3, 3
-#: Weights of choices that count as mixed.
+#: Weights of choices further than this from 0 and 1 count as mixed.
 MIXED = 1e-6
 
 
 @dataclass
 class Case:
-    """A node of the tree: a leaf until it is split.
+    """Node of the tree: a leaf until it is split.
 
     Parameters
     ----------
     allowed
-        The choices that there are, shape (choices,).
+        Whether each choice is allowed, shape (choices,).
     bound
-        What is proved of the fitness.
+        Proved upper bound on the fitness.
     leaf
-        What proves it.
+        Its proof.
     weight
         Optimum of its relaxation, shape (choices,).
     depth
-        How many splits led to it.
+        Number of splits above it.
     split
         Job, choices and the two cases that it was split into.
     """
@@ -82,7 +83,7 @@ class Case:
     split: tuple[int, Flags, Case, Case] | None = None
 
     def divide(self, job: int, chosen: Flags, choices: Choices) -> tuple[Case, Case]:
-        """Split it: the job takes one of the chosen choices, or none of them."""
+        """Split the case: the job takes one of the chosen choices, or none of them."""
         others = (choices.job == job) & ~chosen
         inside, outside = (
             Case(self.allowed & ~out, self.bound, self.leaf, depth=self.depth + 1)
@@ -92,14 +93,14 @@ class Case:
         return inside, outside
 
     def tree(self) -> Tree:
-        """What it proves, and how."""
+        """Return the proof of the case and of the cases below it."""
         if self.split is None:
             return self.leaf
         job, chosen, inside, outside = self.split
         return Split(job, chosen, inside.tree(), outside.tree())
 
     def bound_of_leaves(self) -> float:
-        """What is proved of the fitness in all its leaves."""
+        """Return the largest bound of its leaves."""
         bound = 0.0
         waiting: list[Case] = [self]
         while waiting:
@@ -112,12 +113,12 @@ class Case:
 
 
 def fitting_measure(utility: Floats, power: float, num_jobs: int, known: float) -> Measure:
-    """The measure in which a fitness that is known is told from better ones best.
+    """Return the measure that separates a known fitness best from better ones.
 
     Parameters
     ----------
     utility
-        Of the choices that there are, at least one.
+        Utilities of the allowed choices, at least one.
     power, num_jobs
         The power *p* and the number of jobs *n*.
     known
@@ -132,7 +133,7 @@ def fitting_measure(utility: Floats, power: float, num_jobs: int, known: float) 
 
 
 def bounds_of(instance: Instance) -> PriceBound:
-    """What prices say of a round, over its choices but dominated ones.
+    """Return the price bounds of a round, over its choices without dominated ones.
 
     Where replicas take parts of GPUs no choice is known to dominate another; those whose parts fit
     on the GPUs of no node are left out.
@@ -151,18 +152,19 @@ def bounds_of(instance: Instance) -> PriceBound:
 def search_certificate(
     bounds: PriceBound, known: float, watch: Watch, *, most_leaves: int = MOST_LEAVES
 ) -> Certificate:
-    """The strongest certificate found within limits.
+    """Return the strongest certificate found within limits.
 
     Parameters
     ----------
     bounds
-        What prices say of the round.
+        Price bounds of the round.
     known
         Fitness of a feasible allocation, above 0.
     watch
-        The clock; its gap is the one to prove. Ctrl-C ends the search with what is proved by then.
+        The clock; its gap is the one to prove. Ctrl-C ends the search with the bound proved by
+        then.
     most_leaves
-        Leaves at most; 1 for no cases.
+        Most leaves; 1 for no split.
     """
     search = _Search(bounds, known, watch)
     with suppress(KeyboardInterrupt):
@@ -172,7 +174,7 @@ def search_certificate(
 
 @dataclass
 class _Search:
-    """The state of a search; parameters as of `search_certificate`."""
+    """State of a search; parameters as of `search_certificate`."""
 
     bounds: PriceBound
     known: float
@@ -214,7 +216,7 @@ class _Search:
         return proves(case.bound, self.known, self.watch.stop.gap)
 
     def _decide(self, case: Case, most_cuts: int) -> None:
-        """Find prices for a case, with so many more cuts at most.
+        """Find prices for a case, with at most `most_cuts` more cuts.
 
         Far from the known fitness the reference that tells it from better ones proves little, and
         at large powers nothing: the bound itself is then a better one.
@@ -252,10 +254,10 @@ class _Search:
 
 
 def _branch(bounds: PriceBound, case: Case) -> tuple[int, Flags] | None:
-    """A job and the better ones of its choices, to split a case by; None where nothing helps.
+    """Return a job and the better of its choices to split a case by; None where nothing helps.
 
-    That is the job whose choices are mixed most. Where none are, but choices that are not taken
-    make the scale too large to tell the others apart, it is the job that has the greatest one.
+    The job is the one whose choices are mixed most. Where none are mixed, but choices that are not
+    taken make the scale too large to separate the others, it is the job with the greatest of those.
     """
     if case.weight is None or case.depth == MOST_DEPTH:
         return None
@@ -270,7 +272,7 @@ def _branch(bounds: PriceBound, case: Case) -> tuple[int, Flags] | None:
 
 
 def _most_mixed(choices: Choices, weight: Floats) -> tuple[int, float] | None:
-    """The job whose choices are mixed most, and a utility between the better and the others."""
+    """Return the job whose choices are mixed most, and a utility that divides them."""
     mixed = (weight > MIXED) & (weight < 1 - MIXED)
     best: tuple[float, int, float] | None = None
     for job in np.unique(choices.job[mixed]).tolist():
@@ -287,7 +289,7 @@ def _most_mixed(choices: Choices, weight: Floats) -> tuple[int, float] | None:
 
 
 def _off_scale(choices: Choices, weight: Floats, allowed: Flags) -> tuple[int, float] | None:
-    """The job with the greatest choice that is not taken, and the utility it reaches without."""
+    """Return the job with the greatest choice not taken, and the utility reached without it."""
     reached = float(np.max(choices.utility * (weight > MIXED)))
     possible = np.where(allowed, choices.utility, 0.0)
     greatest = int(np.argmax(possible))

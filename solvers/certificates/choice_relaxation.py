@@ -1,4 +1,4 @@
-"""Linear relaxations over choices that give prices, solved again and again with other costs."""
+"""Linear relaxations over choices that give prices, solved repeatedly with other costs."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     from goodalloc.solvers.interface.watch import Watch
 
 
-#: Costs are scaled to this range, in which a solver's tolerances mean something.
+#: Largest cost after scaling, so that a solver's absolute tolerances are adequate.
 LARGEST_COST = 1e6
-#: What a job costs that takes none of its choices, some times the largest cost; where that is not
-#: enough to tell that the others do not fit, as many times more, up to a limit.
+#: Cost of a job that takes none of its choices, a multiple of the largest cost; the factor by which
+#: it grows while such jobs remain; and its limit.
 NO_CHOICE, DEARER, MOST_NO_CHOICE = 4e6, 1e3, 1e10
-#: Values below this are none.
+#: Values below this count as 0.
 PRESENT = 1e-9
 
 
 class Relaxed(NamedTuple):
-    """An optimum of a relaxation.
+    """Optimum of a relaxation.
 
     Attributes
     ----------
     weight
-        How much of every choice is taken, shape (choices,).
+        Weight of every choice, shape (choices,).
     prices
-        What its duals stand for.
+        Prices that its duals stand for.
     """
 
     weight: Floats
@@ -58,7 +58,7 @@ class Relaxed(NamedTuple):
 
 @dataclass
 class ChoiceRelaxation:
-    """The relaxation of a round.
+    """Relaxation of a round.
 
     Every job may go without a choice, at a price, so that there is always an optimum.
 
@@ -101,15 +101,15 @@ class ChoiceRelaxation:
 
     @property
     def choices(self) -> Choices:
-        """Its choices."""
+        """The choices of the round."""
         return self.bounds.choices
 
     def build(self) -> Program:
-        """The program, without costs: columns of choices and rows of jobs come first."""
+        """Return the program, without costs; columns of choices and rows of jobs come first."""
         raise NotImplementedError
 
     def prices(self, duals: Floats) -> Prices:
-        """What the duals of its rows stand for."""
+        """Return the prices that the duals of the rows stand for."""
         raise NotImplementedError
 
     def find_cuts(self) -> None:
@@ -117,7 +117,7 @@ class ChoiceRelaxation:
         self._finder = CutFinder(self.instance, self.choices, self.bounds.grid, self.watch)
 
     def tighten(self, weight: Floats) -> bool:
-        """Add a value cut that an optimum violates; False where none is found.
+        """Add a value cut that an optimum violates; return False where none is found.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class ChoiceRelaxation:
         return True
 
     def solve(self, cost: Floats) -> Relaxed | None:
-        """An optimum; None where there is none in time.
+        """Return an optimum; None where none is found in time.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class ChoiceRelaxation:
         return Relaxed(values[:size], prices.times(1.0 / scale))
 
     def _charge(self, price: float) -> None:
-        """What a job pays for taking no choice."""
+        """Set the cost of a job that takes no choice."""
         jobs, first = self.instance.num_jobs, self.program.num_columns
         columns = np.arange(first, first + jobs, dtype=np.int32)
         self._solver.changeColsCost(jobs, columns, np.full(jobs, price))
@@ -179,51 +179,51 @@ class ChoiceRelaxation:
 
 @dataclass
 class PatternRelaxation(ChoiceRelaxation):
-    """That of the pattern program, where GPUs are all that counts."""
+    """Relaxation of the pattern program, for jobs without modes."""
 
     def build(self) -> Program:
-        """The program, with the pieces of every distributed job by themselves."""
+        """Return the pattern program, the pieces of every distributed job by themselves."""
         nothing = np.zeros(len(self.choices))
         self._patterns = build_patterns(self.instance, self.choices, nothing, exact=True)
         return self._patterns.program
 
     def prices(self, duals: Floats) -> Prices:
-        """Prices of pieces and stays."""
+        """Return prices of pieces and stays."""
         return pattern_prices(self.instance, self._patterns, self.bounds.grid, duals)
 
 
 @dataclass
 class AggregateRelaxation(ChoiceRelaxation):
-    """That of the aggregate with its value cuts, where jobs have modes."""
+    """Relaxation of the aggregate with its value cuts, for jobs with modes."""
 
     def build(self) -> Program:
-        """The aggregate without cuts."""
+        """Return the aggregate without cuts."""
         self.find_cuts()
         return build_aggregate(self.instance, self.choices, np.zeros(len(self.choices)))
 
     def prices(self, duals: Floats) -> Prices:
-        """Prices of resources, and for distributed jobs of nodes."""
+        """Return prices of resources, and of nodes for distributed jobs."""
         grid = self.bounds.grid
         return aggregate_prices(self.instance, self.choices, self.program, (), grid, duals)
 
 
 @dataclass
 class SharedRelaxation(ChoiceRelaxation):
-    """That by groups of nodes, where replicas take parts of GPUs."""
+    """Relaxation by groups of nodes, for replicas that take parts of GPUs."""
 
     def build(self) -> Program:
-        """The program by groups."""
+        """Return the program by groups."""
         self.find_cuts()
         self._shared = build_shared(self.bounds)
         return self._shared.program
 
     def prices(self, duals: Floats) -> Prices:
-        """Prices of resources and of parts of GPUs."""
+        """Return prices of resources and of parts of GPUs."""
         return shared_prices(self._shared, duals)
 
 
 def relaxation_of(bounds: PriceBound, watch: Watch) -> ChoiceRelaxation:
-    """The relaxation that suits a round; arguments as of `ChoiceRelaxation`."""
+    """Return the relaxation that suits a round; arguments as of `ChoiceRelaxation`."""
     instance = bounds.instance
     if instance.plain:
         return PatternRelaxation(bounds, watch)

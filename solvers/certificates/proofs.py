@@ -1,4 +1,4 @@
-"""What the relaxations met on the way prove of the fitness, by their prices alone."""
+"""Certificates from the relaxations that a search has solved, by their prices alone."""
 
 from __future__ import annotations
 
@@ -17,21 +17,29 @@ if TYPE_CHECKING:
 
 
 def as_good(bound: float, other: float, known: float, gap: float) -> bool:
-    """Whether a bound says as much as another one of a fitness, judged to a relative gap."""
+    """Return whether `bound` says as much of a fitness as `other`, to a relative gap.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.certificates import as_good
+    >>> as_good(1.1, 1.0, known=0.9, gap=0.0), as_good(1.1, 1.0, known=1.099, gap=0.01)
+    (False, True)
+    """
     return bound <= other or proves(bound, known, gap)
 
 
 def strongest(
     proofs: Sequence[Leaf], bounds: PriceBound, known: float, gap: float
 ) -> Certificate | None:
-    """The certificate with the least bound, the last one first; None where there is no proof.
+    """Return the certificate with the least bound; None where there is no proof.
 
     Parameters
     ----------
     proofs
-        What there is; those that measure another power are left out.
+        Proofs in the order in which they were found, judged from the last one; those that measure
+        another power are left out.
     bounds
-        What prices say of the round.
+        Price bounds of the round.
     known
         Fitness of a feasible allocation, 0 without any.
     gap

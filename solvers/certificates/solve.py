@@ -1,4 +1,4 @@
-"""The front door: decide a round, check the answer, certify its gap."""
+"""Entry point: decide a round, check the answer, certify its gap."""
 
 from __future__ import annotations
 
@@ -66,25 +66,46 @@ def solve(
     start
         An allocation to start from.
     bound
-        An upper bound on the fitness, where one is known already; believed, as given, where a
-        solver that ships proves none, unless the allocation refutes it. Without one it is that of
-        the multiple-choice knapsack.
+        An upper bound on the fitness, where one is known already. It is believed, as given, where a
+        solver that ships proves none, unless the allocation refutes it. Otherwise the bound is that
+        of the multiple-choice knapsack.
     certificate
-        Whether to prove the bound by prices, whatever it takes (see `certified`).
+        Whether to prove the bound by prices alone, with a search of its own if need be (see
+        `certified`).
     options
-        Passed to the solver, which must take them.
+        Further keyword arguments of the solver.
 
     Returns
     -------
     Result
-        Its allocation has passed `violations` and its fitness was recomputed. A bound that a
-        solver of one's own claims certifies nothing.
+        Outcome whose allocation has passed `violations` and whose fitness was recomputed. A bound
+        claimed by a solver that does not ship certifies nothing.
 
     Raises
     ------
     ValueError
-        If there is no such solver, an option it does not take is given, or the bound is no number
-        of at least 0.
+        If there is no such solver, it does not take one of `options`, or `bound` is negative or not
+        a number.
+
+    Examples
+    --------
+    Two jobs on one node of three GPUs. The harmonic mean of the speedups is largest with two GPUs
+    for the job that uses them better, ``2 / (1 / 1.8 + 1 / 1)``:
+
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers import solve
+    >>> good, poor = SpeedupTable((1.0, 1.8), (1.0, 1.5)), SpeedupTable((1.0, 1.2), (1.0, 1.1))
+    >>> jobs = (Job("good", good), Job("poor", poor))
+    >>> rules = Rules(restart_delay=0.0, speedup_scale="job")
+    >>> instance = Instance(Cluster.uniform(1, 3), jobs, rules)
+    >>> result = solve(instance)
+    >>> result.allocation.placements(), round(result.fitness, 2), str(result.status)
+    ([((0, 2),), ((0, 1),)], 1.29, 'optimal')
+
+    A function is a solver, too; its allocation is checked and bounded alike:
+
+    >>> str(solve(instance, lambda instance: [[1], [2]]).status)
+    'feasible'
     """
     if bound is not None:
         require_number("Bound", bound, minimum=0.0, finite=False)
@@ -115,7 +136,7 @@ def solve(
 
 
 def _name(function: Solver, *, trusted: bool) -> str:
-    """What a function is called; told apart from a solver that ships if it only has its name."""
+    """Return the name of a function, marked if it is that of a shipped solver which it is not."""
     name = str(getattr(function, "__name__", "solver"))
     ours = {*SOLVERS, *SOLVERS.values(), *(path.partition(":")[2] for path in SOLVERS.values())}
     return f"{name} (not the one that ships)" if name in ours and not trusted else name
@@ -134,19 +155,19 @@ def certify(
 ) -> Result:
     """Check an answer, recompute its fitness, and give it a bound that is believed.
 
-    An allocation that breaks a rule is dropped and the result says so; it is never reported.
+    An allocation that breaks a rule is dropped, never reported; the status and the message say so.
 
     Parameters
     ----------
     instance, answer
-        The round, and what a solver made of it.
+        The round, and a solver's answer to it.
     solver
-        What the solver is called.
+        Name of the solver.
     trusted
         Whether the solver ships (`goodalloc.solvers.interface.base.ships`). The bound of any other
         is kept as `Result.claimed_bound`, and the believed one is the given or the knapsack's.
     seed, solve_seconds
-        For the result.
+        Values of these fields of the result.
     bound
         As in `solve`.
     gap
@@ -199,11 +220,11 @@ def certify(
 
 
 def certified(instance: Instance, result: Result, stop: Stop) -> Result:
-    """The same result with a bound that prices alone prove.
+    """Return the same result with a bound that prices alone prove.
 
-    Where the solver's own relaxations do not, branch and bound by prices is run; for a result that
-    nobody calls optimal its root alone, since nothing can close the gap. The bound is then the
-    certificate's, and what the solver said is told apart if it is less.
+    Where the solver's own relaxations do not prove it, branch and bound by prices is run; for a
+    result that is not optimal only its root, since nothing can close the gap. The bound is then the
+    certificate's, and a lower bound of the solver is kept in the message.
 
     Parameters
     ----------
@@ -243,7 +264,7 @@ def certified(instance: Instance, result: Result, stop: Stop) -> Result:
 
 
 def _checked(instance: Instance, answer: Answer) -> tuple[Allocation | None, str]:
-    """The allocation of an answer if it breaks no rule, and what is to be said if there is none."""
+    """Return the allocation of an answer if it is feasible, and the message if there is none."""
     if answer.allocation is None:
         silent = not answer.message and answer.limit is None
         return None, "the solver returned no allocation" if silent else ""
@@ -256,7 +277,7 @@ def _checked(instance: Instance, answer: Answer) -> tuple[Allocation | None, str
 
 
 def _believed(instance: Instance, stated: Sequence[Bound], value: float) -> Bound:
-    """The first of the bounds that is one and is not refuted; the knapsack's if there is none."""
+    """Return the first bound that is finite and not refuted, or else the knapsack's."""
     for bound in stated:
         if math.isfinite(bound.value) and not refutes(value, bound.value):
             return bound
@@ -264,10 +285,17 @@ def _believed(instance: Instance, stated: Sequence[Bound], value: float) -> Boun
 
 
 def _without(answer: Answer) -> Status:
-    """The status of a result without an allocation."""
+    """Return the status of a result without an allocation."""
     return Status.UNKNOWN if answer.allocation is None else Status.INFEASIBLE
 
 
 def status_of(fitness: float, bound: float, gap: float) -> Status:
-    """The status of a checked allocation, by its fitness and a believed bound."""
+    """Return the status of a checked allocation, by its fitness and a believed bound.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.certificates import status_of
+    >>> str(status_of(0.9, bound=1.0, gap=0.01)), str(status_of(1.0, bound=1.0, gap=0.01))
+    ('feasible', 'optimal')
+    """
     return Status.OPTIMAL if proves(bound, fitness, gap) else Status.FEASIBLE

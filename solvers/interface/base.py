@@ -1,4 +1,4 @@
-"""The contract of a solver, and the table of those that ship."""
+"""Contract of a solver, and table of the solvers that ship."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Solver(Protocol):
 
 SYNERGY = "goodalloc.solvers.sia_and_synergy.synergy"
 
-#: Name of every solver that ships, and where it lives; read-only, for their bounds are believed.
+#: Shipped solvers and their paths by name; read-only, because their bounds are believed.
 SOLVERS = MappingProxyType(
     {
         "highs": "goodalloc.solvers.exact.highs:solve_highs",
@@ -67,18 +67,31 @@ ENTRY_POINT_GROUP = "goodalloc.solvers"
 
 
 def solver_names() -> tuple[str, ...]:
-    """Names that `find_solver` knows: those that ship and those registered by entry points."""
+    """Return the names that `find_solver` knows: shipped solvers and registered entry points.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import solver_names
+    >>> solver_names()[:3]
+    ('highs', 'pyomo', 'brute_force')
+    """
     registered = (point.name for point in entry_points(group=ENTRY_POINT_GROUP))
     return tuple(dict.fromkeys((*SOLVERS, *registered)))
 
 
 def find_solver(name: str) -> Callable[..., Any]:
-    """The solver of that name, entry point, or dotted path ``package.module:function``.
+    """Return the solver of a name, an entry point or a path ``package.module:function``.
 
     Raises
     ------
     ValueError
-        If there is none, or the path does not lead to a callable.
+        If no solver has that name, or the path does not lead to a callable.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import find_solver
+    >>> find_solver("greedy").__name__
+    'solve_greedy'
     """
     path = SOLVERS.get(name, name if name in SOLVERS.values() else None)
     if path is None:
@@ -95,13 +108,19 @@ def find_solver(name: str) -> Callable[..., Any]:
 
 
 def ships(solver: str | Solver) -> bool:
-    """Whether a solver is one of `SOLVERS`, whose bounds are believed; others only claim theirs.
+    """Return whether `solver` is one of `SOLVERS`, whose bounds are believed.
 
     Parameters
     ----------
     solver
-        A name or dotted path, which counts by what it says alone, so that nothing is imported; or a
-        function, which counts by being the one that ships, whatever it is called.
+        A name or dotted path, which is compared with the table as it stands, so that nothing is
+        imported; or a function, which has to be the very object that ships, whatever it is called.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import ships
+    >>> ships("highs"), ships(lambda instance: None)
+    (True, False)
     """
     if isinstance(solver, str):
         return solver in SOLVERS or solver in SOLVERS.values()
@@ -111,12 +130,18 @@ def ships(solver: str | Solver) -> bool:
 
 
 def load_callable(path: str, item: str) -> Callable[..., Any]:
-    """What a dotted path ``package.module:name`` leads to.
+    """Return the object that a dotted path ``package.module:name`` leads to.
 
     Raises
     ------
     ValueError
-        If it leads to nothing that can be called; the sentence begins with the item.
+        If `path` leads to nothing that can be called; the message begins with `item`.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import load_callable
+    >>> load_callable("math:sqrt", "Function")(16.0)
+    4.0
     """
     module_name, _, attribute = path.partition(":")
     try:
@@ -128,7 +153,7 @@ def load_callable(path: str, item: str) -> Callable[..., Any]:
     return cast("Callable[..., Any]", found)
 
 
-#: Arguments of the contract, which a solver may do without.
+#: Arguments of the contract, all of them optional for a solver.
 CONTRACT = ("stop", "seed", "start")
 
 
@@ -148,14 +173,23 @@ def call_solver(
     instance
         The round.
     arguments
-        By keyword; those of the contract are left out where the solver does not take them.
+        Keyword arguments; those of the contract are left out where the solver does not take them.
     name
-        How to call the solver in a message.
+        Name of the solver in messages.
 
     Raises
     ------
     ValueError
         If the solver does not take one of the other arguments, or returns something else.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.interface import call_solver
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)))
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,))
+    >>> call_solver(lambda instance: [[2]], instance, {"seed": 0}).allocation.placements()
+    [((0, 2),)]
     """
     known_as = name or str(getattr(solver, "__name__", "solver"))
     known = _taken(solver, arguments, known_as)
@@ -175,7 +209,7 @@ def call_solver(
 
 
 def _taken(solver: Solver, arguments: dict[str, Any], name: str) -> dict[str, Any]:
-    """The arguments that a solver takes; refuses the others, but for those of the contract."""
+    """Return the arguments that a solver takes; refuse others, except those of the contract."""
     try:
         first, *others = inspect.signature(solver).parameters.values()
     except ValueError as error:

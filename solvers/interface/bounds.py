@@ -1,4 +1,4 @@
-"""Which bound on an instance is believed where several are stated, and what is only claimed."""
+"""Choice of the bound that is believed among several that are stated or claimed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,28 @@ if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
 
-#: What the knapsack's bound is called, whoever asked for it.
+#: Source of the knapsack's bound in every result.
 KNAPSACK = "knapsack"
 
 
 class Bound(NamedTuple):
-    """An upper bound on the fitness of every allocation of an instance, and why it is believed.
+    """Upper bound on the fitness of every allocation of an instance, with its source and evidence.
 
     Attributes
     ----------
     value
-        Infinite where there is none.
+        The bound; infinite where there is none.
     source
-        What proved it.
+        Relaxation, method or person that it comes from.
     evidence
-        How it is known to hold.
+        Reason to believe it.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import Evidence
+    >>> from goodalloc.solvers.interface import Bound
+    >>> Bound(1.5, "knapsack", Evidence.SOLVER).value
+    1.5
     """
 
     value: float = math.inf
@@ -39,31 +46,47 @@ class Bound(NamedTuple):
 
     @classmethod
     def of(cls, result: Result) -> Bound:
-        """The bound of a result."""
+        """Return the bound of a result."""
         return cls(result.bound, result.bound_source, result.evidence)
 
 
-#: Where nobody vouches for a bound.
+#: Bound of an instance for which nothing is proved or given.
 NO_BOUND = Bound()
 
 
 def attributed(bound: Bound, solver: str) -> Bound:
-    """The bound of a solver's result, its source saying whose it is."""
+    """Return the bound of a result of `solver`, with the solver named in its source.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import Evidence
+    >>> from goodalloc.solvers.interface import Bound, attributed
+    >>> attributed(Bound(1.5, "relaxation", Evidence.SOLVER), "mine").source
+    'relaxation of mine'
+    """
     nobodys = bound.evidence is Evidence.GIVEN or bound.source in (KNAPSACK, solver)
     return bound if nobodys else bound._replace(source=f"{bound.source} of {solver}")
 
 
 def least_bound(bounds: Iterable[Bound], fitness: float) -> Bound:
-    """The least of the bounds that somebody vouches for and that a fitness does not refute.
+    """Return the least bound that has evidence and is not refuted by `fitness`.
 
-    Of equal ones the proved comes before the given. `NO_BOUND` if there is none.
+    Of equal bounds a proved one precedes a given one. The result is `NO_BOUND` if none is left.
 
     Parameters
     ----------
     bounds
-        All that are stated of an instance.
+        Bounds stated for one instance.
     fitness
-        The greatest of its checked allocations; NaN without any.
+        Largest fitness of its checked allocations; NaN without any.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import Evidence
+    >>> from goodalloc.solvers.interface import Bound, least_bound
+    >>> bounds = [Bound(value, "", Evidence.SOLVER) for value in (0.8, 1.2, 1.5)]
+    >>> least_bound(bounds, fitness=1.0).value  # the fitness refutes 0.8
+    1.2
     """
     standing = [
         bound
@@ -76,7 +99,19 @@ def least_bound(bounds: Iterable[Bound], fitness: float) -> Bound:
 
 
 def believed_bound(instance: Instance, bounds: Iterable[Bound], fitness: float) -> Bound:
-    """The `least_bound`, or the knapsack's, worked out anew, where none of them stands."""
+    """Return the `least_bound`, or the knapsack's, computed afresh, where no bound stands.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.interface import believed_bound
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)))
+    >>> rules = Rules(restart_delay=0.0, speedup_scale="job")
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,), rules)
+    >>> bound = believed_bound(instance, [], 1.0)
+    >>> round(bound.value, 2), bound.source
+    (1.8, 'knapsack')
+    """
     found = least_bound(bounds, fitness)
     if found.evidence is Evidence.NONE:
         found = least_bound([knapsack(instance)], fitness)
@@ -84,19 +119,46 @@ def believed_bound(instance: Instance, bounds: Iterable[Bound], fitness: float) 
 
 
 def knapsack(instance: Instance) -> Bound:
-    """The bound of the multiple-choice knapsack."""
+    """Return the bound of the multiple-choice knapsack.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.interface import knapsack
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)))
+    >>> rules = Rules(restart_delay=0.0, speedup_scale="job")
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,), rules)
+    >>> round(knapsack(instance).value, 2)
+    1.8
+    """
     return Bound(knapsack_bound(instance), KNAPSACK, Evidence.SOLVER)
 
 
 def refutation(what: str, bound: float, fitness: float, whose: str = "the allocation") -> str:
-    """That a fitness refutes a bound, with both numbers; empty where it does not."""
+    """Return the sentence that a fitness refutes a bound, with both numbers, or an empty string.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import refutation
+    >>> refutation("bound", 1.0, 1.2)
+    'bound 1 refuted: the allocation is worth 1.2'
+    >>> refutation("bound", 1.0, 0.9)
+    ''
+    """
     if not refutes(fitness, bound):
         return ""
     return f"{what} {bound:.12g} refuted: {whose} is worth {fitness:.12g}"
 
 
 def as_number(value: object) -> float:
-    """What somebody's code returns for a number; NaN if it is none."""
+    """Return the number that foreign code returned; NaN if `value` is no real number.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import as_number
+    >>> as_number(2), as_number("two")
+    (2.0, nan)
+    """
     if not isinstance(value, Real) or isinstance(value, bool):
         return math.nan
     try:
@@ -106,14 +168,22 @@ def as_number(value: object) -> float:
 
 
 def doubt(claimed: object, fitness: float) -> str:
-    """What is wrong with a claimed bound, in words; empty if nothing is known to be.
+    """Return the objection to a claimed bound in words; empty if there is none.
 
     Parameters
     ----------
     claimed
-        Whatever somebody's code returned.
+        Value returned by foreign code.
     fitness
-        Of the claimant's own checked allocation; NaN without one.
+        Fitness of the claimant's own checked allocation; NaN without one.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import doubt
+    >>> doubt("many", 1.0)
+    'claimed bound is of type str; expected a number'
+    >>> doubt(1.5, 1.0)
+    ''
     """
     number = as_number(claimed)
     if math.isnan(number):
@@ -125,10 +195,17 @@ def doubt(claimed: object, fitness: float) -> str:
 
 
 def told(history: object, fitness: float) -> tuple[Incumbent, ...]:
-    """The history of a solver that does not ship, as far as it can be shown.
+    """Return the credible part of the history of a solver that does not ship.
 
-    No bound is kept, nor what is not an incumbent, comes before the start or is above the fitness
-    that was checked (NaN without an allocation: then nothing is kept).
+    Bounds are dropped, and so are entries that are no incumbents, precede the start or exceed the
+    checked fitness. Without an allocation (`fitness` is NaN) nothing is kept.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import Incumbent, told
+    >>> history = (Incumbent(0.1, 1, 0.5, 2.0), Incumbent(0.2, 2, 9.0))
+    >>> [step.fitness for step in told(history, fitness=1.0)]
+    [0.5]
     """
     return tuple(_tellable(history, fitness)) if isinstance(history, (tuple, list)) else ()
 

@@ -1,4 +1,4 @@
-"""The outcome of a solver, as data."""
+"""Outcome of a solver, as data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Status(StrEnum):
 
 
 class Limit(StrEnum):
-    """What ended the search before a proof."""
+    """Limit that ended a search before a proof."""
 
     TIME = "time"
     GAP = "gap"
@@ -40,7 +40,7 @@ class Limit(StrEnum):
 
 
 class Evidence(StrEnum):
-    """How a bound is known to hold."""
+    """Evidence for a bound."""
 
     PRICES = "prices"
     """Recomputed from prices by weak duality, rounded outwards."""
@@ -57,17 +57,29 @@ REFUTING_EXCESS = 1e-9
 
 
 def refutes(fitness: float, bound: float) -> bool:
-    """Whether the fitness of a checked allocation disproves a bound, beyond rounding.
+    """Return whether the fitness of a checked allocation disproves a bound, beyond rounding.
 
-    A fitness of NaN, of no allocation, disproves nothing; a bound of NaN is disproved by any other.
+    A fitness of NaN (no allocation) disproves nothing; a bound of NaN is disproved by any other.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import refutes
+    >>> refutes(1.2, 1.0), refutes(0.9, 1.0)
+    (True, False)
     """
     return not math.isnan(fitness) and not bound >= fitness * (1 - REFUTING_EXCESS)
 
 
 def relative_gap(fitness: float, bound: float) -> float:
-    """``(bound - fitness) / bound``; NaN where either is unknown or the fitness refutes the bound.
+    """Return ``(bound - fitness) / bound``; NaN where either is unknown or `bound` is refuted.
 
     At p = -1 this is the relative gap on the mean of reciprocals.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import relative_gap
+    >>> relative_gap(0.75, 1.0)
+    0.25
     """
     if math.isnan(fitness) or not math.isfinite(bound) or refutes(fitness, bound):
         return math.nan
@@ -80,9 +92,15 @@ class SolveError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """One improvement on the way: seconds since the start, iteration, fitness, bound by then.
+    """Improvement on the way: seconds since the start, iteration, fitness and bound by then.
 
-    All four as the solver tells them: only what ends up in a `Result` is checked.
+    All four are as the solver reports them; only the entries of a `Result` are checked.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import Incumbent
+    >>> Incumbent(seconds=0.5, iteration=3, fitness=1.25).bound
+    inf
     """
 
     seconds: float
@@ -93,10 +111,10 @@ class Incumbent:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a solver hands to the front door, which checks it and certifies it.
+    """Unchecked outcome that a solver returns to `solve`, which checks and certifies it.
 
-    Of a solver that does not ship (`goodalloc.solvers.interface.base.ships`) the bound is a claim,
-    shown as such; no certificate rests on it.
+    The bound of a solver that does not ship (`goodalloc.solvers.interface.base.ships`) is a claim
+    and is reported as such; no certificate rests on it.
 
     Parameters
     ----------
@@ -107,22 +125,32 @@ class Answer:
     bound_source
         The relaxation or method that proved it.
     proven
-        Whether the solver claims that the allocation is optimal (within its gap); nobody believes
-        it, the bound has to show it.
+        Whether the solver claims that the allocation is optimal (within its gap). The claim is not
+        believed: the bound has to show it.
     limit
-        What ended the search, if not a proof.
+        Limit that ended the search, None after a proof.
     history
         Incumbents in time order.
     iterations
-        Generations, nodes or moves, as the solver counts.
+        Generations, nodes or moves, as the solver counts them.
     build_seconds
         Time spent on building the program, part of the whole.
     compile_seconds
-        Time spent on compiling; the first call with these shapes pays it, and no other.
+        Time spent on compiling; only the first call with given shapes pays it.
     message
-        Anything a person should know.
+        Remarks for the user.
     certificate
-        What proves the bound by prices alone, where anything does.
+        Proof of the bound by prices alone, None where there is none.
+
+    Examples
+    --------
+    A solver of one's own returns one:
+
+    >>> from goodalloc.models import Allocation
+    >>> from goodalloc.solvers import Answer
+    >>> answer = Answer(Allocation.from_matrix([[2, 0]]), message="by hand")
+    >>> answer.require_allocation().placements()
+    [((0, 2),)]
     """
 
     allocation: Allocation | None
@@ -146,12 +174,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Result:
-    """A checked outcome: the fitness is recomputed, the allocation has passed the checker.
+    """Checked outcome: a feasible allocation, its recomputed fitness and a believed bound.
 
     Parameters
     ----------
     solver, instance
-        Names.
+        Names of the solver and of the instance.
     allocation
         The best feasible allocation, or None.
     fitness
@@ -161,24 +189,35 @@ class Result:
         None without an allocation, and the power mean of the utilities of the others, NaN without
         any.
     bound, bound_source, evidence
-        An upper bound on the fitness of any allocation that is believed, what proved it, and how it
-        is known to hold. No checked allocation refutes it.
+        A believed upper bound on the fitness of any allocation, its source and its evidence. No
+        checked allocation refutes it.
     claimed_bound
-        What a solver that does not ship says is a bound: nothing follows from it. Infinite where
+        Bound claimed by a solver that does not ship: nothing follows from it. Infinite where
         nothing is claimed, NaN where the claim is no number.
     status, limit
-        What is known, and what ended the search.
+        What is proved, and the limit that ended the search.
     seed
         The seed used.
     solve_seconds, build_seconds
-        Time of the solver, all but compiling, and the part of it that went into building programs.
+        Time of the solver without compiling, and the part of it spent on building programs.
     compile_seconds, check_seconds, bound_seconds
         Time for compiling, for checking, and for a bound that was computed separately.
     iterations, history, message
         As in `Answer`; the history of a solver that does not ship has no bounds, and no fitness
         above the one that was checked.
     certificate
-        What proves the bound by prices alone, where that was asked of `solve`.
+        Proof of the bound by prices alone, where `solve` was called with ``certificate=True``.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers import solve
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)))
+    >>> rules = Rules(restart_delay=0.0, speedup_scale="job")
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,), rules)
+    >>> result = solve(instance).raise_for_status()
+    >>> str(result.status), round(result.fitness, 2), result.gap < 1e-9
+    ('optimal', 1.8, True)
     """
 
     solver: str
@@ -206,11 +245,11 @@ class Result:
 
     @property
     def gap(self) -> float:
-        """The `relative_gap` to the bound."""
+        """Relative gap between the fitness and the bound; see `relative_gap`."""
         return relative_gap(self.fitness, self.bound)
 
     def raise_for_status(self) -> Result:
-        """The result itself, or `SolveError` if it holds no allocation."""
+        """Return the result itself; raise `SolveError` if it holds no allocation."""
         if self.allocation is None:
             raise SolveError(
                 f"{self.solver} found no allocation of {self.instance}: {self.message}"

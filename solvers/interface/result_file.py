@@ -1,4 +1,4 @@
-"""Results as files: versioned JSON, documented in `data/FORMAT.md`, and rows of a CSV table."""
+"""Results as versioned JSON files, documented in `data/FORMAT.md`, and as rows of a CSV table."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _NUMBERS = (
 )
 _TEXTS = ("solver", "bound_source", "message")
 _COUNTS = ("seed", "iterations")
-#: Keys that files of earlier versions, which believed every solver, do not have.
+#: Keys that are missing from files of earlier versions, which believed every solver.
 _BELIEF = ("evidence", "claimed_bound")
-#: Nor these.
+#: Further keys that are missing from files of earlier versions.
 _PARTS = ("starved", "served_fitness")
 _KEYS = (
     "format",
@@ -93,12 +93,24 @@ COLUMNS = (
 
 
 def read_result(path: str | os.PathLike[str], instance: Instance) -> Result:
-    """The result for an instance in a file.
+    """Return the result for an instance in a file.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, belongs to another instance or makes no sense.
+        If the file cannot be read, belongs to another instance, or has a missing, unknown or
+        invalid entry.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers import read_result, solve, write_result
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), age=3600.0)
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,))
+    >>> result = solve(instance, "greedy")
+    >>> write_result(result, instance, "result.json")
+    >>> read_result("result.json", instance).fitness == result.fitness
+    True
     """
     document = read_document(path, (RESULT_FORMAT,))
     try:
@@ -114,6 +126,17 @@ def write_result(result: Result, instance: Instance, path: str | os.PathLike[str
     ------
     ValueError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers import solve, write_result
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)))
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,))
+    >>> write_result(solve(instance, "greedy"), instance, "written.json")
+    >>> '"format": "goodalloc-result"' in Path("written.json").read_text()
+    True
     """
     document = result_to_dict(result, instance)
     tables = {"history": document.pop("history")}
@@ -124,7 +147,20 @@ def write_result(result: Result, instance: Instance, path: str | os.PathLike[str
 
 
 def result_to_dict(result: Result, instance: Instance) -> Document:
-    """A result as JSON has it."""
+    """Return a result as a JSON document.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers import solve
+    >>> from goodalloc.solvers.interface import result_to_dict
+    >>> instance = Instance(
+    ...     Cluster.uniform(1, 2), (Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5))),)
+    ... )
+    >>> document = result_to_dict(solve(instance, "greedy"), instance)
+    >>> document["solver"], document["status"]
+    ('greedy', 'optimal')
+    """
     placements, modes = None, {}
     if result.allocation is not None:
         placements = placements_to_dict(result.allocation, instance)
@@ -154,12 +190,13 @@ def result_to_dict(result: Result, instance: Instance) -> Document:
 
 
 def result_from_dict(document: object, instance: Instance) -> Result:
-    """The reverse of `result_to_dict`.
+    """Return the result in a JSON document; the reverse of `result_to_dict`.
 
     Raises
     ------
     ValueError
-        If anything makes no sense; one sentence that names the item.
+        If an entry is missing, unknown or invalid, the document is of another instance, or its
+        fitness refutes its bound; the message names the item.
     """
     checked = check_format(document, (RESULT_FORMAT,), VERSION)
     check_keys("Result", checked, _KEYS, ("modes", *_BELIEF, *_PARTS))
@@ -198,7 +235,7 @@ def result_from_dict(document: object, instance: Instance) -> Result:
 
 
 def _belief(checked: Document, known: dict[str, Any]) -> dict[str, Any]:
-    """What is believed and what is only claimed; see `_BELIEF`."""
+    """Return bound, evidence and claimed bound, also for documents without `_BELIEF`."""
     bound, fitness = known["bound"], known["fitness"]
     if "evidence" not in checked and not ships(checked["solver"]):
         status = Status.FEASIBLE if known["status"] is Status.OPTIMAL else known["status"]
@@ -225,9 +262,21 @@ def _incumbent(row: object) -> Incumbent:
 
 
 def result_row(result: Result) -> dict[str, object]:
-    """A result as one row of a table, without its allocation and its history; see `COLUMNS`.
+    """Return a result as a row of a table, without its allocation and its history; see `COLUMNS`.
 
-    What is unknown is empty, and so is a bound that nobody claims.
+    Unknown values are empty, and so is `claimed_bound` where nothing is claimed.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers import solve
+    >>> from goodalloc.solvers.interface import result_row
+    >>> instance = Instance(
+    ...     Cluster.uniform(1, 2), (Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5))),)
+    ... )
+    >>> row = result_row(solve(instance, "greedy"))
+    >>> row["solver"], row["claimed_bound"]
+    ('greedy', '')
     """
     row: dict[str, object] = {}
     for name in COLUMNS:
@@ -238,7 +287,14 @@ def result_row(result: Result) -> dict[str, object]:
 
 
 def csv_text(rows: list[dict[str, object]], columns: tuple[str, ...] = COLUMNS) -> str:
-    """Rows as CSV with a header; floats by their shortest exact decimal."""
+    """Return rows as CSV with a header; floats by their shortest exact decimal.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import csv_text
+    >>> csv_text([{"solver": "greedy", "seed": 1}], columns=("solver", "seed")).splitlines()
+    ['solver,seed', 'greedy,1']
+    """
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()

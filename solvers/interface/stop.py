@@ -1,4 +1,4 @@
-"""When to stop: limits that compose, whichever is reached first."""
+"""Stopping rules: limits that compose, of which the first one reached ends a search."""
 
 from __future__ import annotations
 
@@ -12,19 +12,26 @@ from goodalloc.solvers.interface.result import Limit
 
 
 def proves(bound: float, fitness: float, gap: float) -> bool:
-    """Whether a bound proves a fitness optimal to a relative gap; `LEAST_GAP` is always granted."""
+    """Return whether `bound` proves `fitness` optimal to a relative gap of at least `LEAST_GAP`.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.interface import proves
+    >>> proves(bound=1.0, fitness=0.99, gap=0.02), proves(bound=1.0, fitness=0.9, gap=0.02)
+    (True, False)
+    """
     return math.isfinite(bound) and bound - fitness <= max(gap, LEAST_GAP) * abs(bound)
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Limits on a search; None means no such limit, and the first one reached ends it.
+    """Limits on a search; None means no such limit, and the first one reached ends the search.
 
     Parameters
     ----------
     seconds
-        Wall-clock time of the solver. What comes after it, the check and a bound from the knapsack,
-        is short; compiling is told apart (`Result.compile_seconds`). No limit cuts short the table
+        Wall-clock time of the solver. The check and the knapsack's bound, which follow it, are
+        short; compiling is counted apart (`Result.compile_seconds`). No limit cuts short the table
         of utilities that nearly every solver begins with: some 30 microseconds for a mode of a job.
     gap
         Relative gap at which an allocation counts as optimal; see `proves`.
@@ -36,7 +43,17 @@ class Stop:
     Raises
     ------
     ValueError
-        If a limit is negative, NaN or (for counts) not whole.
+        If `seconds` <= 0, `gap` is negative or NaN, or `iterations` or `no_improvement` is not a
+        positive integer.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import Stop
+    >>> stop = Stop(seconds=10.0, iterations=100)
+    >>> str(stop.reached(seconds=3.0, iterations=100))
+    'iterations'
+    >>> stop.reached(seconds=3.0, iterations=99) is None
+    True
     """
 
     seconds: float | None = None
@@ -56,7 +73,7 @@ class Stop:
     def reached(
         self, *, seconds: float = 0.0, iterations: int = 0, stale: int = 0, gap: float = 1.0
     ) -> Limit | None:
-        """Which limit is reached, if any."""
+        """Return the limit that is reached, or None."""
         if self.seconds is not None and seconds >= self.seconds:
             return Limit.TIME
         if gap <= self.gap:
@@ -68,5 +85,5 @@ class Stop:
         return None
 
     def replace(self, **changes: Any) -> Stop:
-        """A copy with some limits changed."""
+        """Return a copy with some limits changed."""
         return replace(self, **changes)

@@ -1,4 +1,4 @@
-"""The clock of one solve."""
+"""Clock of one solve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Watch:
-    """The clock of one solve: its limits, and whether somebody pressed Ctrl-C."""
+    """Clock of one solve: its limits, and whether Ctrl-C was pressed.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> watch = Watch(Stop(seconds=60.0))
+    >>> 0.0 < watch.left <= 60.0, watch.limit is None
+    (True, True)
+    """
 
     stop: Stop
     begin: float = field(default_factory=time.perf_counter)
@@ -28,12 +37,12 @@ class Watch:
 
     @property
     def left(self) -> float:
-        """Seconds left, infinite without a limit."""
+        """Remaining seconds, infinite without a limit."""
         return math.inf if self.stop.seconds is None else self.stop.seconds - self.seconds
 
     @property
     def limit(self) -> Limit | None:
-        """The limit that is reached, if any."""
+        """Limit that is reached, or None."""
         if self.interrupted:
             return Limit.INTERRUPTED
         return Limit.TIME if self.left <= 0 else None
