@@ -1,7 +1,12 @@
-"""The oracle of the tests: every allocation matrix of a tiny instance, one by one.
+"""Brute force: enumeration of every allocation matrix of a tiny instance, as a test oracle.
 
-Nothing is assumed about what is worth trying: rows are all ways to put replicas on nodes, and the
-rules are applied to the matrices as they are written in Pollux (OSDI'21, section 4.2).
+No choice is left out as unpromising: rows are all ways to put replicas on nodes, and the rules are
+applied to the matrices as they are written in section 4.2 of Pollux.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -35,18 +40,18 @@ MOST_MATRICES = 5_000_000
 
 
 class Enumeration(NamedTuple):
-    """All feasible allocations.
+    """All feasible allocations of an instance.
 
     Parameters
     ----------
     rows
-        For every job its possible rows, shape (rows, nodes).
+        Possible rows of every job, shape (rows, nodes).
     modes
-        For every job the mode of each of them, shape (rows,).
+        Mode of each of these rows for every job, shape (rows,).
     row
-        Which row every job has in every allocation, shape (allocations, jobs).
+        Index of every job's row in every allocation, shape (allocations, jobs).
     utility
-        The jobs' utilities in every allocation, shape (allocations, jobs).
+        Utilities of the jobs in every allocation, shape (allocations, jobs).
     """
 
     rows: tuple[Indices, ...]
@@ -55,7 +60,7 @@ class Enumeration(NamedTuple):
     utility: Floats
 
     def allocation(self, index: int) -> Allocation:
-        """One of the allocations."""
+        """Return the allocation of an index."""
         chosen = self.row[index]
         return Allocation.from_matrix(
             np.array([rows[at] for rows, at in zip(self.rows, chosen, strict=True)]),
@@ -64,10 +69,10 @@ class Enumeration(NamedTuple):
 
 
 def count_matrices(instance: Instance) -> int:
-    """Matrices that fit into the nodes' GPUs, times the jobs' modes.
+    """Return the number of matrices that fit into the nodes' GPUs, times the jobs' modes.
 
-    Each node shares its GPUs among the jobs and nobody. Where replicas share GPUs or need none, the
-    jobs are counted one by one, as if each had the cluster to itself.
+    The GPUs of each node are divided among the jobs and idleness. Where replicas share GPUs or need
+    none, the jobs are counted one by one, as if each had the cluster to itself.
     """
     jobs = instance.num_jobs
     if instance.shares_gpus:
@@ -79,7 +84,7 @@ def count_matrices(instance: Instance) -> int:
 
 
 def log_matrices(instance: Instance) -> float:
-    """Decimal logarithm of `count_matrices`, which itself may be too large to work out."""
+    """Return the decimal logarithm of `count_matrices`, which itself may be too large."""
     jobs = instance.num_jobs
     modes = sum(math.log10(max(len(job.modes), 1)) for job in instance.jobs)
     if instance.shares_gpus:
@@ -92,19 +97,19 @@ def log_matrices(instance: Instance) -> float:
 
 
 def enumerate_allocations(instance: Instance, deadline: float = math.inf) -> Enumeration:
-    """Every feasible allocation of a tiny instance.
+    """Return every feasible allocation of a tiny instance.
 
     Parameters
     ----------
     instance
         The round.
     deadline
-        When to give up, by `time.perf_counter`; also where no alarm can ring.
+        Time to give up at, by `time.perf_counter`; it holds also where no alarm can ring.
 
     Raises
     ------
     ValueError
-        If there are too many.
+        If there are more than `MOST_MATRICES` matrices.
     TimeIsUp
         If there is no time for them.
     """
@@ -164,7 +169,7 @@ def _require_time(deadline: float) -> None:
 
 
 class _Loads:
-    """The multisets of shares that a node may carry, by number; 0 is that of an empty node."""
+    """Multisets of shares that a node may carry, by number; 0 is that of an empty node."""
 
     def __init__(self) -> None:
         self.shares: list[tuple[float, ...]] = [()]
@@ -180,7 +185,7 @@ class _Loads:
         row
             Replicas on every node, shape (nodes,).
         share
-            The part of a GPU that each takes.
+            Part of a GPU that each replica takes.
         gpus
             GPUs of every node, shape (nodes,).
         """
@@ -205,7 +210,7 @@ class _Loads:
 
 @lru_cache(maxsize=100_000)
 def _some_assignment_fits(shares: tuple[float, ...], loads: tuple[float, ...]) -> bool:
-    """Whether the shares can be put on GPUs that carry these loads, by trying them all in turn."""
+    """Return whether shares fit on GPUs that carry `loads`, by trying all assignments."""
     if not shares:
         return True
     return any(
@@ -218,9 +223,9 @@ def _some_assignment_fits(shares: tuple[float, ...], loads: tuple[float, ...]) -
 
 
 def _rows(instance: Instance, index: int) -> tuple[Indices, Indices]:
-    """Every way to put one job on the nodes that its own rules allow, and the mode of each.
+    """Return every row of one job that its own rules allow, and the mode of each.
 
-    Without GPUs a job has no mode: that is the first.
+    A job without GPUs has no mode: its mode index is that of the first one.
     """
     job = instance.jobs[index]
     if job.pinned:
@@ -236,7 +241,7 @@ def _rows(instance: Instance, index: int) -> tuple[Indices, Indices]:
 
 
 def _mode_rows(instance: Instance, index: int) -> Indices:
-    """Every way to put one job on the nodes, whatever its mode."""
+    """Return every row of one job, whatever its mode."""
     job, gpus = instance.jobs[index], instance.cluster.node_gpus.tolist()
     if instance.shares_gpus:
         first, last = instance.first_mode[index], instance.first_mode[index] + len(job.all_modes)
@@ -256,7 +261,7 @@ def _mode_rows(instance: Instance, index: int) -> Indices:
 
 
 def _row_utilities(instance: Instance, index: int, rows: Indices, modes: Indices) -> Floats:
-    """The utility of every row of one job in the mode beside it."""
+    """Return the utility of every row of one job in the given mode of each."""
     table, job = mode_utilities(instance), instance.jobs[index]
     first = int(instance.first_mode[index])
     utility = np.empty(len(rows))
@@ -270,7 +275,7 @@ def _row_utilities(instance: Instance, index: int, rows: Indices, modes: Indices
 
 
 def optimal_allocations(instance: Instance, tolerance: float = ROUNDING) -> list[Allocation]:
-    """Every allocation whose fitness is the best, to a relative tolerance.
+    """Return every allocation whose fitness is the best, to a relative tolerance.
 
     Raises
     ------
@@ -293,15 +298,25 @@ def solve_brute_force(
     instance
         The round.
     stop
-        Limits on the time; by then all allocations were tried or nothing is known.
+        Limits on the time, in which either all allocations are tried or nothing is known.
     break_ties
-        Of the best allocations return the one that the stated rule prefers (see `ties`), as every
-        exact road does; otherwise the first that was met.
+        Whether to return, of the best allocations, the one that the stated rule prefers (see
+        `ties`), as every exact solver does; otherwise it is the first that was met.
 
     Raises
     ------
     ValueError
         If the instance is too large to enumerate.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.exact import solve_brute_force
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> answer = solve_brute_force(instance)
+    >>> answer.allocation.placements(), answer.iterations  # 0, 1 or 2 GPUs
+    ([((0, 2),)], 3)
     """
     watch = Watch(stop or Stop())
     try:
@@ -317,7 +332,7 @@ def solve_brute_force(
 
 
 def _best_of_all(instance: Instance, deadline: float) -> tuple[Allocation, float, int]:
-    """The first of the best allocations, its fitness, and how many there are."""
+    """Return the first of the best allocations, its fitness, and the number of all allocations."""
     found = enumerate_allocations(instance, deadline)
     _require_time(deadline)
     power = instance.rules.power

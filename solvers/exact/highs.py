@@ -1,7 +1,7 @@
-"""The exact solver: HiGHS, through prices and a core, on the program that suits the round.
+"""Exact solver: HiGHS, through prices and a core, on the program that suits the round.
 
-Where GPUs are all that counts, that is the pattern program; where jobs have modes, the aggregate
-with its packing and its cuts.
+For jobs without modes that is the pattern program; for jobs with modes, the aggregate with its
+packing and its cuts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
 
-#: Share of the time in which dominated choices of jobs with modes are looked for, and its least.
+#: Share of the time in which dominated choices of jobs with modes are sought, and its minimum.
 OF_TIME, LEAST_SECONDS = 0.5, 0.3
 
 
@@ -53,14 +53,25 @@ def solve_highs(
     instance
         The round.
     stop
-        Limits; on time or Ctrl-C the best allocation so far is returned, with its bound, and no
-        less than the heuristics find in the same time (`stand_in`).
+        Limits; at the time limit or at Ctrl-C the best allocation so far is returned, with its
+        bound. It is no worse than what the heuristics find in the same time (`stand_in`).
     start
         An allocation to fall back on.
     leximin
         At p = -inf: also maximise the second-least utility, then the third, …
     break_ties
-        Among equally good allocations return the one that the stated rule prefers (see `ties`).
+        Whether to return, among equally good allocations, the one that the stated rule prefers (see
+        `ties`).
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.exact import solve_highs
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> answer = solve_highs(instance)
+    >>> answer.allocation.placements(), answer.proven
+    ([((0, 2),)], True)
     """
     watch = Watch(stop or Stop())
     oracle = _oracle(instance, watch)
@@ -76,7 +87,7 @@ def solve_highs(
         found = stand_in.after(answer.allocation, answer.limit)
         answer = replace(answer, allocation=found)
     answer = _with_knapsack(instance, answer, watch.stop.gap)
-    if answer.proven and not leximin:  # whose other ranks no bound covers
+    if answer.proven and not leximin:  # the bound covers only the first leximin rank
         answer = replace(answer, limit=None)
     allocation = answer.allocation
     if allocation is not None and answer.proven and break_ties:
@@ -89,7 +100,7 @@ def solve_highs(
 
 
 def _oracle(instance: Instance, watch: Watch) -> PatternOracle | ModeOracle:
-    """Who answers requests about a round, with all that its jobs may do."""
+    """Return the oracle that answers requests about a round, with all choices of its jobs."""
     if instance.plain:
         return PatternOracle(instance, enumerate_choices(instance), watch)
     require_whole_gpus(instance)
@@ -106,7 +117,7 @@ def _searched(
     *,
     leximin: bool,
 ) -> Answer:
-    """What the exact search makes of a start, and what is proved of it, if time is left."""
+    """Return the answer of the exact search from a start, with its proof, if time remains."""
     gap, choices = oracle.watch.stop.gap, oracle.choices
     outcome = Outcome(start, math.inf, 0)
     if oracle.watch.limit is None:
@@ -136,7 +147,7 @@ def _searched(
 
 
 def _with_knapsack(instance: Instance, answer: Answer, gap: float) -> Answer:
-    """The same with the knapsack's bound where that is less, of what is not proved otherwise."""
+    """Return the answer with the knapsack's bound where that is less and nothing is proved."""
     if answer.proven:
         return answer
     knapsack = knapsack_bound(instance)

@@ -1,4 +1,4 @@
-"""The pattern program as an oracle: what `hierarchy` asks, answered by prices and a core."""
+"""Oracle over the pattern program: requests of `hierarchy`, answered by prices and a core."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class PatternOracle(ProgramOracle):
-    """Answers requests with the pattern program."""
+    """Oracle that answers requests with the pattern program."""
 
     def answer(self, task: Task) -> Reply:
-        """Decide a task, with the pieces of equal jobs together, then apart, then node by node."""
+        """Decide a task, with pieces of equal jobs together, then apart, then node by node."""
         bound = -math.inf
         for exact in (False, True):
             allocation, found = self._solve(task, exact=exact)
@@ -40,7 +40,7 @@ class PatternOracle(ProgramOracle):
         return Reply(allocation, max(bound, found / task.scale))
 
     def _solve(self, task: Task, *, exact: bool) -> tuple[Allocation | None, float]:
-        """An optimal allocation and its bound; None where the pieces do not split into jobs."""
+        """Return an optimal allocation, or None where the pieces do not split, and a bound."""
         begin, choices = self.watch.seconds, task.choices
         patterns = build_patterns(
             self.instance, choices, task.scaled_cost, limits=task.limits, exact=exact

@@ -1,4 +1,4 @@
-"""Find nodes for chosen shapes: the allocation that gives every job exactly its choice."""
+"""Placement of chosen shapes: the allocation that gives every job exactly its choice."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
 
-#: Largest node-indexed program, in columns, that is tried when counting pieces was not enough.
+#: Most columns of the node-indexed program that is tried when counting pieces does not suffice.
 MOST_NODE_COLUMNS = 200_000
 
 
 def place(instance: Instance, taken: Choices, watch: Watch | None = None) -> Allocation | None:
-    """An allocation with these choices, one a job, or None if no nodes can hold them.
+    """Return an allocation with these choices, one for each job; None if no nodes can hold them.
 
     First the pieces of equal distributed jobs are counted together, then those of each job by
-    itself, then every node is indexed. A function of the choices alone (time permitting), so that
-    whoever chose the same gets the same nodes.
+    itself, then every node is indexed. The result depends on the choices alone (time permitting),
+    so that equal choices get equal nodes.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def place(instance: Instance, taken: Choices, watch: Watch | None = None) -> All
 
 
 def place_by_node(instance: Instance, taken: Choices, watch: Watch) -> Allocation | None:
-    """As `place`, with every node indexed; None also where that program would be too large."""
+    """Return an allocation as `place`, with every node indexed; None if that is too large."""
     jobs = taken.of(Kind.SEVERAL_NODES).size + taken.of(Kind.ONE_NODE).size
     if jobs * instance.cluster.num_nodes > MOST_NODE_COLUMNS:
         return None

@@ -1,4 +1,4 @@
-"""The readable road to the optimum: the node-indexed program through any solver Pyomo finds."""
+"""Readable exact solver: the node-indexed program through any solver that Pyomo finds."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ GAP_IN_PROGRAM = 1e-5
 #: … unless that makes the largest cost larger than this.
 LARGEST_COST = 1e7
 
-#: Seconds that a variable or row takes at least, to be built and handed over to a solver, …
+#: Least seconds for a variable or row to be built and handed over to a solver, …
 SECONDS_EACH = 4e-5
-#: … and how many times as long as building the program handing it over takes at most.
+#: … and largest ratio of the time for handing a program over to the time for building it.
 HANDING_OVER = 4.0
-#: Seconds after the limit at which building or handing over is given up.
+#: Seconds after the limit at which building or handing over is abandoned.
 LATE = 1.0
 
-#: What each solver calls the relative and the absolute gap.
+#: Names of the options for the relative and the absolute gap, by solver.
 GAP_OPTIONS = {
     "highs": ("mip_rel_gap", "mip_abs_gap"),
     "appsi_highs": ("mip_rel_gap", "mip_abs_gap"),
@@ -59,7 +59,7 @@ GAP_OPTIONS = {
 
 @contextmanager
 def _silent_pyomo() -> Iterator[None]:
-    """Keep Pyomo from logging what is reported as data."""
+    """Keep Pyomo from logging conditions that are reported as data."""
     logger = logging.getLogger("pyomo")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -70,12 +70,12 @@ def _silent_pyomo() -> Iterator[None]:
 
 
 def find_pyomo_solver(name: str) -> Any:
-    """A solver by the name that Pyomo has for it.
+    """Return a solver by its name in Pyomo.
 
     Raises
     ------
     ValueError
-        If Pyomo knows no such solver, or it is not installed or not licensed here.
+        If Pyomo knows no such solver, or the solver is not installed or not licensed here.
     """
     with _silent_pyomo():  # an unknown name is reported below, in one sentence
         solver = pyo.SolverFactory(name)
@@ -90,14 +90,14 @@ def find_pyomo_solver(name: str) -> Any:
 
 @dataclass
 class NodeOracle:
-    """Answers requests with the node-indexed program.
+    """Oracle that answers requests with the node-indexed program.
 
     Parameters
     ----------
     instance
         The round.
     solver, name
-        A Pyomo solver, and what it is called.
+        A Pyomo solver, and its name.
     watch
         The clock of the whole solve.
     """
@@ -111,7 +111,7 @@ class NodeOracle:
     trouble: str = ""
 
     def __call__(self, request: Request) -> Reply:
-        """Minimise the request's cost; exact unless time runs out or Ctrl-C is pressed."""
+        """Minimise the cost of a request, exactly unless time runs out or Ctrl-C is pressed."""
         try:
             with _silent_pyomo(), alarm(self.watch.left + LATE):
                 return self._answer(request)
@@ -122,7 +122,7 @@ class NodeOracle:
         return Reply(None)
 
     def _give_up(self) -> None:
-        """Say that the program was too large for the time."""
+        """Record that the program was too large for the time."""
         self.limit = Limit.TIME
         self.trouble = f"the program could not be built and handed over to {self.name} in time"
 
@@ -147,7 +147,7 @@ class NodeOracle:
         return self._solve(model, gap * scale, scale, left)
 
     def _solve(self, model: Any, gap: float, scale: float, seconds: float) -> Reply:
-        """Run the solver on a scaled model; whatever it says is data."""
+        """Run the solver on a scaled model; any outcome becomes data."""
         options: dict[str, Any] = {} if math.isinf(seconds) else {"timelimit": seconds}
         for option, value in zip(GAP_OPTIONS.get(self.name, ()), (0.0, gap), strict=False):
             self.solver.options[option] = value
@@ -186,20 +186,30 @@ def solve_pyomo(
     Parameters
     ----------
     instance
-        The round; a few dozen jobs and nodes are what this road is for.
+        The round; this solver is meant for a few dozen jobs and nodes.
     stop, start, leximin, break_ties
         As for `goodalloc.solvers.exact.highs.solve_highs`; a round too large for the time is
-        refused at once, with a message that says so. What takes longer than estimated is broken off
-        by an alarm in the main thread alone; in others the estimates and the solver's limit have to
-        do.
+        refused at once, with a message that says so. A program that takes longer than estimated is
+        interrupted by an alarm, but only in the main thread; other threads rely on the estimates
+        and the solver's limit.
     solver_name
-        A solver that Pyomo finds: ``"highs"`` is always there, ``"gurobi"``, ``"scip"``, ``"cbc"``
-        where installed.
+        Name of a solver that Pyomo finds: ``"highs"`` is always available, ``"gurobi"``, ``"scip"``
+        or ``"cbc"`` where installed.
 
     Raises
     ------
     ValueError
-        If the solver is not available.
+        If Pyomo does not find the solver.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.exact import solve_pyomo
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> answer = solve_pyomo(instance)
+    >>> answer.allocation.placements(), answer.proven
+    ([((0, 2),)], True)
     """
     stop = stop or Stop()
     watch = Watch(stop)
@@ -237,7 +247,7 @@ def solve_pyomo(
 
 
 def _refusal(instance: Instance, seconds: float | None) -> str:
-    """Why the program is not begun, empty if there may be time."""
+    """Return the reason not to begin the program; empty if there may be time."""
     jobs, modes, nodes = instance.num_jobs, len(instance.modes), instance.cluster.num_nodes
     needed = SECONDS_EACH * nodes * (modes + 5 * jobs)
     if seconds is None or needed <= seconds + LATE:
@@ -249,15 +259,15 @@ def _refusal(instance: Instance, seconds: float | None) -> str:
 
 
 def export_pyomo(instance: Instance, path: Path) -> None:
-    """Write the node-indexed program as ``.mps`` or ``.lp``, with names that say what is what.
+    """Write the node-indexed program as ``.mps`` or ``.lp``, with readable names.
 
-    What its objective is worth: `goodalloc.formulations.basics.extreme_cost.program_fitness`,
-    reference 1.
+    `goodalloc.formulations.basics.extreme_cost.program_fitness` with reference 1 gives the fitness
+    that belongs to its objective.
 
     Raises
     ------
     ValueError
-        If the file name ends in neither, or the file cannot be written.
+        If the file name ends in neither ``.mps`` nor ``.lp``, or the file cannot be written.
     """
     if path.suffix not in {".mps", ".lp"}:
         raise ValueError(f"File '{path}': expected a name that ends in .mps or .lp.")

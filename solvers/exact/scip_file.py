@@ -1,4 +1,4 @@
-"""SCIP on a program in a file (`.lp` or `.mps`): what a solver that is not ours makes of it."""
+"""SCIP on a program in a file (`.lp` or `.mps`), as an independent solver."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ ROW_TOLERANCE = 1e-7
 
 
 class FileAnswer(NamedTuple):
-    """What SCIP says of a program that is to be minimised.
+    """Outcome of SCIP on a program that is to be minimised.
 
     Attributes
     ----------
     status
-        SCIP's own word: ``"optimal"``, ``"infeasible"``, ``"timelimit"``, ``"userinterrupt"``, …
+        Status as SCIP reports it: ``"optimal"``, ``"infeasible"``, ``"timelimit"``,
+        ``"userinterrupt"``, …
     objective, bound
         The best objective found, infinite where none was, and the proven lower bound.
     values
@@ -68,7 +69,7 @@ def run_scip(path: Path, *, seconds: float | None = None) -> FileAnswer:
 
 
 def _number(solver: Any, value: float) -> float:
-    """A number as Python has it: SCIP's infinity is a large one."""
+    """Return a number as a Python float: SCIP's infinity is a large finite number."""
     return float(
         "inf" if solver.isInfinity(value) else "-inf" if solver.isInfinity(-value) else value
     )

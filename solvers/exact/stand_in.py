@@ -1,9 +1,9 @@
-"""What stands in for the exact solver where time does not suffice: the heuristics, in time.
+"""Heuristics that stand in for the exact solver where time does not suffice.
 
-Under a limit the exact solver is not to return less than a heuristic that ends within the same
-limit. So it leaves off while there is still time for them; where little is left from the outset
-they come first and it gets what remains. How long they take is estimated from the size of the
-round, rather too long than too short.
+Under a limit the exact solver must not return a worse allocation than a heuristic that ends within
+the same limit. So it stops while there is still time for them; where time is short from the outset
+they come first and it gets the remaining time. Their time is estimated from the size of the round,
+rather too long than too short.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
 
-#: Seconds that the greedy algorithm takes for a job, from every start it has where jobs run, …
+#: Seconds of the greedy algorithm for a job, and the number of its starts where jobs run, …
 SECONDS_A_JOB, STARTS = 8e-4, 3
-#: … and where jobs have modes for a job and for every node it may go to: no less, on one core.
+#: … and, where jobs have modes, seconds for a job and for each node that it may go to, on one core.
 SECONDS_A_JOB_WITH_MODES, SECONDS_A_NODE = 8e-4, 1.6e-5
-#: The heuristics come first where less than so many times their time is left.
+#: The heuristics come first where less than this multiple of their time remains.
 TIMES = 2.0
-#: A search is worth beginning after them with so many times their time.
+#: A search is begun after them if at least this multiple of their time remains.
 WORTH_BEGINNING = 0.25
-#: Time that they have after a limit, whatever is left: little after a promised time.
+#: Seconds that they have after a limit in any case: few after a promised time.
 FALL_BACK_SECONDS = {Limit.TIME: 0.3, Limit.INTERRUPTED: 3.0}
 
 
 @dataclass(frozen=True)
 class StandIn:
-    """The heuristics for one solve.
+    """Heuristics for one solve.
 
     Parameters
     ----------
     instance, choices
-        The round and what its jobs may do.
+        The round and the choices of its jobs.
     watch
         The clock of the whole solve.
     """
@@ -59,7 +59,7 @@ class StandIn:
 
     @cached_property
     def seconds(self) -> float:
-        """How long the greedy algorithm takes at most, in all likelihood."""
+        """Estimated upper limit on the seconds of the greedy algorithm."""
         jobs, nodes = self.instance.num_jobs, self.instance.cluster.num_nodes
         if not self.instance.plain:
             return jobs * (SECONDS_A_JOB_WITH_MODES + SECONDS_A_NODE * nodes)
@@ -71,9 +71,10 @@ class StandIn:
         return self.watch.left < TIMES * self.seconds
 
     def search_watch(self) -> Watch:
-        """The clock of the exact search: it leaves the heuristics their time, or is what they left.
+        """Return the clock of the exact search, which leaves the heuristics their time.
 
-        No time where what they left is too little to begin.
+        Where the heuristics come first it is the remaining time, or none where that is too little
+        to begin.
         """
         watch, limit = self.watch, self.watch.stop.seconds
         if limit is None:
@@ -84,11 +85,11 @@ class StandIn:
         return Watch(watch.stop, begin, watch.interrupted)
 
     def before(self, known: Allocation | None) -> Allocation | None:
-        """The best of the heuristics in the time there is, where the exact search comes after.
+        """Return the best allocation of the heuristics, where the exact search comes after them.
 
-        What the knapsack proves to be optimal needs no greedy algorithm. This has a little more
-        than the limit, so that it gets as far as it would alone; if it does not end, prices tell
-        more of what to do.
+        An allocation that the knapsack proves optimal needs no greedy algorithm. That one has a
+        little more than the limit, so that it gets as far as it would alone; if it does not end,
+        the allocation by prices is tried, too.
 
         Parameters
         ----------
@@ -111,14 +112,14 @@ class StandIn:
             return self._better(known, self._greedy(least))
 
     def after(self, known: Allocation | None, limit: Limit | None) -> Allocation | None:
-        """The best of the heuristics after an exact search that did not end with a proof.
+        """Return the best allocation of the heuristics after an exact search without a proof.
 
         Parameters
         ----------
         known
-            What the search found.
+            The allocation of the search.
         limit
-            What ended it.
+            The limit that ended it.
         """
         least = FALL_BACK_SECONDS.get(limit or Limit.TIME, 0.0)
         seconds = max(self.watch.left, least) if limit is not Limit.INTERRUPTED else least
@@ -132,20 +133,20 @@ class StandIn:
         return best
 
     def _proved(self, allocation: Allocation | None) -> bool:
-        """Whether the knapsack alone proves an allocation optimal."""
+        """Return whether the knapsack alone proves an allocation optimal."""
         if allocation is None or not self.instance.plain:
             return False
         bound, value = knapsack_bound(self.instance), fitness(self.instance, allocation)
         return proves(bound, value, self.watch.stop.gap)
 
     def _rounded(self) -> Allocation | None:
-        """The knapsack's numbers of GPUs, placed."""
+        """Return an allocation with the knapsack's numbers of GPUs."""
         if not self.instance.plain:
             return None
         return round_and_place(self.instance, knapsack_replicas(self.instance))
 
     def _greedy(self, seconds: float) -> Allocation | None:
-        """The greedy allocation."""
+        """Return the greedy allocation."""
         if not self.instance.plain:
             end = time.perf_counter() + seconds
             return mode_greedy(self.instance, end, choices=self.choices)[0]
@@ -155,12 +156,12 @@ class StandIn:
         return answer.allocation
 
     def _priced(self, seconds: float) -> Allocation | None:
-        """What prices tell jobs with modes, which needs little time."""
+        """Return the allocation of jobs with modes by prices, which needs little time."""
         end = time.perf_counter() + seconds
         return priced_greedy(self.instance, end, choices=self.choices)[0]
 
     def _polished(self, begun: Allocation | None, seconds: float) -> Allocation | None:
-        """What the local search makes of an allocation; where jobs have modes, what prices tell."""
+        """Return an allocation improved by local search or, where jobs have modes, by prices."""
         if not self.instance.plain:
             return self._priced(seconds)
         from goodalloc.solvers.heuristics.local_search import solve_local_search
@@ -169,7 +170,7 @@ class StandIn:
         return solve_local_search(self.instance, stop=stop, start=begun).allocation
 
     def _better(self, one: Allocation | None, other: Allocation | None) -> Allocation | None:
-        """The fitter of two, the first of equals."""
+        """Return the fitter of two allocations, the first of equals."""
         if one is None or other is None:
             return one or other
         return max(one, other, key=lambda found: fitness(self.instance, found))

@@ -1,4 +1,4 @@
-"""The rule that decides between equally good allocations.
+"""Rule that decides between equally good allocations.
 
 Exact solvers stop at whichever optimum they meet first, and over a day that alone moves results.
 So among all allocations whose objective equals the optimum (to a relative 1e-10; at p = -inf whose
@@ -60,7 +60,7 @@ MOST_CHOICES = 50_000
 MOST_TIED = 3
 #: … or altogether, whichever is more.
 FEW_TIED = 300
-#: Choices whose term (u / r)^p is beyond this are not told apart.
+#: Choices whose term (u / r)^p is beyond this are not distinguished.
 LARGEST_TERM = 1e6
 #: The cost row is scaled so that its tolerance is this much, well above the solver's own.
 SLACK_IN_PROGRAM = 1e-6
@@ -70,20 +70,20 @@ LARGEST_WEIGHT = 1e7
 
 @dataclass(frozen=True)
 class Face:
-    """What an allocation must satisfy to be as good as a given one.
+    """Conditions under which an allocation is as good as a given one.
 
     Parameters
     ----------
     cost
         Cost of every choice, shape (choices,).
     most
-        The most they may add up to.
+        Largest sum of the costs of the taken choices.
     slack
-        How much of that is tolerance.
+        Part of `most` that is tolerance.
     limits
         Further rows.
     allowed
-        Choices that are not ruled out, shape (choices,).
+        Whether each choice is allowed, shape (choices,).
     """
 
     cost: Floats
@@ -96,7 +96,7 @@ class Face:
 def canonical(
     instance: Instance, allocation: Allocation, watch: Watch, *, leximin: bool = False
 ) -> Allocation:
-    """Among the allocations as good as this optimal one, the one that the rule prefers.
+    """Return, among the allocations as good as this optimal one, the one that the rule prefers.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def canonical(
 def optimal_face(
     instance: Instance, choices: Choices, reached: Floats, *, leximin: bool = False
 ) -> Face:
-    """The conditions under which an allocation is as good as one with these utilities."""
+    """Return the conditions under which an allocation is as good as one with these utilities."""
     power = instance.rules.power
     rows: tuple[AtMost, ...] = ()
     allowed = np.ones(len(choices), dtype=bool)
@@ -179,7 +179,7 @@ def optimal_face(
 
 
 def preference(instance: Instance, choices: Choices) -> Floats:
-    """Weights of the rule, to be minimised: moves, then GPUs, then the order of the jobs."""
+    """Return the weights of the rule, to be minimised: moves, then GPUs, then order of jobs."""
     gpus, jobs = instance.cluster.num_gpus, instance.num_jobs
     runs = instance.current.job_replicas > 0
     moved = (runs[choices.job] & (choices.kind != Kind.KEEP)).astype(float)
@@ -194,7 +194,7 @@ def preference(instance: Instance, choices: Choices) -> Floats:
 def _preferred(
     instance: Instance, choices: Choices, rows: Sequence[Limit], watch: Watch
 ) -> Allocation | None:
-    """Nodes for the preferred choices within the rows, or None."""
+    """Return an allocation with the preferred choices within the rows, or None."""
     for exact in (False, True):
         patterns = build_patterns(
             instance, choices, preference(instance, choices), limits=rows, exact=exact
@@ -222,7 +222,7 @@ def _preferred(
 def _as_good(
     instance: Instance, candidate: Allocation | None, allocation: Allocation
 ) -> Allocation:
-    """The candidate if it is as good as the allocation, else the allocation."""
+    """Return the candidate if it is as good as the allocation, else the allocation."""
     if candidate is None:
         return allocation
     power = instance.rules.power

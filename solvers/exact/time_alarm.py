@@ -1,4 +1,4 @@
-"""An alarm: code that looks at no clock is left when its time is up."""
+"""Alarm: interruption of code that looks at no clock when its time is up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TimeIsUp(BaseException):
-    """Raised by `alarm`; like KeyboardInterrupt, it is not for libraries to catch."""
+    """Raised by `alarm`; like `KeyboardInterrupt` it must not be caught by libraries."""
 
 
 @contextmanager
@@ -21,13 +21,14 @@ def alarm(seconds: float) -> Iterator[None]:
     """Raise `TimeIsUp` inside the block after this time, as Ctrl-C would raise an exception there.
 
     Python code is left at once, a call of compiled code when it returns. Only the main thread of a
-    process on a system with timers can be woken so, and only if nobody else has set the timer; in
-    other cases nothing is raised: who relies on it estimates beforehand or looks at the clock.
+    process on a system with timers can be interrupted in this way, and only if the timer is not in
+    use; in other cases nothing is raised, and the caller has to estimate beforehand or look at the
+    clock.
 
     Parameters
     ----------
     seconds
-        Until it rings; infinite for never.
+        Time until the alarm rings; infinite for never.
     """
     if not math.isfinite(seconds) or not _can_ring():
         yield
@@ -48,7 +49,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def _can_ring() -> bool:
-    """Whether this thread can be woken and the timer is free."""
+    """Return whether this thread can be interrupted and the timer is free."""
     if threading.current_thread() is not threading.main_thread():
         return False
     return hasattr(signal, "setitimer") and signal.getitimer(signal.ITIMER_REAL)[0] == 0

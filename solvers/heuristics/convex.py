@@ -1,4 +1,4 @@
-"""The concave relaxation as a solver: its certified bound, and its GPUs rounded and placed."""
+"""Concave relaxation as a solver: its certified bound, and its GPUs rounded and placed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,24 @@ def solve_convex(
     instance
         The round.
     stop
-        Its time limit is handed to the cone solver, where that takes one (CLARABEL and SCS do).
+        Limits; the one on time is passed to the cone solver, where that takes one (CLARABEL and SCS
+        do).
     cone_solver
-        A conic solver that CVXPY finds.
+        Name of a conic solver that CVXPY finds.
 
     Raises
     ------
     ValueError
         If jobs have modes.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.heuristics import solve_convex
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> solve_convex(instance).allocation.placements()
+    [((0, 2),)]
     """
     require_plain(instance)
     if instance.rules.power > 1:

@@ -27,21 +27,30 @@ def solve_greedy(
 ) -> Answer:
     """Allocate by greatest marginal gain from several starts, and take the best.
 
-    Whichever job gains most in the objective per GPU, by any number of further GPUs that fits, gets
+    The job that gains most in the objective per GPU, by any number of further GPUs that fits, gets
     them next; a job may move to where more fits, and back to its current placement if that is free.
-    The starts: nothing runs; everything runs where it does; only those jobs do that could be
-    placed nowhere better. There is no randomness; ties go to the earlier job.
+    There are three starts: nothing runs; every job runs where it does; only those jobs run that
+    could be placed nowhere better. There is no randomness; ties go to the earlier job.
 
     Parameters
     ----------
     instance
         The round.
     stop
-        Limits on the time; what is allocated by then, or at Ctrl-C, is returned.
+        Limits on the time; the allocation at the limit, or at Ctrl-C, is returned.
     seed
         Not used.
     start
         An allocation to extend too.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.heuristics import solve_greedy
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> solve_greedy(instance).allocation.placements()
+    [((0, 2),)]
     """
     del seed
     begin, stop = time.perf_counter(), stop or Stop()
@@ -70,7 +79,7 @@ def solve_greedy(
 
 
 def _starts(instance: Instance, start: Allocation | None) -> list[list[Placement]]:
-    """The placements to start from."""
+    """Return the placements to start from."""
     nothing: list[Placement] = [()] * instance.num_jobs
     if not any(job.placement for job in instance.jobs):
         return [nothing] if start is None else [nothing, start.placements()]
@@ -83,7 +92,7 @@ def _starts(instance: Instance, start: Allocation | None) -> list[list[Placement
 
 
 def extend(occupancy: Occupancy, deadline: float | None = None) -> int:
-    """Give out free GPUs by greatest marginal gain until nothing gains; returns how many steps.
+    """Give out free GPUs by greatest marginal gain until nothing gains; return the number of steps.
 
     A job's best gain is looked up in a heap and computed afresh when its turn comes: as GPUs
     are given away gains shrink, so that most entries stay where they are. Moving a job
@@ -112,7 +121,7 @@ def extend(occupancy: Occupancy, deadline: float | None = None) -> int:
 
 
 def best_step(occupancy: Occupancy, job: int) -> tuple[float, Placement | None]:
-    """The step of a job that gains most per further GPU, and that gain; None if nothing gains.
+    """Return the greatest gain per further GPU of a job, and its row; None if nothing gains.
 
     A step that gains and takes no further GPU comes before all others.
     """
@@ -149,6 +158,6 @@ def best_step(occupancy: Occupancy, job: int) -> tuple[float, Placement | None]:
 
 
 def _first_best(slopes: Floats, gains: Floats) -> int:
-    """Index of the largest slope; of equals, the largest gain; of equals, the first."""
+    """Return the index of the largest slope; of equals, the largest gain, then the first."""
     best = np.flatnonzero(slopes == slopes.max())
     return int(best[np.argmax(gains.reshape(-1)[best])])

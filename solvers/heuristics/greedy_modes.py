@@ -1,4 +1,4 @@
-"""Greedy marginal gain for jobs that have modes: whoever gains most for what it takes goes next."""
+"""Greedy marginal gain for jobs with modes: the greatest gain for what a step takes comes first."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Flags, Indices
 
 
-#: Stands in for the infinite powers, whose costs are none.
+#: Substitute for infinite powers, which have no costs.
 LARGE_POWER = 10.0
-#: Largest logarithm of a term; powers are no larger than that makes them.
+#: Largest logarithm of a term; larger powers are reduced to satisfy it.
 LARGEST_EXPONENT = 500.0
-#: Shares of everything that prices leave unused, those first that are most often best.
+#: Shares of every resource that prices leave unused, the most successful ones first.
 SPARE = (0.1, 0.2, 0.05, 0.3, 0.0, 0.15)
 
 
@@ -43,22 +43,33 @@ def mode_greedy(
     """Allocate by greatest marginal gain, from what the jobs may keep.
 
     The next step is the one that lowers the cost of the power mean most for each share of the
-    cluster that it takes, by whatever resource that share is largest; a job may leave its nodes for
-    others. One-node choices go where least is left, distributed ones on as few nodes as can be.
+    cluster that it takes, by the resource of which that share is largest; a job may leave its nodes
+    for others. One-node choices go where least remains, distributed ones to as few nodes as
+    possible.
 
     Parameters
     ----------
     instance
         The round; whole GPUs.
     deadline
-        By `time.perf_counter`; what is allocated by then is returned.
+        Time limit by `time.perf_counter`, at which the allocation so far is returned.
     choices
-        What the jobs may do; by default `enumerate_mode_choices`.
+        Choices of the jobs; by default `enumerate_mode_choices`.
 
     Returns
     -------
     Allocation, int
-        The allocation, and how many steps were taken.
+        The allocation, and the number of steps taken.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.heuristics import mode_greedy
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> allocation, steps = mode_greedy(instance)
+    >>> allocation.placements()
+    [((0, 2),)]
     """
     require_whole_gpus(instance)
     choices = choices or _choices(instance, deadline)
@@ -68,11 +79,11 @@ def mode_greedy(
 def priced_greedy(
     instance: Instance, deadline: float = math.inf, *, choices: Choices | None = None
 ) -> tuple[Allocation, int]:
-    """Allocate as prices tell (`mode_prices`), then by greatest marginal gain.
+    """Allocate by prices (`mode_prices`), then by greatest marginal gain.
 
-    Most is decided at once, so that little time is enough. What prices tell is placed the largest
-    first, with more and more of everything left unused at first, as nodes cannot be filled to the
-    last core; the best of that is extended.
+    Most is decided at once, so that little time is enough. The choices by prices are placed in
+    decreasing order of size, for several shares of the resources left unused, as nodes cannot be
+    filled to the last core; the best result is extended.
 
     Parameters
     ----------
@@ -83,6 +94,16 @@ def priced_greedy(
     -------
     Allocation, int
         As of `mode_greedy`.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.heuristics import priced_greedy
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> allocation, steps = priced_greedy(instance)
+    >>> allocation.placements()
+    [((0, 2),)]
     """
     require_whole_gpus(instance)
     choices = choices or _choices(instance, deadline)
@@ -100,7 +121,7 @@ def priced_greedy(
 
 
 def _choices(instance: Instance, deadline: float) -> Choices:
-    """What the jobs may do, in half of the time."""
+    """Return the choices of the jobs, enumerated in half of the time."""
     now = time.perf_counter()
     return enumerate_mode_choices(instance, deadline=now + (deadline - now) / 2)
 
@@ -130,14 +151,14 @@ def _extend(state: _State, deadline: float) -> tuple[Allocation, int]:
 
 
 class _State:
-    """Who has which choice, and where; begun with what may be kept, or with what prices tell.
+    """Choice and placement of every job; begun with what may be kept, or with choices by prices.
 
     Parameters
     ----------
     instance, choices
-        The round and what its jobs may do.
+        The round and the choices of its jobs.
     spare
-        Share of everything that the prices leave unused; None for no prices.
+        Share of every resource that the prices leave unused; None for no prices.
     """
 
     def __init__(self, instance: Instance, choices: Choices, spare: float | None = None) -> None:
@@ -171,12 +192,12 @@ class _State:
                 self.put(job, choice, row)
 
     def put(self, job: int, choice: int, row: Placement) -> None:
-        """Give a job that is nowhere a choice on these nodes."""
+        """Give a job without a placement a choice on these nodes."""
         self.nodes.put(job, int(self.choices.mode[choice]), row)
         self.chosen[job] = choice
 
     def best_step(self, job: int) -> tuple[float, int, Placement]:
-        """The step of a job with the greatest gain for what it takes; choice -1 if none gains."""
+        """Return slope, choice and row of a job's steepest step; choice -1 if none gains."""
         had, row = int(self.chosen[job]), self.nodes.remove(job)
         candidates = np.arange(self.first[job], self.first[job + 1])
         gain = self.cost[had] - self.cost[candidates]
@@ -188,7 +209,7 @@ class _State:
         return best
 
     def _steepest(self, job: int, had: int, candidates: Indices) -> tuple[float, int, Placement]:
-        """The first choice of a job that is nowhere, in order of gain, that there are nodes for."""
+        """Return the first choice of a job, in order of gain, for which there are nodes."""
         first_mode, end = self.modes[job : job + 2].tolist()
         room = self.nodes.rooms(slice(first_mode, end))
         mode = self.choices.mode[candidates] - first_mode
@@ -203,12 +224,12 @@ class _State:
         return -math.inf, -1, ()
 
     def _may_fit(self, candidates: Indices, mode: Indices, room: Indices) -> Flags:
-        """Which choices of a job there may be nodes for; surely not for others.
+        """Return which choices may fit on nodes; the others certainly do not.
 
         Parameters
         ----------
         candidates, mode
-            The choices, and the row of `room` of each.
+            The choices, and for each its row of `room`.
         room
             Replicas that every node has room for in every mode of the job, shape (modes, nodes).
         """
@@ -223,12 +244,12 @@ class _State:
         return np.asarray((kind == Kind.KEEP) | (replicas <= most))
 
     def _row(self, choice: int, room: Indices) -> Placement:
-        """Nodes for a choice, empty where there are none; several nodes are as few as can be.
+        """Return nodes for a choice, as few as possible; empty where there are none.
 
         Parameters
         ----------
         choice
-            Which one.
+            Index of the choice.
         room
             Replicas in its mode that every node has room for, shape (nodes,).
         """

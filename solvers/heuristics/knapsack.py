@@ -1,4 +1,4 @@
-"""The knapsack as a solver: its proven bound, and its choices placed greedily."""
+"""Knapsack as a solver: its proven bound, and its choices placed greedily."""
 
 from __future__ import annotations
 
@@ -20,24 +20,35 @@ if TYPE_CHECKING:
 
 
 def solve_knapsack(instance: Instance, *, stop: Stop | None = None, exact: bool = False) -> Answer:
-    """Bound a round by the multiple-choice knapsack, and place what it chooses.
+    """Bound a round by the multiple-choice knapsack, and place its choices.
 
-    Where jobs have modes the bound counts GPUs only, and what is placed is chosen by prices of all
-    that they take.
+    Where jobs have modes the bound counts GPUs only, and the placed choices are those by prices of
+    all resources.
 
     Parameters
     ----------
     instance
         The round, of whole GPUs; any power.
     stop
-        Limits on the time, after which what prices chose is extended no more.
+        Limits on the time, after which the choices by prices are not extended.
     exact
-        Take the bound of the integer knapsack, by dynamic programming: tighter and slower.
+        Whether to take the bound of the integer knapsack, by dynamic programming: tighter and
+        slower.
 
     Raises
     ------
     ValueError
         If replicas take parts of a GPU.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.heuristics import solve_knapsack
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> rules = Rules(restart_delay=0.0, speedup_scale="job")
+    >>> answer = solve_knapsack(Instance(Cluster.uniform(1, 2), (Job("a", table),), rules))
+    >>> answer.allocation.placements(), round(answer.bound, 2)
+    ([((0, 2),)], 1.8)
     """
     watch = Watch(stop or Stop())
     require_whole_gpus(instance)
@@ -50,7 +61,7 @@ def solve_knapsack(instance: Instance, *, stop: Stop | None = None, exact: bool 
 
 
 def _placed(instance: Instance, watch: Watch) -> Allocation:
-    """What the knapsack, or prices, choose, on nodes."""
+    """Return the choices of the knapsack, or of prices, on nodes."""
     if instance.plain:
         return round_and_place(instance, knapsack_replicas(instance))
     return priced_greedy(instance, time.perf_counter() + watch.left)[0]

@@ -1,4 +1,4 @@
-"""Local search: polish an allocation by moves that keep it feasible and make it better."""
+"""Local search: improvement of an allocation by moves that keep it feasible."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def solve_local_search(
 ) -> Answer:
     """Improve an allocation until no move does: deterministic, anytime.
 
-    Job after job, pass after pass: the job takes the best row that fits, its current
-    placement included (`Occupancy.reseat`); or takes a row for which others shrink, stop or move
+    Job after job, pass after pass: the job takes the best row that fits, its current placement
+    included (`Occupancy.reseat`); or takes a row that others free by shrinking, stopping or moving
     (`EvictionPrices`); or swaps rows with another job. A move is made if it raises the objective.
 
     Parameters
@@ -50,6 +50,15 @@ def solve_local_search(
     ------
     ValueError
         If jobs have modes.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.heuristics import solve_local_search
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> solve_local_search(instance, start=Allocation.from_matrix([[1]])).allocation.placements()
+    [((0, 2),)]
     """
     del seed
     require_plain(instance)
@@ -83,7 +92,7 @@ def solve_local_search(
 
 
 def improve(occupancy: Occupancy, begin: float = 0.0, seconds: float | None = None) -> int:
-    """One pass over all jobs, the worst off first; returns the number of moves made."""
+    """Pass over all jobs, the worst off first, and return the number of moves made."""
     pinned = occupancy.instance.pinned
     prices = EvictionPrices(occupancy)
     moves = 0
@@ -103,11 +112,11 @@ def improve(occupancy: Occupancy, begin: float = 0.0, seconds: float | None = No
 
 
 class EvictionPrices:
-    """What it costs to free GPUs on a node: the merit that its jobs lose by shrinking or going.
+    """Cost of freeing GPUs on a node: the merit that its jobs lose by shrinking or going.
 
     `price[node, d]` is the least loss that frees *d* GPUs beyond those that are free, and infinite
-    where that is impossible: a small dynamic program over the jobs of the node. A job
-    that gives up all it has there is assumed to go where the most free GPUs are, if that is better.
+    where that is impossible: a small dynamic program over the jobs of the node. A job that gives up
+    all its GPUs there is assumed to move to the node with the most free GPUs, if that is better.
     """
 
     def __init__(self, occupancy: Occupancy) -> None:
@@ -123,7 +132,7 @@ class EvictionPrices:
             self._compute(node)
 
     def refresh(self, *rows: Placement) -> None:
-        """Compute the prices of the nodes of these rows afresh."""
+        """Recompute the prices of the nodes of these rows."""
         for node in {node for row in rows for node, _ in row}:
             self._compute(node)
 
@@ -144,7 +153,7 @@ class EvictionPrices:
         self.price[node], self.plan[node] = price, plan
 
     def _concessions(self, node: int, job: int) -> list[tuple[int, float, Placement]]:
-        """What a job may give up on a node: GPUs, loss of merit, and the row that is left."""
+        """Return the options of a job on a node: GPUs freed, loss of merit, remaining row."""
         occupancy, row = self.occupancy, self.occupancy.rows[job]
         old, here = float(occupancy.merit[job]), occupancy.residents[node][job]
         found: list[tuple[int, float, Placement]] = []
@@ -161,7 +170,7 @@ class EvictionPrices:
 
 
 def _evict(occupancy: Occupancy, prices: EvictionPrices, job: int) -> int:
-    """Let a job take the row that is worth most after what others lose for it; 1 if it did."""
+    """Let a job take the row of greatest value net of the losses of others; return 1 if it did."""
     old = float(occupancy.merit[job])
     row = occupancy.clear(job)
     prices.refresh(row)
@@ -195,7 +204,7 @@ def _evict(occupancy: Occupancy, prices: EvictionPrices, job: int) -> int:
 def _price_of_return(
     occupancy: Occupancy, prices: EvictionPrices, job: int, back: Placement
 ) -> float:
-    """Merit of a job's current placement less what others would lose for it."""
+    """Return the merit of a job's current placement less what others would lose for it."""
     several = len(back) > 1
     replicas = sum(gpus for _, gpus in back)
     if replicas >= occupancy.width or not occupancy.permitted[job, replicas]:
@@ -214,7 +223,7 @@ def _price_of_return(
 def _attempt(
     occupancy: Occupancy, changes: Changes, job: int, wanted: Placement, prices: EvictionPrices
 ) -> int:
-    """Shrink others, place the job, let those that lost settle anew; undo it unless all gain."""
+    """Shrink others, place the job, let the losers resettle; undo it unless all gain together."""
     involved = [job, *changes]
     before = {member: occupancy.rows[member] for member in involved}
     merit = {member: float(occupancy.merit[member]) for member in involved}
@@ -240,7 +249,7 @@ def _attempt(
 
 
 def _swap(occupancy: Occupancy, prices: EvictionPrices, job: int) -> int:
-    """Let a job swap rows with the one where both together gain most; 1 if it did."""
+    """Let a job swap rows with the one where both together gain most; return 1 if it did."""
     held, spread, moved = occupancy.held, occupancy.spread, occupancy.moved
     jobs = np.arange(held.size)
     gain: Floats = moved[job, spread, held] + moved[jobs, spread[job], held[job]]

@@ -1,4 +1,4 @@
-"""Who sits where in which mode while a heuristic works, and what is left of every node."""
+"""Occupancy of nodes by jobs in their modes while a heuristic works."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class ModeOccupancy:
     instance
         The round.
     stays
-        Which jobs start where they are beside those that are pinned, if the rules still allow it,
-        shape (jobs,); None for no others.
+        Whether each job starts where it is, as pinned jobs do, if the rules still allow it; shape
+        (jobs,); None for no others.
 
     Attributes
     ----------
     demand
-        What a replica takes in every mode, GPUs first: shape (modes, 1 + resources).
+        Demand of a replica in every mode, GPUs first: shape (modes, 1 + resources).
     free
-        What is left of it, tolerance included: shape (nodes, 1 + resources).
+        Remaining amounts, tolerance included: shape (nodes, 1 + resources).
     free_gpus
-        GPUs among that, whole numbers: shape (nodes,).
+        Remaining GPUs, whole numbers: shape (nodes,).
     distributed
-        How many distributed jobs are on every node, shape (nodes,).
+        Number of distributed jobs on every node, shape (nodes,).
     placements, modes
-        Where every job is, and the row of its mode in `Instance.modes`; `NO_MODE` if nowhere.
+        Placement of every job, and the row of its mode in `Instance.modes`; `NO_MODE` if nowhere.
     residents
-        The jobs on every node, and how many replicas of each.
+        Jobs on every node, with the number of their replicas there.
     """
 
     def __init__(self, instance: Instance, stays: Flags | None = None) -> None:
@@ -68,14 +68,14 @@ class ModeOccupancy:
                 self.put(job, int(running[job]), instance.jobs[job].placement)
 
     def room(self, mode: int) -> Indices:
-        """Replicas in a mode that every node has room for, shape (nodes,)."""
+        """Return the replicas in a mode that every node has room for, shape (nodes,)."""
         most = self.free_gpus
         if self.demand.shape[1] > 1:  # else GPUs are all there is, and nothing to divide
             most = np.maximum(most_replicas(self.free, self.demand[mode], tolerance=0.0), 0)
         return np.asarray(most * self.instance.mode_nodes[mode])
 
     def rooms(self, modes: slice) -> Indices:
-        """`room` of all modes of a range at once, shape (modes, nodes)."""
+        """Return `room` of all modes of a range at once, shape (modes, nodes)."""
         demand = self.demand[modes]
         most = np.repeat(self.free_gpus[None].astype(float), len(demand), axis=0)
         for resource in range(1, demand.shape[1]):
@@ -85,7 +85,7 @@ class ModeOccupancy:
         return np.asarray(np.maximum(most, 0.0).astype(np.int64) * self.instance.mode_nodes[modes])
 
     def fits(self, mode: int, placement: Placement) -> bool:
-        """Whether a job that is nowhere may be placed so in a mode."""
+        """Return whether a job that is nowhere may be placed so in a mode."""
         demand, nodes = self.demand[mode], self.instance.mode_nodes[mode]
         alone = self.exclusive and len(placement) > 1
         return len(placement) <= self.most_nodes and all(
@@ -96,20 +96,21 @@ class ModeOccupancy:
         )
 
     def best_fit(self, room: Indices, replicas: int, rank: Floats | Indices) -> Placement:
-        """All replicas on the node of lowest rank with room for them, the first of equals, or ().
+        """Return all replicas on the node of lowest rank with room for them, or ().
 
         Parameters
         ----------
         room, rank
-            Replicas that fit, and what to go by, of every node: shape (nodes,).
+            Replicas that fit on every node, and its rank, of which the first least counts: shape
+            (nodes,).
         replicas
-            How many are placed.
+            Number of replicas to place.
         """
         fits = np.flatnonzero(room >= replicas)
         return ((int(fits[np.argmin(rank[fits])]), replicas),) if fits.size else ()
 
     def spread(self, room: Indices, replicas: int, order: Indices) -> Placement:
-        """Replicas on nodes filled in an order, or () where that is not possible.
+        """Return replicas on nodes filled in an order, or () where that is not possible.
 
         Nodes at the front of the order are passed over where more than `max_nodes_per_job` would be
         touched, nodes of another distributed job where interference is avoided.
@@ -119,7 +120,7 @@ class ModeOccupancy:
         room
             Replicas that fit on every node, shape (nodes,).
         replicas
-            How many are placed.
+            Number of replicas to place.
         order
             The nodes.
         """
@@ -148,7 +149,7 @@ class ModeOccupancy:
             self.residents[node][job] = replicas
 
     def remove(self, job: int) -> Placement:
-        """Take a job away; returns where it was."""
+        """Remove a job and return its placement."""
         placement = self.placements[job]
         self._move(int(self.modes[job]), placement, -1)
         self.placements[job], self.modes[job] = (), NO_MODE
@@ -168,6 +169,6 @@ class ModeOccupancy:
             self.distributed[node] += sign * several
 
     def allocation(self) -> Allocation:
-        """The allocation as it stands."""
+        """Return the allocation as it stands."""
         modes = np.where(self.modes == NO_MODE, 0, self.modes - self.instance.first_mode)
         return Allocation.from_placements(self.placements, self.instance.cluster.num_nodes, modes)

@@ -1,4 +1,4 @@
-r"""Choices of jobs that have modes by prices of what they take: quick, near the optimum.
+r"""Choices of jobs with modes by prices of resources: quick, and near the optimum.
 
 At prices :math:`\lambda` of GPUs and resources, of each type of GPU and in all, every job takes the
 choice of least :math:`c_i + \lambda d_i` (the dual of `formulations/mode_rounds/aggregate.py`, as
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-#: Rounds in which every price is set, and steps of each bisection.
+#: Rounds in which every price is set once, and steps of each bisection.
 ROUNDS, STEPS = 2, 16
-#: Prices below this share of the highest are none.
+#: Prices below this share of the highest count as 0.
 LEAST_PRICE = 1e-30
 
 
 def priced_choices(
     instance: Instance, choices: Choices, cost: Floats, *, spare: float = 0.0
 ) -> Indices:
-    """A choice for every job, as prices tell; together they fit into the cluster if not on nodes.
+    """Return a choice for every job by prices; together they fit into the cluster as a whole.
 
     Parameters
     ----------
     instance, choices
-        The round and what its jobs may do.
+        The round and the choices of its jobs.
     cost
         Cost of every choice, shape (choices,).
     spare
-        Share of everything that is left unused.
+        Share of every resource that is left unused.
 
     Returns
     -------
@@ -74,9 +74,9 @@ def priced_choices(
 
 
 def _shares(instance: Instance, choices: Choices) -> Floats:
-    """What part of everything that has a price every choice takes, shape (choices, prices).
+    """Return the share of every priced amount that every choice takes, shape (choices, prices).
 
-    Everything is GPUs and resources, first in all, then of the nodes of each type of GPU.
+    The amounts are GPUs and resources, first in all, then of the nodes of each type of GPU.
     """
     demand, capacity = choice_demand(instance, choices), node_capacity(instance)
     parts, amounts = [demand], [capacity.sum(axis=0)]
@@ -91,7 +91,7 @@ def _shares(instance: Instance, choices: Choices) -> Floats:
 
 
 def _cheapest(priced: Floats, first: Indices) -> Indices:
-    """The first of the cheapest choices of every job, whose choices begin at `first`."""
+    """Return the first of the cheapest choices of every job, whose choices begin at `first`."""
     least = np.minimum.reduceat(priced, first)
     lengths = np.diff(np.append(first, priced.size))
     at = np.where(priced <= np.repeat(least, lengths), np.arange(priced.size), priced.size)

@@ -1,4 +1,4 @@
-"""What sits where while a heuristic works: free GPUs, and which nodes a distributed job touches."""
+"""Occupancy of nodes by jobs without modes while a heuristic works."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_EXPONENT = 250.0
 
 
 def merits(tables: tuple[Floats, ...], power: float) -> tuple[Floats, ...]:
-    """What jobs of some utilities add to the objective: sums of merits rank as power means do.
+    """Return merits of utilities, whose sums rank as power means of the utilities do.
 
     ``sign(p) u^p``, or ``log u`` at p = 0. A power so large that this would overflow, infinity
     above all, is replaced by the largest that does not.
@@ -35,16 +35,17 @@ def merits(tables: tuple[Floats, ...], power: float) -> tuple[Floats, ...]:
 
 
 class Occupancy:
-    """A feasible allocation under construction, with the merit of all that may happen to a job.
+    """Feasible allocation under construction, with the merit of every change of a job.
 
-    For jobs without modes; `ModeOccupancy` knows modes and resources, too slowly for local search.
+    It is for jobs without modes; `ModeOccupancy` knows modes and resources, but is too slow for
+    local search.
 
     Parameters
     ----------
     instance
         The round.
     placements
-        Where the jobs start; whatever breaks a rule is left out, later jobs first.
+        Placements to start from; those that break a rule are left out, later jobs first.
     """
 
     def __init__(self, instance: Instance, placements: list[Placement]) -> None:
@@ -73,7 +74,7 @@ class Occupancy:
                 self.put(job, row)
 
     def value(self, job: int, row: Placement) -> float:
-        """Merit of a job on a row."""
+        """Return the merit of a job on a row."""
         if row and row == self.current[job]:
             return float(self.kept[job])
         return float(self.moved[job, int(len(row) > 1), sum(gpus for _, gpus in row)])
@@ -102,7 +103,7 @@ class Occupancy:
         return row
 
     def fits(self, job: int, row: Placement) -> bool:
-        """Whether a job that holds nothing may take a row under all rules."""
+        """Return whether a job that holds nothing may take a row under all rules."""
         if not row:
             return True
         replicas, several = sum(gpus for _, gpus in row), len(row) > 1
@@ -141,12 +142,13 @@ class Occupancy:
         self.put(job, found)
 
     def options(self, job: int) -> tuple[Floats, Floats]:
-        """Merit of every number of replicas for a job that holds nothing, -inf where it cannot fit.
+        """Return the merit of every number of replicas for a job that holds nothing.
 
         Returns
         -------
         tuple
-            On one node and on several, shape (most GPUs + 1,) each.
+            Merits on one node and on several, -inf where the job cannot fit; shape (most GPUs + 1,)
+            each.
         """
         one = np.full(self.width, -np.inf)
         many = np.full(self.width, -np.inf)
@@ -160,7 +162,7 @@ class Occupancy:
         return one, many
 
     def _spread_nodes(self) -> Indices:
-        """Nodes for a distributed job, most free GPUs first, no more of them than it may span."""
+        """Return nodes for a distributed job, most free GPUs first, as many as it may span."""
         usable = self.free > 0
         if self.exclusive:
             usable &= self.distributed == 0
@@ -169,11 +171,11 @@ class Occupancy:
         return nodes if nodes.size > 1 else nodes[:0]
 
     def _spread_room(self) -> Indices:
-        """Free GPUs on the nodes that a distributed job may use."""
+        """Return the free GPUs on the nodes that a distributed job may use."""
         return self.free[self._spread_nodes()]
 
     def one_node_row(self, replicas: int, prefer: Placement = ()) -> Placement:
-        """The tightest node that has them free; among equals one of `prefer`, then the first."""
+        """Return the tightest node with room, of equals one of `prefer`, then the first."""
         enough = self.free >= replicas
         slack = np.where(enough, 2 * (self.free - replicas) + 1, np.iinfo(np.int64).max)
         for node, _ in prefer:
@@ -181,7 +183,7 @@ class Occupancy:
         return ((int(np.argmin(slack)), replicas),)
 
     def several_nodes_row(self, replicas: int) -> Placement:
-        """Replicas on few nodes: whole nodes first, the rest on the tightest that holds it."""
+        """Return a row on few nodes: whole nodes first, the rest on the tightest fit."""
         nodes = self._spread_nodes()
         row: dict[int, int] = {}
         left = replicas
@@ -200,5 +202,5 @@ class Occupancy:
         return tuple(sorted(row.items()))
 
     def allocation(self) -> Allocation:
-        """The allocation as it stands."""
+        """Return the allocation as it stands."""
         return Allocation.from_placements(self.rows, self.free.size)

@@ -1,7 +1,7 @@
-"""From numbers of GPUs to a feasible allocation: place what relaxations ask for, greedily.
+"""Feasible allocations from numbers of GPUs, placed greedily.
 
-Relaxations forget the nodes. Here every job is given the GPUs it was promised where they fit, and
-fewer where they do not; what results obeys every rule.
+Relaxations ignore the nodes. Here every job is given the GPUs that a relaxation gave it where they
+fit, and fewer where they do not; the result obeys every rule.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Nodes:
-    """GPUs still free, and nodes that a distributed job has taken."""
+    """Free GPUs, and nodes that a distributed job has taken."""
 
     free: Indices
     taken: NDArray[np.bool_]
@@ -32,27 +32,27 @@ class _Nodes:
     most_nodes: int
 
     def fits(self, placement: Placement) -> bool:
-        """Whether a placement fits into what is free."""
+        """Return whether a placement fits into what is free."""
         alone = self.avoids_interference and len(placement) > 1
         return all(
             self.free[node] >= held and not (alone and self.taken[node]) for node, held in placement
         )
 
     def occupy(self, placement: Placement) -> Placement:
-        """Take the GPUs of a placement."""
+        """Take the GPUs of a placement, and return it."""
         for node, held in placement:
             self.free[node] -= held
             self.taken[node] |= len(placement) > 1
         return placement
 
     def on_one(self, gpus: int) -> Placement | None:
-        """The fullest node with room."""
+        """Return the fullest node with room, or None."""
         room = np.where(self.free >= gpus, self.free, np.iinfo(np.int64).max)
         node = int(np.argmin(room))
         return ((node, gpus),) if self.free[node] >= gpus else None
 
     def on_several(self, gpus: int) -> Placement | None:
-        """The nodes with the most room, at least two of them."""
+        """Return the nodes with the most room, at least two of them, or None."""
         room = np.where(self.taken, 0, self.free) if self.avoids_interference else self.free
         nodes = np.argsort(-room, kind="stable")[: self.most_nodes]
         before = np.concatenate([[0], np.cumsum(room[nodes])[:-1]])
@@ -71,18 +71,29 @@ class _Nodes:
 
 
 def round_and_place(instance: Instance, wanted: Indices) -> Allocation:
-    """A feasible allocation that gives every job at most the GPUs it wants, where there is room.
+    """Return a feasible allocation that gives every job at most the GPUs it wants.
 
-    Pinned jobs stay. Then those that want what they hold stay, if nobody who came before is in the
-    way; the others are placed in order of falling size, each as well as it can be. At last jobs
-    that got nothing take the fewest GPUs they can use, wherever they are left.
+    Pinned jobs stay. Then jobs that want as many GPUs as they hold stay, if no earlier job is in
+    the way; the others are placed in order of decreasing size, each as well as possible. Finally
+    jobs that got nothing take the fewest GPUs they can use, wherever there is room.
 
     Parameters
     ----------
     instance
         The round.
     wanted
-        GPUs for every job, shape (jobs,).
+        GPUs wanted for every job, shape (jobs,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.heuristics import round_and_place
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> jobs = (Job("a", table), Job("b", table))
+    >>> instance = Instance(Cluster.uniform(1, 3), jobs, Rules(restart_delay=0.0))
+    >>> round_and_place(instance, np.array([2, 2])).placements()  # one GPU is missing
+    [((0, 2),), ((0, 1),)]
     """
     nodes = _Nodes(
         instance.cluster.node_gpus.copy(),
@@ -114,14 +125,14 @@ def round_and_place(instance: Instance, wanted: Indices) -> Allocation:
 
 
 def _may_keep(instance: Instance, index: int) -> bool:
-    """Whether what a job holds now obeys the rules on single jobs."""
+    """Return whether a job's current placement obeys the rules on single jobs."""
     job = instance.jobs[index]
     few = len(job.placement) <= instance.rules.max_nodes_per_job
     return few and job.min_replicas <= job.replicas <= job.max_replicas
 
 
 def _best_that_fits(instance: Instance, nodes: _Nodes, index: int, most: int) -> Placement | None:
-    """The best placement of one job on at most so many GPUs that fits now, if any is worth it."""
+    """Return the best placement of one job on at most `most` GPUs that fits, or None."""
     job, table = instance.jobs[index], utility_table(instance)
     least = max(job.min_replicas, 1)
     most = min(most, int(instance.max_replicas[index]))

@@ -20,18 +20,29 @@ if TYPE_CHECKING:
 
 
 def knapsack_replicas(instance: Instance) -> Indices:
-    """GPUs of every job in an integer point near the optimum of the knapsack, shape (jobs,).
+    """Return the GPUs of every job in an integer point near the knapsack's optimum.
 
-    The response to the best price that fits, and what is left over where it helps most.
+    It is the response to the best price that fits, with the remaining GPUs where they help most;
+    shape (jobs,).
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.heuristics import knapsack_replicas
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> instance = Instance(Cluster.uniform(1, 2), (Job("a", table),), Rules(restart_delay=0.0))
+    >>> knapsack_replicas(instance).tolist()
+    [2]
     """
     cost, gpus = _costs(instance)
     return _share_rest(cost, gpus, best_price(cost, gpus).replicas)
 
 
 def whole_replicas(instance: Instance, gpus: Floats) -> Indices:
-    """GPUs of every job near fractional ones, shape (jobs,).
+    """Return the GPUs of every job near fractional ones, shape (jobs,).
 
-    Rounded down to the best number the job may have; what that leaves goes where it helps most.
+    Numbers are rounded down to the best that the job may have; the remaining GPUs go where they
+    help most.
     """
     cost, total = _costs(instance)
     beyond = np.arange(cost.shape[1]) > np.floor(gpus + 1e-6)[:, None]
@@ -41,7 +52,7 @@ def whole_replicas(instance: Instance, gpus: Floats) -> Indices:
 
 
 def _costs(instance: Instance) -> tuple[Floats, int]:
-    """The costs of the knapsack, and its GPUs; at infinite powers as for p = -1 or 1."""
+    """Return the costs of the knapsack, and its GPUs; at infinite powers as for p = -1 or 1."""
     knapsack = build_knapsack(instance)
     if math.isinf(knapsack.power):
         knapsack = knapsack._replace(power=math.copysign(1.0, knapsack.power))
@@ -49,7 +60,7 @@ def _costs(instance: Instance) -> tuple[Floats, int]:
 
 
 def _share_rest(cost: Floats, gpus: int, replicas: Indices, most_rounds: int = 50) -> Indices:
-    """Share out GPUs left over: in each round every job bids for its best raise per GPU."""
+    """Share out remaining GPUs: in each round every job bids for its best raise per GPU."""
     replicas, jobs, width = replicas.copy(), np.arange(cost.shape[0]), np.arange(cost.shape[1])
     for _ in range(most_rounds):
         left = gpus - int(replicas.sum())
