@@ -1,4 +1,4 @@
-"""Compilation of the genetic algorithm, on threads of its own, within a limit of time."""
+"""Compilation of the genetic algorithm, on threads of its own, within a time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompiledBlock:
-    """The compiled program for one shape of problem, and how long compiling it was waited for."""
+    """Compiled program for one shape of problem, with the seconds waited for its compilation."""
 
     run: Any
     seconds: float
@@ -31,10 +31,11 @@ class CompiledBlock:
 def compile_block(
     problem: Problem, options: GeneticOptions, power: float, seconds: float | None = None
 ) -> CompiledBlock | None:
-    """The program for problems of this shape, or None if it is not there within the seconds.
+    """Return the program for problems of this shape; None if it is not ready in `seconds`.
 
-    Each program is compiled once, on a thread of its own: what comes too late for one call is there
-    for the next. `CompiledBlock.seconds` is the time this call waited, 0 when it was there.
+    Each program is compiled once, on a thread of its own: a program that is late for one call is
+    ready for the next. `CompiledBlock.seconds` is the time this call waited, 0 if the program was
+    ready.
     """
     begin = time.perf_counter()
     struct: Any = jax.ShapeDtypeStruct

@@ -1,4 +1,4 @@
-"""Modes in the genetic algorithm: a gene beside every row, and what the row may hold.
+"""Modes in the genetic algorithm: a gene beside every row, and the limits it sets on the row.
 
 Every operation works on one job of all members at once, as the scans of `genetic/operators.py` do.
 """
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Modes(NamedTuple):
-    """What the modes of the jobs take and what the nodes have.
+    """Demands of the modes of the jobs, and types and capacities of the nodes.
 
-    `num_modes`, `current` (jobs,): how many modes a job has, and in which it runs; `gpu_type`
-    (modes,) and `demand` (resources, modes): the type of GPU, -1 for any, and what a replica takes
-    beside its GPU, in the rows of `Instance.modes`; `node_type` (nodes,) and `capacity` (resources,
-    nodes): what the nodes have of either.
+    `num_modes`, `current` (jobs,): number of a job's modes, and index of the current one;
+    `gpu_type` (modes,) and `demand` (resources, modes): type of GPU, -1 for any, and demand of a
+    replica beside its GPU, in the rows of `Instance.modes`; `node_type` (nodes,) and `capacity`
+    (resources, nodes): type of GPU and resources of the nodes.
     """
 
     num_modes: Array
@@ -43,7 +43,7 @@ def redraw(
     words: Array,
     rate: float,
 ) -> Array:
-    """The modes of a job's rows after mutation, (members,).
+    """Return the modes of a job's rows after mutation, (members,).
 
     A row that went back to the current allocation goes back to its mode, too; of the others, those
     that hold nothing and a share `rate` of the rest have theirs drawn anew, evenly from all modes
@@ -57,16 +57,16 @@ def redraw(
 
 
 def fitting_nodes(modes: Modes, rows: Array) -> Array:
-    """Which nodes have the GPUs that each of these modes runs on, (members, nodes)."""
+    """Return which nodes have the GPUs that each of these modes runs on, (members, nodes)."""
     wanted = modes.gpu_type[rows][:, None]
     return (wanted < 0) | (wanted == modes.node_type)
 
 
 def land(row: Array, fits: Array, free: Array, gpus: Array, lots: Array) -> Array:
-    """Move rows of which all nodes have the wrong GPUs, and clear the wrong nodes of the others.
+    """Move rows whose nodes all have the wrong GPUs; clear the wrong nodes of the others.
 
-    Such a row goes, with as many replicas as the node has GPUs for, to one node that fits and has a
-    free GPU (`free`), the one with the highest of `lots`; nowhere if there is none.
+    Such a row goes, with as many replicas as the node has GPUs for, to the node with the highest of
+    `lots` among those that fit and have a free GPU (`free`); nowhere if there is none.
     """
     stays = jnp.where(fits, row, 0)
     stranded = jnp.any(row > 0, axis=1) & ~jnp.any(stays > 0, axis=1)
@@ -80,10 +80,10 @@ def land(row: Array, fits: Array, free: Array, gpus: Array, lots: Array) -> Arra
 def within(
     modes: Modes, rows: Array, row: Array, left: Array, pinned: Array
 ) -> tuple[Array, Array]:
-    """The part of a job's replicas that what is `left` suffices for, and what then is left.
+    """Return the part of a job's replicas that `left` suffices for, and the remaining amounts.
 
-    On every node ``min_r floor(left_r / demand_r)`` replicas, resources of which the mode takes
-    nothing left out; pinned jobs have theirs whatever is left. `left` (resources, members, nodes).
+    On every node ``min_r floor(left_r / demand_r)`` replicas, without the resources of which the
+    mode takes nothing; pinned jobs have theirs in any case. `left` (resources, members, nodes).
     """
     demand = modes.demand[:, rows, None]
     room = jnp.where(demand > 0, jnp.floor(left / jnp.where(demand > 0, demand, 1.0)), jnp.inf)

@@ -1,7 +1,12 @@
 """Crossover, mutation and repair of the genetic algorithm, on whole populations at once.
 
-Arrays are laid out (jobs, members, nodes): a scan over the jobs, in repair order, then meets one
-contiguous slice a step, and everything that a job needs stays in cache.
+Arrays are laid out (jobs, members, nodes): a scan over the jobs, in repair order, then reads one
+contiguous slice a step, and all data of a job stay in cache.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -20,19 +25,19 @@ if TYPE_CHECKING:
     from goodalloc.solvers.genetic.modes import Modes
     from goodalloc.solvers.genetic.options import GeneticOptions
 
-#: Tells members that differ in a mode apart from those that differ in a row: any odd number.
+#: Factor of the modes in the hash of a member: any odd number, so that modes and rows count apart.
 MODE_FACTOR = 0x9E3779B1
 
 
 class Problem(NamedTuple):
-    """An instance as arrays, its jobs in repair order and padded with jobs that may hold nothing.
+    """Arrays of an instance: jobs in repair order, padded with jobs that may hold nothing.
 
     `gpus` (nodes,); `current` (jobs, nodes); `pinned`, `real` (jobs,) bool; `fewest`, `most`
     (jobs,) replicas; `num_jobs`, `max_nodes` numbers; `exclusive` whether a node may hold one
-    distributed job only; `log_moved` (modes, 2, most GPUs + 1) and `log_kept` (jobs,)
-    logarithms of the utilities; `speedups` shaped as `log_moved`; `first_mode` (jobs,) a job's
-    first row of these two; `node_factor` (nodes,) and `job_factor` (jobs,) random odd numbers for
-    hashing members; `modes` what the modes take, None where no job has any.
+    distributed job only; `log_moved` (modes, 2, most GPUs + 1) and `log_kept` (jobs,) logarithms of
+    the utilities; `speedups` shaped as `log_moved`; `first_mode` (jobs,) a job's first row of these
+    two; `node_factor` (nodes,) and `job_factor` (jobs,) random odd numbers for hashing members;
+    `modes` demands of the modes, None where no job has any.
     """
 
     gpus: Array
@@ -54,10 +59,10 @@ class Problem(NamedTuple):
 
 
 class Genes(NamedTuple):
-    """What makes a member, or a population of them.
+    """Genes of a member, or of a population.
 
-    `replicas` (jobs, members, nodes); `modes` (jobs, members): which of its modes every job runs
-    in, None where no job has any.
+    `replicas` (jobs, members, nodes); `modes` (jobs, members): index of every job's mode, None
+    where no job has any.
     """
 
     replicas: Array
@@ -65,7 +70,7 @@ class Genes(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """What the repair finds out about every row on its way.
+    """Outcome of the repair, with properties of every row.
 
     `genes`, in mode 0 where a row holds nothing; `held`, `several`, `unchanged` (jobs, members):
     replicas of each row, whether it spans several nodes, whether it is the current one; `occupied`
@@ -160,7 +165,7 @@ def recombine(
     words: Array,
     options: GeneticOptions,
 ) -> tuple[Genes, Array, Array]:
-    """Crossover, then the mutations that take away: Pollux, OSDI'21, section 4.2.1.
+    """Cross parents, then apply the mutations that take away (section 4.2.1 of Pollux).
 
     Child *c* has the rows before `cut[c]` of parent `other[c]`, the rest of parent `own[c]`, each
     with its mode. Each row goes back to the current allocation with probability `reset_rate`, and
@@ -209,7 +214,7 @@ def recombine(
 
 
 def growth_thresholds(problem: Problem, used: Array, jobs_on: Array) -> tuple[Array, Array]:
-    """How likely the mutation that adds strikes an entry that is 0, and one that is not.
+    """Return the thresholds at which the mutation that adds strikes an empty or a taken entry.
 
     At each node with a free GPU one job of all strikes on average, and one of those already there.
     Thresholds for `noise`, (members, nodes) each.
@@ -229,17 +234,17 @@ def growth_thresholds(problem: Problem, used: Array, jobs_on: Array) -> tuple[Ar
 def grow_and_repair(
     problem: Problem, genes: Genes, thresholds: tuple[Array, Array], words: Array
 ) -> Repaired:
-    """The mutation that adds, then the repair, in the order of Pollux's artifact.
+    """Apply the mutation that adds, then the repair, in the order of Pollux's artifact.
 
     An entry that is struck is redrawn uniformly between its value and the GPUs of its node. Then,
     job after job: a pinned row is restored; where a second distributed job meets a node, its entry
     and those of all later jobs go to 0; replicas beyond `most` and nodes beyond `max_nodes` go,
     nodes in random order; replicas beyond the node's GPUs go, earlier jobs first; a row under
-    `fewest` goes to 0. Every rule but the last only gets easier by taking away, so that the result
-    obeys them all. Where jobs have modes, a pinned job gets its own back; entries on nodes without
-    the GPUs of a row's mode go to 0 at first, or the row moves (`genetic_modes.land`), and nothing
-    grows there; and with the GPUs of a node go those of its other resources, earlier jobs first.
-    `words` (jobs, 2, 2) are random.
+    `fewest` goes to 0. Taking away makes every rule but the last easier to satisfy, so that the
+    result obeys them all. Where jobs have modes, a pinned job gets its own back; entries on nodes
+    without the GPUs of a row's mode first go to 0, or the row moves (`solvers/genetic/modes.py`),
+    and nothing grows there; and replicas beyond the other resources of a node go as those beyond
+    its GPUs, earlier jobs first. `words` (jobs, 2, 2) are random.
     """
     num_jobs, members, nodes = genes.replicas.shape
     cells, equipped = counted(members, nodes), problem.modes
@@ -309,7 +314,7 @@ def grow_and_repair(
 
 
 def _count(row: Array) -> tuple[Array, Array]:
-    """Replicas and nodes of every member's row, in one reduction of packed numbers."""
+    """Return replicas and nodes of every member's row, in one reduction of packed numbers."""
     packed = row.astype(jnp.int32) + ((row > 0).astype(jnp.int32) << 16)
     total = packed.sum(1, dtype=jnp.int32)
     return total & 0xFFFF, total >> 16

@@ -1,4 +1,10 @@
-"""Parameters of the genetic algorithm."""
+"""Parameters of the genetic algorithm.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ from goodalloc.models.support.validation import require_count, require_number
 
 @dataclass(frozen=True, slots=True)
 class GeneticOptions:
-    """Parameters of the genetic algorithm; the defaults are those of Pollux's artifact (OSDI'21).
+    """Parameters of the genetic algorithm; the defaults are those of Pollux's artifact.
 
     Parameters
     ----------
@@ -25,13 +31,12 @@ class GeneticOptions:
     drop_rate
         Probability that an entry of such a row is set to 0.
     mode_rate
-        Probability that the mode of a child's row is drawn anew, where jobs have modes. Not of the
-        artifact, whose jobs have none.
+        Probability that the mode of a child's row is drawn anew, where jobs have modes. (The
+        artifact has no modes.)
     mating_rounds
-        Bounds the children made in a generation, in populations. Duplicates are not let in;
-        further children replace them, made in batches of a quarter of the population (32 at most)
-        until there are enough. The artifact makes up to 100 attempts, each for the missing children
-        alone.
+        Most children made in a generation, in populations. Duplicates are dropped; further children
+        replace them, made in batches of a quarter of the population (32 at most) until there are
+        enough. The artifact makes up to 100 attempts, each for the missing children alone.
 
     Raises
     ------
@@ -58,5 +63,5 @@ class GeneticOptions:
                 raise ValueError(f"GeneticOptions: {name} is {value!r}; expected at most 1.")
 
     def replace(self, **changes: Any) -> GeneticOptions:
-        """A copy with some values changed."""
+        """Return a copy with some values changed."""
         return replace(self, **changes)

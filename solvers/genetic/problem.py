@@ -1,4 +1,4 @@
-"""An instance, and members to start from, as the arrays of the genetic algorithm."""
+"""Arrays of the genetic algorithm for an instance and for members to start from."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ if TYPE_CHECKING:
 
     from goodalloc.models.round.instance import Instance
 
-#: What a node has counts as so much more: half of what the checker forgives, so that sums in
-#: another order are forgiven, too.
+#: Factor on the capacities of nodes: half of the checker's tolerance, so that sums in another order
+#: stay within it.
 TOLERANT = 1 + RESOURCE_TOLERANCE / 2
 
 
 def repair_order(instance: Instance) -> NDArray[np.int64]:
-    """Jobs as the repair serves them: pinned ones, then the least served, then the oldest."""
+    """Return the jobs in repair order: pinned ones, then the least served, then the oldest."""
     service = np.array([job.attained_service for job in instance.jobs])
     age = np.array([-job.age for job in instance.jobs])
     return np.lexsort((age, service, ~instance.pinned))
 
 
 def build_problem(instance: Instance, order: NDArray[np.int64]) -> Problem:
-    """The instance as arrays of JAX (x64 on), jobs in this order and padded to a round number.
+    """Return the arrays of an instance (x64 on), jobs in `order`, padded to a round number.
 
     Raises
     ------
     ValueError
-        If a node or the cluster has more GPUs than the algorithm's compact arrays can count.
+        If a node has more than 16,000 GPUs or the cluster more than 65,000, which the compact
+        arrays cannot count.
     """
     cluster, rules, table = instance.cluster, instance.rules, mode_utilities(instance)
     most_gpus = int(cluster.node_gpus.max())
@@ -80,7 +81,7 @@ def build_problem(instance: Instance, order: NDArray[np.int64]) -> Problem:
 
 
 def _modes(instance: Instance, order: NDArray[np.int64], pad: int, more: tuple[int, int]) -> Modes:
-    """What the modes take, for so many more jobs and modes."""
+    """Return the demands of the modes, padded by `pad` jobs and by `more` modes."""
     cluster = instance.cluster
     count = np.bincount(instance.mode_job)[order]
     arrays: dict[str, Any] = dict(
@@ -95,20 +96,20 @@ def _modes(instance: Instance, order: NDArray[np.int64], pad: int, more: tuple[i
 
 
 def _round_up(count: int) -> int:
-    """The next number with at most four leading binary digits: few shapes, few compilations."""
+    """Return the next number with at most four leading binary digits, for few compilations."""
     step = 1 << max(count.bit_length() - 4, 3)
     return -(-count // step) * step
 
 
 def _next_power(count: int) -> int:
-    """The next power of two: where jobs have modes, how many there are changes every round."""
+    """Return the next power of two, as the number of modes changes every round."""
     return 1 << max((count - 1).bit_length(), 5)
 
 
 def initial_members(
     instance: Instance, start: Allocation | None, warm: Sequence[Allocation] | None, population: int
 ) -> list[Allocation]:
-    """The first generation: `start`, and the warm members or, without any, what runs now."""
+    """Return the first generation: `start`, and the warm members or the current placements."""
     first = [] if start is None else [start]
     first += list(warm) if warm else [instance.current]
     for member in first[:population]:
@@ -119,10 +120,10 @@ def initial_members(
 def carried_over(
     members: Sequence[Allocation], modes: Mapping[str, Sequence[str]], instance: Instance
 ) -> list[Allocation]:
-    """Members of an earlier round for the jobs, their modes and the nodes of this one.
+    """Return members of an earlier round for the jobs, their modes and the nodes of this one.
 
-    Rows of jobs that are gone are left out, and those of new jobs empty. Modes are known by their
-    names; a row whose mode is gone is in the job's first.
+    Rows of jobs that are gone are left out, and those of new jobs are empty. Modes are matched by
+    name; a row whose mode is gone is in the job's first.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ def carried_over(
 
 
 def _check(instance: Instance, member: Allocation) -> None:
-    """Refuse a member of another shape than the instance, and modes that its jobs do not have."""
+    """Refuse members of another shape than the instance, and unknown modes."""
     shape = (instance.num_jobs, instance.cluster.num_nodes)
     if (member.num_jobs, member.num_nodes) != shape:
         raise ValueError(
@@ -173,10 +174,9 @@ def _check(instance: Instance, member: Allocation) -> None:
 def without_broken_rows(
     instance: Instance, member: Allocation, order: NDArray[np.int64]
 ) -> Allocation:
-    """A feasible allocation at no cost: job after job, a row that breaks a rule goes to 0.
+    """Return a feasible allocation: job after job, a row that breaks a rule goes to 0.
 
-    What is left to a run whose time is over before the program, and with it the true repair, is
-    compiled.
+    It serves a run whose time ends before the program, and with it the true repair, is compiled.
     """
     rules, pinned, current = instance.rules, instance.pinned, instance.current
     rows = np.where(pinned[:, None], current.matrix(), member.matrix())
@@ -209,7 +209,7 @@ def without_broken_rows(
 def pad_members(
     members: Sequence[Allocation], order: NDArray[np.int64], problem: Problem, places: int
 ) -> tuple[Genes, Any]:
-    """The first generation in the layout of the program, and which places it takes."""
+    """Return the first generation in the layout of the program, and which places it takes."""
     gpus = np.asarray(problem.gpus)
     jobs = problem.current.shape[0]
     rows = np.zeros((jobs, places, gpus.size), gpus.dtype)

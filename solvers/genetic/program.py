@@ -1,4 +1,4 @@
-"""The genetic algorithm as one compiled program: a block of generations."""
+"""Genetic algorithm as one compiled program: a block of generations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST_BATCH = 32
 
 
 class Population(NamedTuple):
-    """Members, in places some of which may be vacant.
+    """Members, in places of which some may be vacant.
 
     `genes`; `objectives` (places, 2): fitness and cluster utility, both maximised; `crowding`,
     `digest`, `valid` (places,).
@@ -41,7 +41,7 @@ class Population(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """A population and how it got there.
+    """Population, with the generations that led to it.
 
     `generation` counts the initial one as 1; `best` fitness, `improved` in which generation;
     `curve` (BLOCK,): best fitness after each generation of the latest block.
@@ -55,14 +55,14 @@ class Progress(NamedTuple):
 
 
 def _first_of_its_kind(digest: Array, valid: Array) -> Array:
-    """Which members are valid and equal no earlier valid member."""
+    """Return which members are valid and equal no earlier valid member."""
     index = jnp.arange(digest.size)
     earlier = (digest[:, None] == digest[None]) & (index[None] < index[:, None]) & valid[None]
     return valid & ~jnp.any(earlier, axis=1)
 
 
 def _place(onto: Population, vacant: Array, offered: Population, fit: Array) -> Population:
-    """Put those of the offered members that are fit onto vacant places, in order."""
+    """Put those of the offered members that are fit on vacant places, in order."""
     filled, source = fill_places(vacant, fit)
 
     def choose(new: Array, old: Array) -> Array:
@@ -82,7 +82,7 @@ def _place(onto: Population, vacant: Array, offered: Population, fit: Array) -> 
 
 
 class Parents(NamedTuple):
-    """Who mates for every child, (children,) each.
+    """Parents and point of crossover of every child, (children,) each.
 
     A child has the rows before `cut` of member `other` and the rest of member `own`.
     """
@@ -93,14 +93,14 @@ class Parents(NamedTuple):
 
 
 def batch_size(population: int) -> int:
-    """Children made at once: few, so that they stay in cache and a refill costs little."""
+    """Return the number of children made at once: few, so that they stay in cache."""
     return min(-(-population // 4), LARGEST_BATCH)
 
 
 def _pair_up(
     problem: Problem, population: Population, words: Array, children: int, options: GeneticOptions
 ) -> Parents:
-    """Tournaments, then pairs of winners, each with two children and a point of crossover."""
+    """Hold tournaments and pair the winners, each pair with two children and a crossover point."""
     matings = -(-children // 2)
     winners = tournament(
         words[:2], population.objectives, population.crowding, population.valid, 2 * matings
@@ -123,9 +123,9 @@ def _mate(
     options: GeneticOptions,
     power: float,
 ) -> Population:
-    """One batch of children: crossover, mutation, repair; if seeding, repair alone."""
+    """Make one batch of children by crossover, mutation and repair; if seeding, by repair alone."""
     size = parents.own.size
-    # one draw of words for everything: each call of the generator takes its time to compile
+    # one draw of words for all uses: each call of the generator takes time to compile
     words = jax.random.bits(key, (problem.pinned.size, 5, 2), jnp.uint32)
     children, used, jobs_on = recombine(
         problem,
@@ -151,7 +151,7 @@ def _mate(
 
 
 def _append(children: Population, count: Array, offered: Population, fit: Array) -> Population:
-    """Put the fit ones of a batch behind the first `count` children; what follows is of no use."""
+    """Put the fit members of a batch behind the first `count` children; the rest is unused."""
     order = jnp.argsort(~fit, stable=True)
     update = lax.dynamic_update_slice_in_dim
 
@@ -177,7 +177,7 @@ def _breed(
     options: GeneticOptions,
     power: float,
 ) -> Population:
-    """Children that equal neither a member nor each other: batch after batch until all are there.
+    """Return children that equal neither a member nor each other, made in batches.
 
     In generation 1 the "children" are the given members, repaired.
     """
@@ -228,7 +228,7 @@ def _breed(
 
 
 def _select(population: Population, children: Population, words: Array) -> Population:
-    """The best of parents and children; survivors among the parents stay in their places."""
+    """Return the best of parents and children; surviving parents stay in their places."""
     places = population.valid.size
     objectives = jnp.concatenate([population.objectives, children.objectives])
     valid = jnp.concatenate([population.valid, children.valid])
@@ -239,7 +239,7 @@ def _select(population: Population, children: Population, words: Array) -> Popul
 
 
 def _vacant(genes: Genes) -> Population:
-    """Members without objectives, none of them valid."""
+    """Return members without objectives, none of them valid."""
     places = genes.replicas.shape[1]
     zero = jnp.zeros(places, jnp.float64)
     return Population(
@@ -252,7 +252,7 @@ def _vacant(genes: Genes) -> Population:
 
 
 def unborn(genes: Genes, valid: Array) -> Progress:
-    """The state before generation 1: the given members, neither repaired nor evaluated."""
+    """Return the state before generation 1: the given members, neither repaired nor evaluated."""
     population = _vacant(genes)._replace(valid=valid)
     never, curve = jnp.int32(0), jnp.zeros(BLOCK, jnp.float64)
     return Progress(population, never, jnp.float64(-1.0), jnp.int32(0), curve)
@@ -268,7 +268,7 @@ def run_block(
     options: GeneticOptions,
     power: float,
 ) -> Progress:
-    """Generations up to the number `until`, or until `patience` of them brought no improvement."""
+    """Run generations up to the number `until`, or until `patience` of them do not improve."""
     start = progress.generation
 
     def going(progress: Progress) -> Array:

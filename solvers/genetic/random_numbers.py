@@ -17,7 +17,7 @@ GOLDEN_FACTOR = 0x9E3779B9
 
 
 def noise(counter: Array, key: Array) -> Array:
-    """32 random bits for every counter (uint32), from two words of key.
+    """Return 32 random bits for every counter (uint32), from two words of key.
 
     Two rounds of multiply and xor-shift, with a word of key before each. A cryptographic generator
     for every cell of every generation would cost more than all the rest of the algorithm; the keys
@@ -31,16 +31,16 @@ def noise(counter: Array, key: Array) -> Array:
 
 
 def uniform(counter: Array, key: Array) -> Array:
-    """A uniform number in [0, 1) for every counter, in steps of 2**-24."""
+    """Return a uniform number in [0, 1) for every counter, in steps of 2**-24."""
     drawn: Array = (noise(counter, key) >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
     return drawn
 
 
 def below(probability: float) -> Array:
-    """The threshold that a uniform 32-bit number stays below with a given probability."""
+    """Return the threshold that a uniform 32-bit number stays below with a given probability."""
     return jnp.asarray(min(round(probability * 2**32), 2**32 - 1), jnp.uint32)
 
 
 def counted(members: int, nodes: int) -> Array:
-    """A counter for every (member, node)."""
+    """Return a counter for every (member, node)."""
     return lax.iota(jnp.uint32, members * nodes).reshape(members, nodes)

@@ -1,7 +1,12 @@
 """Evaluation and selection of the genetic algorithm: two objectives, NSGA-II.
 
-Selection follows Deb, Pratap, Agarwal and Meyarivan (2002): fronts of non-dominated members, and
-within a front the more isolated ones first.
+Selection takes fronts of non-dominated members in turn, and within a front the more isolated ones
+first.
+
+References
+----------
+Deb, Pratap, Agarwal and Meyarivan, "A Fast and Elitist Multiobjective Genetic Algorithm: NSGA-II",
+    IEEE Transactions on Evolutionary Computation, 2002.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(problem: Problem, repaired: Repaired, power: float) -> tuple[Array, Array]:
-    """Fitness and cluster utility of every member, (members,) each.
+    """Return fitness and cluster utility of every member, (members,) each.
 
     Fitness is the power mean of the utilities, summed up in logarithms, so that no power overflows.
     Cluster utility is the sum of the speedups over the GPUs on nodes that hold anything (the
@@ -43,7 +48,7 @@ def evaluate(problem: Problem, repaired: Repaired, power: float) -> tuple[Array,
 
 
 def _log_power_mean(logarithms: Array, real: Array, num_jobs: Array, power: float) -> Array:
-    """Logarithm of the power mean over jobs of numbers given by their logarithms."""
+    """Return the logarithm of the power mean over jobs of numbers given by logarithms."""
     if power == 0.0:
         return jnp.where(real, logarithms, 0.0).sum(0) / num_jobs
     if math.isinf(power):
@@ -55,12 +60,12 @@ def _log_power_mean(logarithms: Array, real: Array, num_jobs: Array, power: floa
 
 
 def dominates(first: Array, second: Array) -> Array:
-    """Whether objectives (last axis) are as good as others in all and better in one."""
+    """Return whether objectives (last axis) are as good as others in all and better in one."""
     return jnp.all(first >= second, axis=-1) & jnp.any(first > second, axis=-1)
 
 
 def front_ranks(objectives: Array, valid: Array, enough: int) -> Array:
-    """Number of the front of every candidate, (candidates,), from 0.
+    """Return the number of the front of every candidate, (candidates,), from 0.
 
     Fronts are peeled off until `enough` candidates have one; the rest, and those that are not
     valid, come after all fronts.
@@ -83,7 +88,7 @@ def front_ranks(objectives: Array, valid: Array, enough: int) -> Array:
 
 
 def crowding_distances(objectives: Array, rank: Array) -> Array:
-    """Crowding distance of every candidate within its front, (candidates,).
+    """Return the crowding distance of every candidate within its front, (candidates,).
 
     The sum over both objectives of the distance between a candidate's neighbours, relative to the
     extent of its front; infinite at the ends. Of candidates equal in both objectives all but the
@@ -112,7 +117,7 @@ def crowding_distances(objectives: Array, rank: Array) -> Array:
 def tournament(
     words: Array, objectives: Array, crowding: Array, valid: Array, winners: int
 ) -> Array:
-    """Binary tournaments by dominance, then by crowding distance; members' indices, (winners,).
+    """Return the winners of binary tournaments by dominance, then crowding distance, (winners,).
 
     Contestants are drawn by permutations, so that all members compete equally often. `words`
     (2, 2) are random.
@@ -134,7 +139,7 @@ def tournament(
 
 
 def survivors(words: Array, objectives: Array, valid: Array, places: int) -> tuple[Array, Array]:
-    """Which candidates live on, and the crowding distance of all, (candidates,) each.
+    """Return which candidates survive, and the crowding distance of all, (candidates,) each.
 
     Whole fronts in their order; of the last one the most isolated, ties at random (from the two
     `words`).
@@ -148,7 +153,7 @@ def survivors(words: Array, objectives: Array, valid: Array, places: int) -> tup
 
 
 def fill_places(vacant: Array, offered: Array) -> tuple[Array, Array]:
-    """Assign what is offered to vacant places, in order.
+    """Assign offered candidates to vacant places, in order.
 
     Returns
     -------

@@ -1,10 +1,15 @@
-"""Pollux's genetic algorithm (OSDI'21, section 4.2.1), seeded and compiled.
+"""Genetic algorithm of Pollux, seeded and compiled.
 
-NSGA-II with the operators and the repair of the artifact. It differs from the original in what a
-compiled program of fixed shapes asks for: children that replace duplicates are made in batches
+It is NSGA-II with the operators and the repair of the artifact, and differs from the original where
+a compiled program of fixed shapes requires it: children that replace duplicates are made in batches
 and bounded in number (`GeneticOptions.mating_rounds`), duplicates are found by a 64-bit hash, and
 the random numbers are others. Beyond the original it decides jobs with modes (types of GPU, cores,
 memory): every row of a member has its mode beside it (`genetic/modes.py`).
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -48,20 +53,20 @@ BLOCK_SECONDS = 0.1
 #: Seconds by which a run may exceed its limit: no generation begins that would take longer.
 OVERRUN_SECONDS = 0.5
 
-#: Generations that no run reaches.
+#: Number of generations that no run reaches.
 UNLIMITED = 2**30
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """What a run of the genetic algorithm leaves behind.
+    """Outcome of a run of the genetic algorithm.
 
     Parameters
     ----------
     population
         Replicas of every member, shape (members, jobs, nodes), the fittest first.
     modes
-        Which of its modes every job runs in, 0 where it does not run; shape (members, jobs).
+        Index of every job's mode, 0 where it does not run; shape (members, jobs).
     fitness, cluster_utility
         The two objectives of every member, shape (members,); cluster utility is NaN if no
         generation was done.
@@ -70,9 +75,9 @@ class Evolution:
     history
         Improvements of the best fitness; seconds count from the call, compilation included.
     limit
-        What ended the run.
+        Limit that ended the run.
     compile_seconds
-        Time spent on waiting for compilation, 0 if the program was there.
+        Time spent on waiting for compilation, 0 if the program was ready.
     """
 
     population: NDArray[np.int64]
@@ -90,11 +95,11 @@ class Evolution:
         return self.member(0)
 
     def member(self, index: int) -> Allocation:
-        """One member."""
+        """Return one member."""
         return Allocation.from_matrix(self.population[index], self.modes[index])
 
     def non_dominated(self) -> tuple[Allocation, ...]:
-        """The members that no other dominates: what Pollux starts its next round from."""
+        """Return the members that no other dominates, from which Pollux's next round starts."""
         better = (self.fitness[:, None] >= self.fitness) & (
             self.cluster_utility[:, None] >= self.cluster_utility
         )
@@ -124,8 +129,8 @@ def solve_genetic(
         The round.
     stop
         Limits on the search; `Stop.iterations`, where given, takes the place of `generations`.
-        `Stop.seconds` counts compilation in: if that alone takes longer, the start comes back,
-        freed of rows that break a rule, and a later call finds the program compiled.
+        `Stop.seconds` counts compilation in: if that alone takes longer, the start is returned
+        without the rows that break a rule, and a later call finds the program compiled.
     seed
         Seed of all random numbers: equal seeds give equal allocations.
     start
@@ -143,8 +148,8 @@ def solve_genetic(
     Raises
     ------
     ValueError
-        If a parameter is out of range, nothing would ever end the run, or a mode takes a part of a
-        GPU.
+        If a parameter is out of range, no limit ends the run, a mode takes a part of a GPU, or a
+        given member does not belong to the instance.
     """
     options = GeneticOptions(population=population, **parameters)
     evolution = evolve(
@@ -261,7 +266,7 @@ def _run(
 
 
 def _next_block(size: int, each: float, left: float) -> int:
-    """Generations of the next block: about `BLOCK_SECONDS` of work, less when time is short."""
+    """Return the generations of the next block: about `BLOCK_SECONDS` of work, or less."""
     return int(min(max(min(BLOCK_SECONDS, left) / max(each, 1e-6), 1), 4 * size, BLOCK))
 
 
@@ -272,7 +277,7 @@ def _evolution(
     limit: Limit,
     compile_seconds: float,
 ) -> Evolution:
-    """Bring the members back to the order of the instance, the fittest first."""
+    """Return the members in the order of the instance's jobs, the fittest first."""
     population = progress.population
     objectives = np.asarray(population.objectives)
     chosen = np.flatnonzero(np.asarray(population.valid))

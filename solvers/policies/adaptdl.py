@@ -1,11 +1,11 @@
-"""A stand-in for AdaptDL's policy: its calling convention, our solvers.
+"""Stand-in for AdaptDL's policy: its calling convention with the solvers of this package.
 
 Where AdaptDL's scheduler says ``from adaptdl_sched.policy.pollux import PolluxPolicy``, say
 
     from goodalloc.solvers.policies.adaptdl import PolluxPolicy
 
-and every cycle is decided exactly in place of by the genetic algorithm. Nothing of AdaptDL is
-needed here: jobs and nodes are used by their attributes alone.
+and every cycle is decided exactly instead of by the genetic algorithm. AdaptDL need not be
+installed: jobs and nodes are used by their attributes alone.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
 Resources = Mapping[str, int]
 
-#: Seconds that a job counts as old whose age nobody knows.
+#: Age in seconds of jobs of unknown age.
 UNKNOWN_AGE = 3600.0
 
 
 class NodeInfo(Protocol):
-    """A node: what it has, by resource type."""
+    """Node with its resources, by type."""
 
     resources: Resources
 
 
 class JobInfo(Protocol):
-    """A job: what each replica needs, how fast it is, and its limits.
+    """Job with the needs of each replica, its speedup and its limits.
 
-    Besides, `age` (seconds), `num_restarts` and `attained_service` (GPU-seconds) are used where
-    there are such attributes; a `creation_timestamp` that is a datetime tells the age otherwise.
+    The attributes `age` (seconds), `num_restarts` and `attained_service` (GPU-seconds) are used
+    where they exist; otherwise a `creation_timestamp` that is a datetime gives the age.
     """
 
     resources: Resources
@@ -62,7 +62,7 @@ class JobInfo(Protocol):
 
 @dataclass
 class PolluxPolicy:
-    """Decides AdaptDL's cycles.
+    """Policy that decides AdaptDL's cycles.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class PolluxPolicy:
     stop: Stop = field(default_factory=Stop)
 
     def allocate_job(self, job_info: JobInfo, nodes: Mapping[Any, NodeInfo]) -> list[Any]:
-        """The node of every replica of a job that has just arrived: the first node with room.
+        """Return the node of every replica of a new job: the first node with room.
 
         It starts on its fewest replicas, or on one; an empty list where no node has room.
         """
@@ -107,7 +107,7 @@ class PolluxPolicy:
         base_allocations
             The node of every replica that runs now, by key of its job.
         node_template
-            Taken for the sake of the convention; the number of nodes is left as it is.
+            Accepted for compatibility; the number of nodes stays as it is.
 
         Returns
         -------
@@ -118,8 +118,8 @@ class PolluxPolicy:
         Raises
         ------
         ValueError
-            If no node has room for a replica, or what the replicas of different jobs need of the
-            scarcest resource differs.
+            If no node has room for a replica, or jobs need different amounts of the scarcest
+            resource for a replica.
         """
         if not jobs:
             return {}, len(nodes)
@@ -145,7 +145,7 @@ def build_instance(
     base_allocations: Mapping[Any, Sequence[Any]],
     rules: Rules,
 ) -> Instance:
-    """One cycle as an instance; a GPU in it is room for one replica.
+    """Return one cycle as an instance; a GPU in it is room for one replica.
 
     Raises
     ------
@@ -180,12 +180,12 @@ def build_instance(
 
 
 def replicas_per_node(jobs: Sequence[JobInfo], nodes: Mapping[Any, NodeInfo]) -> NDArray[np.int64]:
-    """Replicas that fit on every node, the same whichever jobs they are of: shape (nodes,).
+    """Return the replicas that fit on every node, shape (nodes,).
 
     Raises
     ------
     ValueError
-        If there are no nodes, or the number depends on whose they are.
+        If there are no nodes, or the number depends on the job.
     """
     if not nodes:
         raise ValueError("AdaptDL cycle: no node has room for a replica; expected at least one.")
@@ -203,12 +203,12 @@ def replicas_per_node(jobs: Sequence[JobInfo], nodes: Mapping[Any, NodeInfo]) ->
 
 
 def _has_room(node: NodeInfo, jobs: Mapping[Any, JobInfo]) -> bool:
-    """Whether a node holds a replica of any job."""
+    """Return whether a node holds a replica of any job."""
     return any(_fit(node.resources, job.resources) >= 1 for job in jobs.values())
 
 
 def _fit(has: Resources, needs: Resources) -> int:
-    """Replicas of one job that fit on one node."""
+    """Return the replicas of one job that fit on one node."""
     rooms = [int(has.get(name, 0)) // int(amount) for name, amount in needs.items() if amount > 0]
     if not rooms:
         raise ValueError("A job's replicas need no resource at all; expected a GPU or another one.")
@@ -216,7 +216,7 @@ def _fit(has: Resources, needs: Resources) -> int:
 
 
 def _speedups(job: JobInfo, slots: NDArray[np.int64], fair: int) -> SpeedupTable:
-    """Speedups on one node and on several, against the fair share on one node."""
+    """Return speedups on one node and on several, against the fair share on one node."""
     most = int(min(job.max_replicas, slots.sum()))
     replicas = np.arange(1, most + 1)
     needed = -(-replicas // int(slots.max()))
@@ -233,7 +233,7 @@ def _speedups(job: JobInfo, slots: NDArray[np.int64], fair: int) -> SpeedupTable
 
 
 def _age(job: JobInfo) -> float:
-    """Seconds since the job was created, as far as it tells."""
+    """Return the seconds since the job was created, `UNKNOWN_AGE` if it does not say."""
     age = getattr(job, "age", None)
     if age is not None:
         return float(age)

@@ -1,4 +1,4 @@
-"""Cloud autoscaling by goodput, Pollux (OSDI'21), section 5.4.1, or by throughput alone.
+"""Cloud autoscaling by goodput as in Pollux, section 5.4.1, or by throughput alone.
 
 The utility of n nodes is the goodput of the jobs on them over what perfect scaling would give,
 
@@ -7,11 +7,18 @@ The utility of n nodes is the goodput of the jobs on them over what perfect scal
 where A is the best allocation on n nodes. For one job that is the published rule: nodes are added
 when the utility exceeds U = 2/3, to as many as keep it at about L = 1/2.
 
-Published are U, L and adding nodes for one job. Our reading: "about L" is the most nodes with a
-utility of at least L; below L nodes are taken away by the same rule, so that without news nothing
-flaps; several jobs add up as in the formula. A is decided as every round is, but from no placements
-and with free restarts: what the cluster would be worth once its jobs have settled. There too a job
-uses at most twice the GPUs that it ever ran on: none are rented for it that it could not use.
+U, L and adding nodes for one job are published. The rest is a reading: "about L" is the most nodes
+with a utility of at least L; below L nodes are removed by the same rule, so that the number is
+stable as long as the jobs do not change; several jobs add up as in the formula. A is decided as
+every round is, but from no placements and with free restarts: it is the allocation once the jobs
+have settled. There too a job uses at most twice the GPUs that it ever ran on, so that none are
+rented that it could not use.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 5.4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
+Or et al., "Resource Elasticity in Distributed Deep Learning", MLSys 2020.
 """
 
 from __future__ import annotations
@@ -46,21 +53,23 @@ class Autoscaling:
     Parameters
     ----------
     pollux
-        Decides the rounds.
+        Policy that decides the rounds.
     batch_sizes
         ``"goodput"``, or ``"throughput"`` for jobs whose models know no statistical efficiency
         (Or et al., MLSys'20, as Pollux's authors compare with it): the rule is the same.
     low
-        L: below it nodes are taken away, and at least that is to be left when their number changes.
+        L: nodes are removed below this utility, and any change of their number keeps at least this
+        utility.
     high
-        U: above it nodes are added.
+        U: nodes are added above this utility.
     min_nodes, max_nodes
         Fewest and most nodes.
 
     Raises
     ------
     ValueError
-        If ``0 <= low <= high`` does not hold, or a limit makes no sense.
+        If ``0 <= low <= high`` does not hold, ``1 <= min_nodes <= max_nodes`` does not hold, or
+        `batch_sizes` is another one.
     """
 
     pollux: Pollux = field(default_factory=Pollux)
@@ -83,7 +92,7 @@ class Autoscaling:
         require_count("Autoscaling: max_nodes", self.max_nodes, minimum=self.min_nodes)
 
     def decide(self, round_: Round) -> Decision:
-        """Decide the round on the nodes there are, then how many there are to be."""
+        """Decide the round on the present nodes, then the number of nodes for the next round."""
         round_ = round_.by_throughput() if self.batch_sizes == "throughput" else round_
         decision = self.pollux.decide(round_)
         present = round_.cluster.num_nodes
@@ -91,14 +100,14 @@ class Autoscaling:
         return decision._replace(nodes=None if nodes == present else nodes)
 
     def wanted_nodes(self, utility: Callable[[int], float], present: int) -> int:
-        """The number of nodes by the rule.
+        """Return the number of nodes by the rule.
 
         Parameters
         ----------
         utility
-            Utility of so many nodes, which is not to rise with their number.
+            Utility by number of nodes; it must not rise with their number.
         present
-            The nodes there are.
+            Present number of nodes.
         """
         present = min(max(present, self.min_nodes), self.max_nodes)
         found = utility(present)
@@ -109,7 +118,7 @@ class Autoscaling:
         return present
 
     def settled_utility(self, round_: Round, nodes: int) -> float:
-        """The utility of so many nodes once the jobs have settled on them; NaN if not found."""
+        """Return the utility of `nodes` nodes once the jobs have settled; NaN if not found."""
         cluster = round_.cluster.resized(nodes)
         jobs = tuple(replace(job, placement=()) for job in round_.jobs)
         settled = replace(self.pollux, rules=self.pollux.rules.replace(restart_delay=0.0))
@@ -121,7 +130,7 @@ class Autoscaling:
 
 
 def utility(instance: Instance, allocation: Allocation) -> float:
-    """Sum of the jobs' speedups over one GPU, over the GPUs of the cluster."""
+    """Return the sum of the jobs' speedups over one GPU, over the GPUs of the cluster."""
     table = speedup_table(instance.replace(rules=instance.rules.replace(fair_share="one_gpu")))
     several = (allocation.job_nodes > 1).astype(int)
     speedups = table[np.arange(instance.num_jobs), several, allocation.job_replicas]
@@ -129,7 +138,7 @@ def utility(instance: Instance, allocation: Allocation) -> float:
 
 
 def most_nodes(utility: Callable[[int], float], target: float, least: int, most: int) -> int:
-    """The most nodes whose utility is at least the target, by bisection; the least if none is."""
+    """Return the most nodes whose utility is at least `target`, or `least` if none is."""
     while least < most:
         middle = (least + most + 1) // 2
         if utility(middle) >= target:
@@ -146,6 +155,6 @@ def autoscaling(
     utility: tuple[float, float] | None,
     batch_sizes: BatchSizes,
 ) -> Autoscaling:
-    """Exact Pollux on a cluster that grows and shrinks; `utility` are L and U, if given."""
+    """Return exact Pollux on a cluster that grows and shrinks; `utility` are L and U, if given."""
     low, high = utility or (Autoscaling.low, Autoscaling.high)
     return Autoscaling(Pollux("highs", rules, stop, seed), batch_sizes, low, high)

@@ -1,4 +1,4 @@
-"""The modes that a decision gives its jobs, and whether their nodes have what these take."""
+"""Modes that a decision gives its jobs, and checks that their nodes have room for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def check_modes(at: str, round_: Round, decision: Decision) -> None:
     Raises
     ------
     ValueError
-        With what is said of the decision, the item and what was expected.
+        If a mode is unknown, asks for another type of GPU than its nodes have, or exceeds a
+        resource of a node.
     """
     cluster = round_.cluster
     used = np.zeros(cluster.node_resources.shape)
@@ -48,12 +49,12 @@ def check_modes(at: str, round_: Round, decision: Decision) -> None:
 
 
 def decided_modes(round_: Round, decision: Decision) -> dict[str, Mode]:
-    """The mode of every job that is to run, by name; empty where jobs have none.
+    """Return the mode of every job that is to run, by name; empty where jobs have none.
 
     Raises
     ------
     ValueError
-        If a mode is unknown, or none that it has suits a job's nodes.
+        If a mode is unknown, or none of a job's modes suits its nodes.
     """
     found = {}
     for job in round_.jobs:
@@ -74,9 +75,10 @@ def decided_modes(round_: Round, decision: Decision) -> dict[str, Mode]:
 
 
 def with_shares(round_: Round) -> Round:
-    """The round as those see it who know GPUs only: of every type one mode, with a GPU's share.
+    """Return the round with one mode for each type of GPU, that of a GPU's share of its node.
 
-    A job that runs in another mode keeps that, too.
+    It is the round as policies see it that know GPUs only. A job that runs in another mode keeps
+    that, too.
     """
     cluster = round_.cluster
     groups = [
@@ -96,7 +98,7 @@ def with_shares(round_: Round) -> Round:
 
 
 def share_of(cluster: Cluster, nodes: Sequence[int], modes: Sequence[Mode]) -> Mode | None:
-    """The mode with the most resources of those within a GPU's share of all these nodes."""
+    """Return the mode with the most resources within a GPU's share of all these nodes."""
     shares = cluster.node_shares[nodes].min(axis=0)
     most = dict(zip(cluster.resource_names, shares * (1 + RESOURCE_TOLERANCE), strict=True))
     types = {cluster.node_types[node] for node in nodes}

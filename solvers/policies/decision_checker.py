@@ -1,6 +1,6 @@
-"""Whether a decision is possible: known jobs and nodes, no GPU and no core used twice.
+"""Checks of a decision: known jobs and nodes, and no GPU or core used twice.
 
-A GPU is used twice only by a host and one of its guests, whose memory fits.
+Only a host and one of its guests may use the same GPU, if their memory fits.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 def check_decision(round_: Round, decision: Decision, *, offloads: bool = False) -> None:
-    """Refuse a decision that names an unknown job or node, a node twice, or uses a GPU twice.
+    """Refuse a decision with an unknown job or node, a repeated node, or a GPU used twice.
 
     Guests use GPUs of their hosts.
 
     Parameters
     ----------
     round_, decision
-        What was decided when.
+        The round, and the decision to check.
     offloads
         Whether guests keep in the memory of the host machine what does not fit on a GPU.
 
     Raises
     ------
     ValueError
-        With the time, the item and what was expected.
+        If the decision is impossible; the message states the time, the item and what was expected.
     """
     at = f"Decision at {round_.time} s"
     if not isinstance(decision, Decision):
@@ -59,7 +59,7 @@ def check_decision(round_: Round, decision: Decision, *, offloads: bool = False)
 
 
 def _check_placements(at: str, round_: Round, decision: Decision) -> None:
-    """Refuse placements of jobs that are not there, or that are none."""
+    """Refuse placements of unknown jobs, and malformed ones."""
     names, last = {job.name for job in round_.jobs}, round_.cluster.num_nodes - 1
     for name, placement in decision.placements.items():
         if name not in names:
@@ -93,7 +93,7 @@ def _check_capacity(at: str, round_: Round, decision: Decision) -> None:
 
 
 def _check_mode_names(at: str, round_: Round, decision: Decision) -> None:
-    """Refuse modes that are not names, or are of jobs that are not there."""
+    """Refuse modes that are not names, or that belong to unknown jobs."""
     if not isinstance(decision.modes, Mapping):
         raise ValueError(
             f"{at}: modes are a {type(decision.modes).__name__}; expected a mapping from names of "
@@ -110,8 +110,8 @@ def _check_mode_names(at: str, round_: Round, decision: Decision) -> None:
 def _check_guests(at: str, round_: Round, decision: Decision, offloads: bool) -> None:
     """Refuse guests that are not on GPUs of their host, one on each, with memory for both.
 
-    Where there are several types, a job's memory is that of the one which it ran on last, and its
-    oracle is asked.
+    On a cluster of several types of GPU the memory that is known is that of another type, and the
+    oracle decides whether two jobs fit together.
     """
     if round_.cluster.resource_names:
         raise ValueError(
@@ -154,7 +154,7 @@ def _check_guests(at: str, round_: Round, decision: Decision, offloads: bool) ->
 def _check_types(
     at: str, round_: Round, guest: ActiveJob, host: ActiveJob, placement: Placement
 ) -> None:
-    """Refuse two on GPUs of a type that they cannot share."""
+    """Refuse two jobs on GPUs of a type that they cannot share."""
     cluster, gpus = round_.cluster, sum(count for _, count in placement)
     for kind in {cluster.node_types[node] for node, _ in placement}:
         if host.oracle.beside(guest.oracle, gpus, cluster.most_per_node[kind], kind) is None:

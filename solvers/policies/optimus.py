@@ -1,4 +1,12 @@
-"""Optimus (EuroSys'18) with an oracle: GPUs by marginal gain in time to completion."""
+"""Optimus with an oracle: GPUs by marginal gain in time to completion.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 5. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 
@@ -29,7 +37,7 @@ class Optimus:
         return Decision(place_changed(round_, self._share(round_)))
 
     def _share(self, round_: Round) -> dict[str, int]:
-        """GPUs for every job."""
+        """Return the GPUs of every job."""
         total = left = round_.cluster.num_gpus
         per_node = int(round_.cluster.node_gpus.max())
         remaining = {job.name: job.oracle.remaining_steps() for job in round_.jobs}
@@ -59,7 +67,7 @@ class Optimus:
 
 
 def most_gpus(job: ActiveJob) -> int:
-    """Most GPUs on which the user's batch size still fits."""
+    """Return the most GPUs on which the user's batch size still fits."""
     if job.fixed_replicas is not None:
         return job.fixed_replicas
     return max(int(job.batch_size // job.batch.atomic_minimum), 1)

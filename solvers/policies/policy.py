@@ -1,7 +1,7 @@
-"""Policies: what decides every round of a replay, knowing only what a scheduler knows.
+"""Policies: deciders of every round of a replay, with a scheduler's knowledge only.
 
-A policy sees a `Round` and answers with a `Decision`. Any solver is one
-(`solvers/policies/pollux.py`); queues and marginal gains are others
+A policy sees a `Round` and answers with a `Decision`. Any solver makes one
+(`solvers/policies/pollux.py`); queues and marginal gains make others
 (`solvers/policies/tiresias.py`, `solvers/policies/optimus.py`, …).
 """
 
@@ -30,22 +30,23 @@ if TYPE_CHECKING:
 MOST_REPLICAS = 64
 
 
-#: What the batch sizes of the jobs are: as their users asked in all or for each GPU, or the best of
-#: their predicted goodput, or of their predicted throughput alone.
+#: Batch sizes of the jobs: as requested, in all or for each GPU, or the best by predicted goodput,
+#: or by predicted throughput alone.
 BatchSizes = Literal["requested", "proportional", "goodput", "throughput"]
 
 
 class Oracle(Protocol):
-    """What only a replay knows of a job; Optimus is published with it ("Optimus+Oracle")."""
+    """Knowledge of a job that only a replay has ("Optimus+Oracle" in Pollux's evaluation)."""
 
     def remaining_steps(self) -> float:
-        """Optimiser steps at the requested batch size to the end of the training, at least 1."""
+        """Return the optimiser steps at the requested batch size to the end, at least 1."""
         ...
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
-        """Seconds of a step at the requested batch size on so many GPUs, packed onto nodes.
+        """Return the seconds of a step at the requested batch size on `replicas` GPUs.
 
-        They are of that type; if it is empty, of the one that the job runs on or ran on last.
+        The GPUs are packed onto nodes and of that type; if it is empty, of the type that the job
+        runs on or ran on last.
         """
         ...
 
@@ -59,17 +60,17 @@ class Oracle(Protocol):
 
 
 def untold() -> None:
-    """Nothing is known of the losses of a job."""
+    """Return None, as of a job whose losses are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveJob:
-    """A submitted job that is not finished, as the scheduler sees it.
+    """Submitted and unfinished job, as the scheduler sees it.
 
     Parameters
     ----------
     name, application
-        Its name, and what it trains.
+        Its name, and the name of the application that it trains.
     submission
         When it was submitted, in seconds from the start.
     age
@@ -77,39 +78,39 @@ class ActiveJob:
     placement
         The GPUs it holds: (node, GPUs) pairs.
     restarts
-        Times it was restarted; the first start does not count.
+        Number of restarts; the first start does not count.
     attained_service
         GPU-seconds received.
     replicas, batch_size
-        GPUs and total batch size that its user asked for.
+        Requested GPUs and total batch size.
     batch
         Its batch limits.
     fixed_replicas
         The only number of GPUs it may use, None for any.
     most_explored
-        The largest number of GPUs it ever ran on.
+        Largest number of GPUs that it ever ran on.
     model
-        Gives its goodput model as fitted to what it measured so far, None before the first step;
-        where there are several types of GPU, on the type that it ran on last.
+        Function that returns its goodput model as fitted to its measurements so far, None before
+        the first step; where there are several types of GPU, on the type that it ran on last.
     oracle
-        What only a replay knows.
+        Knowledge that only a replay has.
     modes
-        Gives the ways to equip its replicas, where nodes differ in their GPUs or have cores; none
-        where GPUs are all that counts.
+        Function that returns the ways to equip its replicas, where nodes differ in their GPUs or
+        have cores; none where only the number of GPUs counts.
     mode
-        Name of the one it runs in, empty where it has none or does not run.
+        Name of its current mode, empty where it has none or does not run.
     losses
-        Gives the losses that it measured so far, in steps at M0; None where it tells nothing of
-        them.
+        Function that returns the losses measured so far, in steps at M0; None where they are
+        unknown.
     host
         Name of the job on whose GPUs it runs, empty where it has its own or does not run.
     busy
-        The part of the time that its GPUs compute for it alone, as measured while it ran last; None
+        Part of the time that its GPUs compute for it alone, as measured while it ran last; None
         before, and under policies that share no GPUs.
     memory
-        The part of a GPU's memory that its batch takes.
+        Part of a GPU's memory that its batch takes.
     share
-        What sharing left of its speed in the last interval, as measured; 1 alone.
+        Part of its speed that sharing left in the last interval, as measured; 1 alone.
     """
 
     name: str
@@ -136,7 +137,7 @@ class ActiveJob:
 
     @property
     def max_replicas(self) -> int:
-        """Most GPUs that Pollux gives it: at most twice what it ever ran on, so that it explores.
+        """Most GPUs that Pollux gives it: at most twice the most that it ever ran on.
 
         ``min(max(2 K_max, 1), 64, floor(M_max / m_min))`` (Pollux's artifact).
         """
@@ -148,14 +149,14 @@ class ActiveJob:
 
 @dataclass(frozen=True)
 class Round:
-    """The state of the cluster when a decision is due.
+    """State of the cluster when a decision is due.
 
     Parameters
     ----------
     time
         Seconds from the start.
     cluster
-        The nodes there are.
+        The present nodes.
     jobs
         The active jobs in order of submission; at least one.
     """
@@ -171,9 +172,9 @@ class Round:
         weights: Mapping[str, float] | None = None,
         restart_delays: Mapping[str, float | None] | None = None,
     ) -> Instance:
-        """The round as an instance under some rules, with the fitted models.
+        """Return the round as an instance under some rules, with the fitted models.
 
-        There jobs on the GPUs of others hold nothing: no formulation knows shared GPUs.
+        Jobs on the GPUs of others hold nothing there: no formulation has shared GPUs.
 
         Parameters
         ----------
@@ -184,7 +185,7 @@ class Round:
         weights
             Weights of the jobs named here, in place of 1.
         restart_delays
-            Seconds that a restart costs the jobs named here, in place of what the rules say.
+            Seconds that a restart costs the jobs named here, in place of the rules' delay.
         """
         limits, weights, delays = limits or {}, weights or {}, restart_delays or {}
         jobs = []
@@ -209,7 +210,7 @@ class Round:
         return Instance(self.cluster, tuple(jobs), rules, f"round-{self.time}")
 
     def by_throughput(self) -> Round:
-        """The round as those see it who know no statistical efficiency."""
+        """Return the round with models that ignore statistical efficiency."""
 
         def blind(model: JobModel) -> JobModel:
             return model.by_throughput() if isinstance(model, GoodputModel) else model
@@ -228,7 +229,7 @@ class Round:
 
 
 class Decision(NamedTuple):
-    """What a policy wants.
+    """Decision of a policy for one round.
 
     Attributes
     ----------
@@ -236,20 +237,20 @@ class Decision(NamedTuple):
         The (node, GPUs) pairs of every job that runs, by name; the others get nothing. A job whose
         placement changes restarts.
     nodes
-        Nodes that the cluster should have from the next round on, None for as many as it has.
+        Number of nodes from the next round on, None for the present number.
     instance
-        The round as the policy put it to a solver, None for policies that do not.
+        The round as the policy gave it to a solver, None for policies without one.
     bound
-        A bound on the objective of that instance, if known. Of a policy that does not ship it is a
-        claim, which nobody believes.
+        A bound on the objective of that instance, if known. The bound of a policy that does not
+        ship is a claim, which is not believed.
     modes
         Names of the modes of the jobs that run, where jobs have modes; one that is not named here
         gets the most cores that a GPU's share of its nodes has.
     beside
-        Guests, each with its host: a guest runs on GPUs that its host has, one guest on a GPU, and
-        is nobody's host. How fast both are the policy's `sharing` says.
+        Guests, each with its host: a guest runs on GPUs of its host, at most one guest on a GPU,
+        and hosts no other job. The policy's `sharing` gives the speeds of both.
     bound_source, evidence
-        What proved the bound, and how it is known to hold.
+        Source and evidence of the bound.
     """
 
     placements: Mapping[str, Placement]
@@ -263,15 +264,15 @@ class Decision(NamedTuple):
 
 
 class Policy(Protocol):
-    """Decides round after round; what it remembers must be such that a checkpoint can keep it.
+    """Decider of round after round, whose memory a checkpoint can keep.
 
     Attributes
     ----------
     batch_sizes
-        How the jobs come to their batch sizes; under Pollux by their goodput.
+        Rule for the batch sizes of the jobs; under Pollux by their goodput.
     sharing
-        How jobs share GPUs (`goodalloc.models.shared_gpus.shared_speed.Sharing`); only policies
-        whose jobs do have it.
+        Way in which jobs share GPUs (`goodalloc.models.shared_gpus.shared_speed.Sharing`); only
+        policies that let jobs share GPUs have it.
     """
 
     @property

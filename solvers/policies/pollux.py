@@ -1,4 +1,10 @@
-"""Pollux (OSDI'21) as a policy: every round by any solver, or by its genetic algorithm."""
+"""Pollux as a policy: every round by any solver, or by its genetic algorithm.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Pollux:
-    """Maximise the fitness of every round by a solver; the exact one by default.
+    """Policy that maximises the fitness of every round by a solver; the exact one by default.
 
     Parameters
     ----------
@@ -44,12 +50,13 @@ class Pollux:
     options
         Further options of the solver.
     weight
-        Gives the weight of a job in the objective, None for 1.
+        Function that returns the weight of a job in the objective; None for weight 1.
     restart_delay
-        Gives the seconds that a restart of a job is believed to cost, None for what the rules say.
+        Function that returns the believed cost of a job's restart in seconds; None for the rules'
+        delay.
     proportional
-        Whether every replica has the cores that a GPU's share of its node has, as those decide who
-        know GPUs only.
+        Whether every replica has a GPU's share of its node's cores, as under policies that know
+        GPUs only.
     """
 
     solver: str | Solver = "highs"
@@ -86,7 +93,7 @@ class Pollux:
 
 @dataclass
 class PolluxGenetic:
-    """Pollux as published: its genetic algorithm, started from what the last round left behind.
+    """Pollux as published: its genetic algorithm, started from the last round's population.
 
     The first population is the last round's non-dominated members in their modes, without the rows
     of jobs that are gone and with empty rows for new ones; in the first round the current
@@ -97,7 +104,7 @@ class PolluxGenetic:
     rules
         Objective and constraints.
     population, generations
-        The budget; published are 100 and 100.
+        Members and generations, 100 each as published.
     seed
         Seed of all random numbers; every round has its own.
     """
@@ -137,18 +144,18 @@ def pollux(
     changes: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> Pollux:
-    """Pollux by a solver, under rules that are changed in some fields."""
+    """Return Pollux by a solver, under rules that are changed in some fields."""
     return Pollux(solver, rules.replace(**(changes or {})), stop, seed, **arguments)
 
 
 def pollux_remaining(rules: Rules, stop: Stop, seed: int) -> Pollux:
-    """Pollux for the mean of speedup over remaining time."""
+    """Return Pollux for the mean of speedup over remaining time."""
     changes = {"fair_share": "one_gpu"}
     return pollux(rules, stop, seed, changes=changes, weight=shortest_remaining_time)
 
 
 def shortest_remaining_time(job: ActiveJob) -> float:
-    """One over the hours that a job still needs on one GPU, told by the oracle.
+    """Return one over the hours that a job still needs on one GPU, by the oracle.
 
     With p = 1 the objective then is the number of jobs that would end per hour; with p = -1 it is
     the total of the remaining times.
@@ -158,7 +165,7 @@ def shortest_remaining_time(job: ActiveJob) -> float:
 
 
 def decision_of(instance: Instance, allocation: Allocation, bound: Bound = NO_BOUND) -> Decision:
-    """An allocation as a decision, with a bound on the objective if there is one."""
+    """Return an allocation as a decision, with a bound on the objective if there is one."""
     placements = dict(
         zip((job.name for job in instance.jobs), allocation.placements(), strict=True)
     )
@@ -178,7 +185,7 @@ def decision_of(instance: Instance, allocation: Allocation, bound: Bound = NO_BO
 
 
 def stay(round_: Round) -> Decision:
-    """The decision that changes nothing."""
+    """Return the decision that changes nothing."""
     return Decision(
         {job.name: job.placement for job in round_.jobs},
         modes={job.name: job.mode for job in round_.jobs if job.mode},
@@ -186,5 +193,5 @@ def stay(round_: Round) -> Decision:
 
 
 def round_seed(seed: int, time: int) -> int:
-    """A seed for one round that depends on nothing but the policy's seed and the time."""
+    """Return a seed for one round that depends only on the policy's seed and the time."""
     return int(np.random.SeedSequence([seed, time]).generate_state(1)[0])

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class FirstComeFirstServed:
-    """Jobs run in order of submission on the GPUs their users asked for, to their end.
+    """Jobs run in order of submission on their requested GPUs, to their end.
 
-    No job passes one that waits before it.
+    No job overtakes an earlier one that waits.
     """
 
     batch_sizes: BatchSizes = field(default="requested", init=False)
@@ -36,7 +36,7 @@ class FirstComeFirstServed:
 
 @dataclass
 class ShortestRemainingTimeFirst:
-    """The jobs that would end first run, on the GPUs their users asked for; others are preempted.
+    """Jobs that would end first run, on their requested GPUs; others are preempted.
 
     The remaining time is the oracle's: remaining steps × seconds per step.
     """
@@ -44,7 +44,7 @@ class ShortestRemainingTimeFirst:
     batch_sizes: BatchSizes = field(default="requested", init=False)
 
     def decide(self, round_: Round) -> Decision:
-        """Serve jobs by remaining time as long as their GPUs last; smaller ones may pass."""
+        """Serve jobs by remaining time as long as GPUs last; smaller ones may overtake."""
         per_node = int(round_.cluster.node_gpus.max())
 
         def remaining(job: ActiveJob) -> float:
@@ -61,7 +61,7 @@ class ShortestRemainingTimeFirst:
 
 @dataclass
 class EqualShare:
-    """Every job gets the same number of GPUs; what is left over goes to those submitted first.
+    """Every job gets the same number of GPUs; spare ones go to those submitted first.
 
     No job gets more than the published limit on its exploration, nor than its batch size allows.
     """
@@ -69,7 +69,7 @@ class EqualShare:
     batch_sizes: BatchSizes = field(default="goodput", init=False)
 
     def decide(self, round_: Round) -> Decision:
-        """Deal one GPU after the other in order of submission until none is left or wanted."""
+        """Deal one GPU after the other in order of submission until none is free or wanted."""
         replicas = dict.fromkeys((job.name for job in round_.jobs), 0)
         left = round_.cluster.num_gpus
         wanting = list(round_.jobs)

@@ -1,4 +1,10 @@
-"""Sia (SOSP'23) as a policy: every round by its program, with what it believes restarts to cost."""
+"""Sia as a policy: every round by its program, with its believed restart costs.
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP
+    2023. doi:10.1145/3600006.3613175
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import ActiveJob
 
 #: Seconds that Sia's artifact believes a restart to cost, by application. Its simulator charges
-#: others: 50 for cifar10, 80 for yolov3, 15 for ncf.
+#: other delays: 50 for cifar10, 80 for yolov3, 15 for ncf.
 BELIEVED_DELAY = {
     "bert": 120.0,
     "cifar10": 30.0,
@@ -24,12 +30,12 @@ BELIEVED_DELAY = {
 
 
 def believed_delay(job: ActiveJob) -> float | None:
-    """What Sia believes that a restart of a job costs, in seconds; None for the usual."""
+    """Return the believed cost of a job's restart in seconds; None for the rules' delay."""
     return BELIEVED_DELAY.get(job.application)
 
 
 def sia(stop: Stop, solver: str = "sia") -> Pollux:
-    """Sia's policy; where nodes have cores, of which it knows nothing, GPUs have shares of them.
+    """Return Sia's policy; where nodes have cores, each GPU has its share of them.
 
     Parameters
     ----------

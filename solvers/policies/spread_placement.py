@@ -1,4 +1,4 @@
-"""Placing GPUs on the emptiest nodes first, as the published baselines do."""
+"""Placement of GPUs on the emptiest nodes first, as the published baselines do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FreeGpus:
-    """The GPUs of every node that nobody holds.
+    """Free GPUs of every node.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class FreeGpus:
         Raises
         ------
         ValueError
-            If fewer GPUs are free.
+            If fewer than `replicas` GPUs are free.
         """
         if replicas > self.total:
             raise ValueError(f"GPUs wanted: {replicas}; only {self.total} are free.")
@@ -65,12 +65,12 @@ class FreeGpus:
 
 
 def take_of(placement: Placement, replicas: int) -> Placement:
-    """So many GPUs of a placement, of the nodes first where it has most.
+    """Return `replicas` GPUs of a placement, from the nodes with the most first.
 
     Raises
     ------
     ValueError
-        If it has fewer.
+        If the placement has fewer GPUs.
     """
     pairs, left = list[tuple[int, int]](), replicas
     for node, gpus in sorted(placement, key=lambda pair: -pair[1]):
@@ -83,9 +83,9 @@ def take_of(placement: Placement, replicas: int) -> Placement:
 
 
 def place_changed(round_: Round, replicas: Mapping[str, int]) -> dict[str, Placement]:
-    """Place so many GPUs for every job: those whose number is as before stay where they are.
+    """Place the given numbers of GPUs; jobs whose number is unchanged stay where they are.
 
-    The others are placed in order of their number, on the emptiest nodes (as published of Optimus).
+    The others are placed in order of their number of GPUs, on the emptiest nodes, as Optimus does.
     """
     placements: dict[str, Placement] = {
         job.name: job.placement

@@ -1,4 +1,10 @@
-"""Synergy (OSDI'22) as a policy: a queue says who runs, TUNE what stands beside their GPUs."""
+"""Synergy as a policy: a queue selects the jobs, TUNE their cores and nodes.
+
+References
+----------
+Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022.
+    https://www.usenix.org/conference/osdi22/presentation/mohan
+"""
 
 from __future__ import annotations
 
@@ -24,19 +30,19 @@ if TYPE_CHECKING:
 class SynergyTune(Tiresias):
     """Least attained service, as of `Tiresias`, with the cores divided by Synergy-TUNE.
 
-    GPUs and batch size are the user's, but for more GPUs than there are of any type. Jobs that keep
-    running stay on their nodes; TUNE places the others, queue by queue, and may give any of them
-    other cores, which restarts it. Synergy knows one type of GPU; where there are several, a job
-    goes to the type on which it is fastest, of those with as many free GPUs as it asks for, and
-    does not leave it while it runs.
+    GPUs and batch size are as requested, but at most as many GPUs as there are of any type. Jobs
+    that keep running stay on their nodes; TUNE places the others, queue by queue, and may give any
+    of them other cores, which restarts it. Synergy knows one type of GPU; where there are several,
+    a job goes to the type on which it is fastest, of those with as many free GPUs as it requests,
+    and does not leave it while it runs.
     """
 
     def gpus(self, round_: Round, job: ActiveJob) -> int:
-        """As many as its user asked for, but no more than there are of any type."""
+        """Return the requested GPUs, at most as many as there are of any type."""
         return min(job.replicas, max(round_.cluster.type_gpus.values()))
 
     def place(self, round_: Round) -> Decision:
-        """Types for the jobs that are to run, then TUNE."""
+        """Choose types for the jobs that are to run, then place them by TUNE."""
         names = [name for name in self._ordered() if name in self._running]
         whole = round_.by_throughput().instance(synergy_rules(round_.cluster.num_nodes))
         jobs = {job.name: job for job in round_.jobs}
@@ -57,7 +63,7 @@ class SynergyTune(Tiresias):
 
     @staticmethod
     def _with_types(instance: Instance) -> tuple[Job, ...]:
-        """The jobs that find enough GPUs of one type, each with its modes on that type only."""
+        """Return the jobs that find enough GPUs of one type, with modes on that type only."""
         cluster, current = instance.cluster, instance.current
         left = np.bincount(cluster.node_type, cluster.node_gpus - current.node_replicas)
         free = dict(zip(cluster.gpu_types, left.tolist(), strict=True))

@@ -1,4 +1,10 @@
-"""Tiresias (NSDI'19): two queues by attained service, GPUs and batch size as the user asked."""
+"""Tiresias: two queues by attained service, GPUs and batch sizes as requested.
+
+References
+----------
+Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019, section 4.2.
+    https://www.usenix.org/conference/nsdi19/presentation/gu
+"""
 
 from __future__ import annotations
 
@@ -23,8 +29,8 @@ class Tiresias:
 
     New jobs join the first queue and leave it for the second once their time run × GPUs reaches the
     threshold. The queues are scanned one after the other, first come first served: a job runs if
-    its GPUs are left over by those before it, else it is preempted. Running jobs stay where they
-    are; the others take the nodes with the most free GPUs.
+    the jobs before it leave enough GPUs, else it is preempted. Running jobs stay where they are;
+    the others take the nodes with the most free GPUs.
 
     Parameters
     ----------
@@ -37,13 +43,12 @@ class Tiresias:
         GPU-seconds to look ahead: within a queue the jobs are then ordered by `gittins_index`
         (2D-Gittins). None keeps them first come, first served (2D-LAS), as in Pollux's evaluation.
     services
-        Total services of jobs that ended before, in GPU-seconds, from which 2D-Gittins learns what
-        to expect.
+        Total services of jobs that ended before, in GPU-seconds, as samples for 2D-Gittins.
 
     Attributes
     ----------
     ended
-        Likewise, of jobs that ended under this policy, from which it learns too.
+        Total services of jobs that ended under this policy, as further samples.
     """
 
     threshold: float = 57_600.0
@@ -89,7 +94,7 @@ class Tiresias:
         return self.place(round_)
 
     def gpus(self, round_: Round, job: ActiveJob) -> int:
-        """GPUs that a job gets when it runs: as many as its user asked for."""
+        """Return the GPUs of a job when it runs: as many as requested."""
         return job.replicas
 
     def _learn(self, ended: set[str], elapsed: int) -> None:
@@ -100,7 +105,7 @@ class Tiresias:
             self.ended = (*self.ended, float(self._executed[name] * self._replicas[name]))
 
     def _ordered(self) -> list[str]:
-        """All jobs in the order in which they are served."""
+        """Return all jobs in the order in which they are served."""
         if self.gittins_delta is None:
             return [*self._first, *self._second]
         samples, delta = np.sort((*self.services, *self.ended)), self.gittins_delta
@@ -121,7 +126,7 @@ class Tiresias:
             self._first.append(name)
 
     def place(self, round_: Round) -> Decision:
-        """Jobs that keep running stay; the others take the emptiest nodes, queue by queue."""
+        """Place the jobs: those that keep running stay, others take the emptiest nodes."""
         jobs = {job.name: job for job in round_.jobs}
         placements = {
             name: job.placement
@@ -136,12 +141,12 @@ class Tiresias:
 
 
 def gittins_index(services: NDArray[np.float64], attained: float, delta: float) -> float:
-    r"""How soon a job may end for the service it would take (Tiresias, section 4.2).
+    r"""Return the Gittins index of a job by its attained service (section 4.2 of Tiresias).
 
     .. math:: \frac{P(S - a \le \Delta \mid S > a)}{E[\min(S - a, \Delta) \mid S > a]}
 
-    with *S* the total service of a job and *a* what it attained. (The authors' simulator leaves
-    out the *- a* in the expectation.)
+    with *S* the total service of a job and *a* its attained service. (The authors' simulator omits
+    the *- a* in the expectation.)
 
     Parameters
     ----------
@@ -153,7 +158,7 @@ def gittins_index(services: NDArray[np.float64], attained: float, delta: float) 
     Returns
     -------
     float
-        The index per GPU-second; 0 where no sample is larger than what was attained.
+        The index per GPU-second; 0 where no sample exceeds the attained service.
     """
     longer = services[np.searchsorted(services, attained, side="right") :] - attained
     if not longer.size:

@@ -1,4 +1,10 @@
-"""First come, first served on GPUs of several types: the baseline of Gavel (OSDI'20)."""
+"""First come, first served on GPUs of several types: the baseline of Gavel.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
+"""
 
 from __future__ import annotations
 
@@ -18,19 +24,20 @@ if TYPE_CHECKING:
 class TypedQueue:
     """Jobs run in order of submission to their end, each on GPUs of one type.
 
-    No job passes one that waits before it.
+    No job overtakes an earlier one that waits.
 
     Parameters
     ----------
     blind
-        Whether a job goes where most GPUs are free, and not where it is fastest.
+        Whether a job goes to the type with the most free GPUs instead of the one on which it is
+        fastest.
     """
 
     blind: bool = False
     batch_sizes: BatchSizes = field(default="requested", init=False)
 
     def decide(self, round_: Round) -> Decision:
-        """Keep what runs; start the jobs at the head of the queue while they fit."""
+        """Keep running jobs; start the jobs at the head of the queue while they fit."""
         cluster = round_.cluster
         kept: dict[str, Placement] = {
             job.name: job.placement for job in round_.jobs if job.placement
