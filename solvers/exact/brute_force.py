@@ -176,7 +176,7 @@ class _Loads:
         self.number: dict[tuple[float, ...], int] = {(): 0}
 
     def add(self, used: Indices, row: Indices, share: float, gpus: Indices) -> Indices:
-        """The loads after a job's replicas of one share came, shape (states, nodes); -1: too much.
+        """Return the loads with a job's replicas added, shape (states, nodes); -1: too much.
 
         Parameters
         ----------

@@ -1,13 +1,18 @@
-r"""Gavel's cost policy as a rule for its rounds (OSDI'20, section 4).
+r"""Cost policy of Gavel as a rule for its rounds.
 
-The sum of the jobs' throughputs, each in units of its own largest, per dollar of the GPUs that it
-is made on, is as large as possible,
+It maximises the sum of the jobs' throughputs, each in units of its own largest, per dollar of the
+GPUs that it runs on,
 
 .. math:: \max_X \sum_{jw} \frac{T_{jw} / \max_v T_{jv}}{c_w} X_{jw}
           \quad \text{s.t.} \quad \tau_j(X) \ge \frac{n_j}{d_j - t},                            (1)
 
-where job *j* has :math:`n_j` steps left at time *t* and its deadline is :math:`d_j`. It is the
-published code's reading; the paper speaks of a ratio of sums. Nothing stands idle to save money.
+where job *j* has :math:`n_j` remaining steps at time *t* and its deadline is :math:`d_j`. This is
+the published code's reading; the paper has a ratio of sums. No GPU stands idle to save money.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 4. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -36,10 +41,11 @@ if TYPE_CHECKING:
 #: of Gavel); from memory, a documented reading.
 PRICES: Mapping[str, float] = {"v100": 2.48, "p100": 1.46, "k80": 0.45, "t4": 0.35, "a100": 2.93}
 
-#: What becomes of deadlines that cannot all be met: all are dropped, as published, or the fewest.
+#: Deadlines to drop where not all can be met: all, as published, or the fewest.
 Dropped = Literal["all", "fewest"]
 
-#: Seconds in which the fewest are looked for; hundreds of jobs take hundredths of a second.
+#: Time limit of the search for the fewest, in seconds; hundreds of jobs take hundredths of a
+#: second.
 SECONDS = 60.0
 
 
@@ -50,19 +56,20 @@ class PerDollar:
     Parameters
     ----------
     prices
-        Dollars for an hour of a GPU, by type. Of a cluster of one type it makes no difference.
+        Dollars for an hour of a GPU, by type. They do not matter on a cluster of one type.
     deadlines
         Seconds from the start, by job; those that are not named have none.
     dropped
-        What becomes of deadlines that cannot all be met.
+        Deadlines to drop where not all can be met.
     margin
-        Seconds by which jobs are to end before their deadlines, as rounds are coarse; two of six
-        minutes each.
+        Seconds by which jobs are to end before their deadlines, as rounds are coarse; by default
+        two rounds of six minutes.
 
     Raises
     ------
     ValueError
-        If a number makes no sense; at a decision, if a type has no price.
+        If a price <= 0, a deadline or `margin` is negative, or `dropped` is another one; at a
+        decision, if a type has no price.
     """
 
     prices: Mapping[str, float] = field(default_factory=lambda: PRICES)
@@ -79,7 +86,7 @@ class PerDollar:
         require_number("Cost: margin", self.margin, minimum=0.0)
 
     def __call__(self, sharing: TimeSharing, round_: Round) -> Floats | None:
-        """The shares of a round; None if a solver fails.
+        """Return the shares of a round; None if a solver fails.
 
         Parameters
         ----------
@@ -101,10 +108,10 @@ class PerDollar:
         return best_shares(sharing, goal).shares
 
     def promised(self, sharing: TimeSharing, round_: Round) -> Floats:
-        """Steps per second by which jobs end in time, shape (jobs,).
+        """Return the steps per second by which jobs end in time, shape (jobs,).
 
-        They are 0 where there is no deadline, or where it is missed whatever is done; and at most
-        what a job can have, where it would end within the margin.
+        They are 0 where there is no deadline, or where it cannot be met; and at most the job's
+        largest rate, where it would end within the margin.
         """
         steps = np.array([job.oracle.remaining_steps() for job in round_.jobs])
         left = np.array([self.deadlines.get(job.name, np.inf) - round_.time for job in round_.jobs])
@@ -114,7 +121,7 @@ class PerDollar:
         return found
 
     def _prices(self, round_: Round) -> list[float]:
-        """Of every type that has GPUs, in the order of `TimeSharing.gpus`."""
+        """Return the price of every type that has GPUs, in the order of `TimeSharing.gpus`."""
         kinds = [kind for kind, count in round_.cluster.type_gpus.items() if count > 0]
         if len(kinds) == 1:
             return [1.0]
@@ -124,5 +131,12 @@ class PerDollar:
 
 
 def gavel_cost() -> Gavel:
-    """Gavel for throughput per dollar."""
+    """Return Gavel for throughput per dollar.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.gavel import gavel_cost
+    >>> gavel_cost().goal.prices["v100"]
+    2.48
+    """
     return Gavel(PerDollar())

@@ -1,7 +1,12 @@
-"""Gavel's hierarchical fairness as a rule for its rounds (OSDI'20, section 4.3).
+"""Hierarchical fairness of Gavel as a rule for its rounds.
 
-Shares are filled level by level (`solvers/gavel/water_filling.py`), so that also those above the
-least have as much as can be. Jobs belong to entities, which share the cluster by weight.
+Shares are filled level by level (`solvers/gavel/water_filling.py`), so that also the jobs above the
+least one have as much as possible. Jobs belong to entities, which share the cluster by weight.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 4.3. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -25,12 +30,12 @@ if TYPE_CHECKING:
 
 
 def of_itself(job: ActiveJob) -> str:
-    """Every job is an entity."""
+    """Return the name of the job: every job is an entity."""
     return job.name
 
 
 def of_application(job: ActiveJob) -> str:
-    """Jobs that train the same are an entity."""
+    """Return the application of the job: jobs that train the same are an entity."""
     return job.application
 
 
@@ -41,16 +46,16 @@ class Levels:
     Parameters
     ----------
     entity
-        Names the entity that a job belongs to.
+        Function that returns the name of a job's entity.
     weights
-        Of entities by name; 1 where none is given.
+        Weights of entities by name; 1 where none is given.
     within
-        How the jobs of an entity share: see `Entity`.
+        Way in which the jobs of an entity share its weight; see `Entity`.
 
     Raises
     ------
     ValueError
-        If a weight or `within` makes no sense.
+        If a weight <= 0, or `within` is neither ``"fairness"`` nor ``"fifo"``.
     """
 
     entity: Callable[[ActiveJob], str] = of_itself
@@ -63,7 +68,7 @@ class Levels:
             require_number(f"Levels: weight of '{name}'", weight, minimum=0.0, strict=True)
 
     def __call__(self, sharing: TimeSharing, round_: Round) -> NDArray[np.float64] | None:
-        """The shares of a round; None if a solver fails.
+        """Return the shares of a round; None if a solver fails.
 
         Parameters
         ----------
@@ -83,5 +88,12 @@ class Levels:
 
 
 def gavel_levels() -> Gavel:
-    """Gavel's max-min fairness, level by level."""
+    """Return Gavel's max-min fairness, level by level.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.gavel import gavel_levels
+    >>> gavel_levels().goal.within
+    'fairness'
+    """
     return Gavel(Levels())

@@ -1,8 +1,13 @@
-"""Which jobs of a round gain by sharing their GPUs in pairs, and how fast they then are.
+"""Pairs of jobs that gain by sharing their GPUs, and their rates.
 
-A pair whose rates, each over that of its job alone, add up to at most 1 on a type gives nothing
-that the two do not have there one after the other: with parts r and r' of its time alone each is as
-fast, in no more GPU time. Such pairs are left out, which costs no goal of Gavel (OSDI'20) anything.
+A pair whose rates, each over that of its job alone, add up to at most 1 on a type gains nothing
+over the two jobs one after the other: with parts r and r' of its time alone each is as fast, in no
+more GPU time. Such pairs are left out without loss for any goal of Gavel.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 3.1. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -24,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class PairRates:
-    """What oracles said of pairs: each is asked about once.
+    """Rates of pairs by the oracles of their jobs, each asked once.
 
     Attributes
     ----------
     known
-        Steps per second of both jobs on every type, of the pairs that are there.
+        Steps per second of both jobs on every type, for the present pairs.
     """
 
     known: dict[tuple[str, str], tuple[tuple[float, float], ...]] = field(
@@ -37,7 +42,7 @@ class PairRates:
     )
 
     def among(self, round_: Round, gpus: Mapping[str, int], replicas: Mapping[str, int]) -> Floats:
-        """Rates of all pairs, in the order of `combinations`; 0 where two cannot share.
+        """Return the rates of all pairs, in the order of `combinations`; 0 where two cannot share.
 
         Shape (pairs, types, 2). Jobs that take different numbers of GPUs cannot.
 
@@ -69,14 +74,22 @@ class PairRates:
 
 
 def shares_of_speed(rate: Floats, pair_rate: Floats) -> Floats:
-    """What both of every pair keep of their speeds alone, shape (pairs, types, 2).
+    """Return the parts of their speeds alone that both of every pair keep, (pairs, types, 2).
 
     Parameters
     ----------
     rate
         Steps per second of every job alone, shape (jobs, types).
     pair_rate
-        Of all pairs, in the order of `combinations`; shape (pairs, types, 2).
+        Rates of all pairs, in the order of `combinations`; shape (pairs, types, 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.solvers.gavel import shares_of_speed
+    >>> alone = np.array([[10.0], [4.0]])  # two jobs on one type
+    >>> shares_of_speed(alone, np.array([[[6.0, 3.0]]])).tolist()
+    [[[0.6, 0.75]]]
     """
     first, second = np.triu_indices(len(rate), 1)
     alone = np.stack([rate[first], rate[second]], axis=2)
@@ -84,14 +97,14 @@ def shares_of_speed(rate: Floats, pair_rate: Floats) -> Floats:
 
 
 def with_gainful_pairs(sharing: TimeSharing, pair_rate: Floats) -> TimeSharing:
-    """The same jobs, with those pairs and types on which two gain by sharing.
+    """Return the same jobs, with the pairs and types on which two gain by sharing.
 
     Parameters
     ----------
     sharing
         Jobs alone.
     pair_rate
-        Of all pairs, in the order of `combinations`; shape (pairs, types, 2).
+        Rates of all pairs, in the order of `combinations`; shape (pairs, types, 2).
     """
     gains = shares_of_speed(sharing.rate, pair_rate).sum(axis=2) > 1.0
     some = gains.any(axis=1)

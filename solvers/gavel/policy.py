@@ -1,8 +1,14 @@
-"""Gavel (OSDI'20) as a policy: time shares by a goal whenever jobs come or go, then rounds.
+"""Gavel as a policy: time shares by a goal whenever jobs come or go, then rounds.
 
-Users say how many GPUs a job takes, at most as many as there are of any type. Its rates are the
-oracle's on every type, as Gavel's simulator has them; a policy that is blind to types takes all of
-them for equal. Packed, two jobs may share their GPUs ("space sharing"), by the oracle's rates too.
+A job takes the GPUs that its user requested, at most as many as there are of any type. Its rates
+are the oracle's on every type, as Gavel's simulator has them; a policy that is blind to types takes
+all types for equal. Packed, two jobs may share their GPUs ("space sharing"), by the oracle's rates
+too.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -39,33 +45,38 @@ if TYPE_CHECKING:
     from goodalloc.solvers.gavel.share_rounds import Line
     from goodalloc.solvers.policies.policy import ActiveJob, Round
 
-    #: Another way to shares: of the jobs of a round in their order, X, or None if a solver fails.
+    #: Rule for shares: returns X of the jobs of a round in their order, or None if a solver fails.
     Rule = Callable[[TimeSharing, Round], NDArray[np.float64] | None]
 
-#: What shares are to achieve.
+#: Goal of the shares.
 GavelGoal = Literal["max-min", "makespan", "finish-time", "completion", "throughput", "steps"]
 
-#: Relative gap at which the search for pairs stops, and the solver where programs are linear: the
-#: shares of a corner are few, so that rounds can follow them.
+#: Relative gap at which the search for pairs stops, and the solver of linear programs: a corner has
+#: few positive shares, which rounds can follow.
 PACKED_GAP, CORNERS = 1e-3, "HIGHS"
 
 
 @dataclass
 class Gavel(SharePolicy):
-    """The time shares that are best for a goal; see `SharePolicy`.
+    """Policy of the time shares that are best for a goal; see `SharePolicy`.
 
     Parameters
     ----------
     goal
-        What shares are to achieve; see `models/gavel/share_goal.py`. Or a rule that gives them, as
-        `solvers/gavel/levels.py` and `solvers/gavel/cost.py` have them.
+        Goal of the shares (`models/gavel/share_goal.py`), or a rule that returns them, as in
+        `solvers/gavel/levels.py` and `solvers/gavel/cost.py`.
     blind
         Whether all types count as equal.
     packed
-        Whether two jobs of as many GPUs may share them; not where all types count as equal, nor by
-        a rule.
+        Whether two jobs of equally many GPUs may share them; excludes `blind` and rules.
     spare, lifelong
-        How shares become rounds; see `ShareRounds`.
+        Options of the rounds; see `ShareRounds`.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.gavel import Gavel
+    >>> Gavel(goal="makespan").round_seconds
+    360
     """
 
     goal: GavelGoal | Rule = "max-min"
@@ -91,13 +102,13 @@ class Gavel(SharePolicy):
 
     @property
     def sharing(self) -> Sharing | None:
-        """How jobs share GPUs where nothing is measured; None where they do not."""
+        """Way in which jobs share GPUs without measurements; None where they do not share."""
         return FAIR if self.packed else None
 
     def new_shares(
         self, round_: Round, gpus: dict[str, int], replicas: dict[str, int]
     ) -> dict[tuple[Line, str], float]:
-        """The best shares of the jobs there are; equal ones if a solver fails."""
+        """Return the best shares of the present jobs; equal ones if a solver fails."""
         sharing = time_sharing(round_, gpus, replicas, blind=self.blind)
         if self.packed:
             sharing = with_gainful_pairs(sharing, self._pairs.among(round_, gpus, replicas))
@@ -111,7 +122,7 @@ class Gavel(SharePolicy):
         }
 
     def _best(self, sharing: TimeSharing, round_: Round) -> NDArray[np.float64] | None:
-        """By the rule or for the goal; None if a solver fails."""
+        """Return the shares by the rule or for the goal; None if a solver fails."""
         if callable(self.goal):
             return self.goal(sharing, round_)
         goal = GOALS[self.goal](sharing, round_)
@@ -122,7 +133,7 @@ class Gavel(SharePolicy):
 
 
 def _lines(sharing: TimeSharing) -> list[Line]:
-    """The names of every line."""
+    """Return the names of every line."""
     names = sharing.names
     return [(name,) for name in names] + [
         (names[one], names[other]) for one, other in sharing.pairs.tolist()
@@ -132,7 +143,7 @@ def _lines(sharing: TimeSharing) -> list[Line]:
 def time_sharing(
     round_: Round, gpus: dict[str, int], replicas: dict[str, int], *, blind: bool = False
 ) -> TimeSharing:
-    """A round as jobs that share types of GPU in time.
+    """Return a round as jobs that share types of GPU in time.
 
     Parameters
     ----------
@@ -171,14 +182,14 @@ def _steps(round_: Round) -> list[float]:
 
 
 def _finish_time(sharing: TimeSharing, round_: Round) -> Goal:
-    """Alone a job has its part of the cluster for what is left, after what it was there for."""
+    """Return the goal of finish-time fairness; alone a job has its part of the cluster."""
     elapsed = np.array([float(job.age) for job in round_.jobs])
     steps = np.array(_steps(round_))
     alone = elapsed + steps / rates(sharing, isolated_shares(sharing))
     return finish_time(steps, elapsed, alone)
 
 
-#: How a goal is made of a round.
+#: Functions that make a goal from a round, by name.
 GOALS: dict[GavelGoal, Callable[[TimeSharing, Round], Goal]] = {
     "max-min": lambda sharing, _: max_min(sharing),
     "makespan": lambda _, round_: makespan(_steps(round_)),
@@ -188,5 +199,5 @@ GOALS: dict[GavelGoal, Callable[[TimeSharing, Round], Goal]] = {
     "steps": lambda sharing, _: throughput(sharing),
 }
 
-#: Those whose program is linear.
+#: Goals whose program is linear.
 LINEAR: tuple[GavelGoal, ...] = ("max-min", "makespan", "throughput", "steps")

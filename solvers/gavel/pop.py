@@ -1,10 +1,14 @@
-"""POP (SOSP'21): jobs split at random into parts, each with its part of the GPUs, solved apart.
+"""POP: jobs split at random into parts, each with its part of the GPUs, solved apart.
 
-What comes out is feasible, and the loss grows with the number of parts, most where few jobs share a
-part: the fullest part decides about max-min fairness. Parts with as many jobs each lose much less.
-Parts get whole GPUs, rounded down as published, so that a few may stay idle. They are parts of
-time: a job that takes more GPUs than its part has may take them of others' parts, for less of the
-time.
+The result is feasible, and its loss grows with the number of parts, most where few jobs share a
+part: the fullest part decides max-min fairness. Parts with equally many jobs lose much less. Parts
+get whole GPUs, rounded down as published, so that a few may stay idle. They are parts of time: a
+job that takes more GPUs than its part has may take them from other parts, for less of the time.
+
+References
+----------
+Narayanan et al., "Solving Large-Scale Granular Resource Allocation Problems Efficiently with POP",
+    SOSP 2021. doi:10.1145/3477132.3483588
 """
 
 from __future__ import annotations
@@ -26,19 +30,20 @@ if TYPE_CHECKING:
     from goodalloc.models.gavel.time_sharing import TimeSharing
     from goodalloc.models.support.array_types import Indices
 
-    #: The goal of some of the jobs: who shares what among them, and their places.
+    #: Function that returns the goal of some of the jobs from their time sharing and their places.
     MakeGoal = Callable[[TimeSharing, Indices], Goal]
 
 
 class Parts(NamedTuple):
-    """What came of the parts.
+    """Outcome of a split.
 
     Attributes
     ----------
     result
-        Of all together; its times are sums, its bound is that of no split but what the goal allows.
+        Result of all parts together. Its times are sums; its bound is trivial (infinite, or 0 where
+        less is better) unless there is one part.
     seconds
-        To solve each part, without building its program.
+        Time to solve each part, without building its program.
     """
 
     result: ShareResult
@@ -54,28 +59,37 @@ def solve_in_parts(
     even: bool = False,
     solver: str = CONE_SOLVER,
 ) -> Parts:
-    """Split, solve and put together; with one part, exactly.
+    """Split the jobs, solve the parts and join their shares; with one part, exactly.
 
     Parameters
     ----------
     sharing
-        Who shares what; without pairs, or with pairs that a split may tear apart.
+        The jobs and their rates; a split drops the pairs whose jobs are in different parts.
     make_goal
-        Gives the goal of a part.
+        Function that returns the goal of a part.
     parts
-        k, at most as many as jobs and as GPUs of any type.
+        Number of parts *k*, at most the number of jobs and the GPUs of each type.
     seed
-        Of the split.
+        Seed of the split.
     even
-        Whether parts have as many jobs each; as published every job falls into any of them.
+        Whether parts have equally many jobs; as published, every job falls into any part.
     solver
-        One that CVXPY finds.
+        Name of a solver that CVXPY finds.
 
     Raises
     ------
     ValueError
-        If the number of parts, the seed or a goal makes no sense, or CVXPY does not find the
-        solver.
+        If `parts` is not from 1 to the number of jobs or of GPUs of a type, `seed` is negative, a
+        goal is not of its jobs, or CVXPY does not find the solver.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> from goodalloc.solvers.gavel import solve_in_parts
+    >>> sharing = TimeSharing(["a", "b"], [[2.0], [1.0]], [2], [1, 1])
+    >>> parts = solve_in_parts(sharing, lambda part, _: max_min(part), parts=1, seed=0)
+    >>> parts.result.shares.round(3).tolist()  # a GPU each, all of the time
+    [[1.0], [1.0]]
     """
     most = min(sharing.num_jobs, int(sharing.gpus.min()))
     require_count("POP: parts", parts, 1, most)

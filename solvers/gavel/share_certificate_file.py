@@ -1,6 +1,7 @@
-"""Certificates of time shares as files: prices that prove a bound, documented in `data/FORMAT.md`.
+"""Certificates of time shares as files, documented in `data/FORMAT.md`.
 
-`experiments/verification/verify_time_shares.py` checks them without anything else of this library.
+They hold prices that prove a bound; `experiments/verification/verify_time_shares.py` checks them
+independently of this library.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ KIND = "time shares"
 
 
 class ShareCertificate(NamedTuple):
-    """What a file says; `experiments/verification/verify_time_shares.py` finds out if it is so.
+    """Contents of a file; `experiments/verification/verify_time_shares.py` checks the proof.
 
     Attributes
     ----------
     digest
-        Of the problem, as `digest_of` makes it.
+        Digest of the problem, by `digest_of`.
     bound
-        That is claimed.
+        Claimed bound.
     prices
-        That are to prove it.
+        Prices that are to prove it.
     """
 
     digest: str
@@ -57,12 +58,13 @@ class ShareCertificate(NamedTuple):
 
 
 def read_share_certificate(path: str | os.PathLike[str]) -> ShareCertificate:
-    """The certificate in a file.
+    """Return the certificate in a file.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or makes no sense; one sentence that names the file and the item.
+        If the file cannot be read, or an entry is missing, unknown or invalid; the message names
+        the file and the item.
     """
     document = read_document(path, (CERTIFICATE_FORMAT,))
     try:
@@ -79,7 +81,7 @@ def write_share_certificate(
     Parameters
     ----------
     problem, result, path
-        As of `share_certificate_to_dict`, and the file.
+        Arguments of `share_certificate_to_dict`, and the file.
 
     Raises
     ------
@@ -92,14 +94,14 @@ def write_share_certificate(
 
 
 def share_certificate_to_dict(problem: ShareProblem, result: ShareResult) -> Document:
-    """What proves the bound of a result, as JSON has it; see `data/FORMAT.md`.
+    """Return the proof of a result's bound as a JSON document; see `data/FORMAT.md`.
 
     Parameters
     ----------
     problem
-        What was asked.
+        The problem that was solved.
     result
-        Of `best_shares` or `best_shares_with_pairs`.
+        Its result by `best_shares` or `best_shares_with_pairs`.
 
     Raises
     ------
@@ -119,12 +121,12 @@ def share_certificate_to_dict(problem: ShareProblem, result: ShareResult) -> Doc
 
 
 def share_certificate_from_dict(document: object) -> ShareCertificate:
-    """The reverse of `share_certificate_to_dict`.
+    """Return the certificate in a JSON document; reverse of `share_certificate_to_dict`.
 
     Raises
     ------
     ValueError
-        If anything makes no sense; one sentence that names the item.
+        If an entry is missing, unknown or invalid; the message names the item.
     """
     checked = check_format(document, (CERTIFICATE_FORMAT,), VERSION)
     check_keys("Certificate", checked, ("format", "version", "kind", "digest", "bound", "prices"))

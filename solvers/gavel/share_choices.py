@@ -1,14 +1,19 @@
-r"""Mixed integer programs over time shares: who can have more, and whose promises to keep.
+r"""Mixed-integer programs over time shares: jobs that can have more, and promises to keep.
 
-Over the shares (1) of `models/gavel/time_sharing.py`, with binary :math:`z_j` for the jobs. As
-published with Gavel (OSDI'20), who can rise above what all have:
+Over the shares (1) of `models/gavel/time_sharing.py`, with binary :math:`z_j` for the jobs. The
+first, as published with Gavel, finds the jobs that can rise above a common level:
 
 .. math:: \max_{X, z} \sum_j z_j \quad \text{s.t.} \quad \tau_j(X) \ge r_j (1 + \epsilon z_j).   (1)
 
-By convexity all who can rise can do so together, a little. And where not all promised rates can be
-kept, of which Gavel then gives all up, the most that can be kept together:
+By convexity all jobs that can rise can do so together, a little. The second finds the most promised
+rates that can be kept together where not all can (Gavel then drops them all):
 
 .. math:: \max_{X, z} \sum_{j : r_j > 0} z_j \quad \text{s.t.} \quad \tau_j(X) \ge r_j z_j.      (2)
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 4.3. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -34,21 +39,21 @@ if TYPE_CHECKING:
 #: CVXPY; most of its names are defined where type checkers do not see them.
 cp: Any = cvxpy
 
-#: By how much a job rises that can rise, and how much of a promise rounding may take, relative.
+#: Relative rise of a job that can rise, and relative part of a promise that rounding may take.
 RISE, SLACK = 1e-4, 1e-6
 
 
 def most_that_rise(sharing: TimeSharing, goal: Level, floor: Floats) -> NDArray[np.bool_]:
-    """Which jobs can have more than a level, the others no less: the program (1).
+    """Return which jobs can have more than a level, the others no less: the program (1).
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        The jobs and their rates.
     goal
-        Its steps say who counts.
+        Level, of which the jobs with a positive step count.
     floor
-        r: what every job has.
+        Rates *r* that the jobs have.
     """
     counts, units = np.flatnonzero(goal.step > 0), largest_rates(sharing)
     has = floor / units
@@ -67,14 +72,14 @@ def most_that_rise(sharing: TimeSharing, goal: Level, floor: Floats) -> NDArray[
 
 
 class KeptPromises(NamedTuple):
-    """Whose promises can be kept together.
+    """Promises that can be kept together.
 
     Attributes
     ----------
     kept
-        Whether a promise is kept, shape (jobs,); never where nothing was promised.
+        Whether each promise is kept, shape (jobs,); false where nothing was promised.
     bound
-        No more can be kept.
+        Upper bound on the number that can be kept.
     status
         ``"optimal"``, ``"feasible"``, or ``"unknown"`` if a solver failed, and none is kept.
     """
@@ -87,12 +92,12 @@ class KeptPromises(NamedTuple):
 def most_promises(
     sharing: TimeSharing, promised: ArrayLike, *, seconds: float | None = None
 ) -> KeptPromises:
-    """The most promises that can be kept together, each but for rounding: the program (2).
+    """Return the most promises that can be kept together, up to rounding: the program (2).
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        The jobs and their rates.
     promised
         r: steps per second, shape (jobs,).
     seconds
@@ -101,7 +106,7 @@ def most_promises(
     Raises
     ------
     ValueError
-        If the promises are no rates of these jobs.
+        If the promises are not finite numbers of at least 0, one for each job.
     """
     rates = real_rates("Promised rates", promised, (sharing.num_jobs,))
     kept = np.zeros(sharing.num_jobs, dtype=bool)

@@ -1,4 +1,11 @@
-"""Policies by time shares: shares are computed as jobs come and go, and rounds follow them."""
+"""Policies by time shares: shares are computed as jobs come and go, and rounds follow them.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, sections 4 and 5.
+    https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
+"""
 
 from __future__ import annotations
 
@@ -22,14 +29,14 @@ ROUND_SECONDS = 360
 
 @dataclass
 class SharePolicy:
-    """Time shares, round by round; a kind of it says what shares are.
+    """Base of the policies by time shares, round by round; a subclass defines the shares.
 
-    Users say how many GPUs a job takes, at most as many as there are of any type.
+    A job takes the GPUs that its user requested, at most as many as there are of any type.
 
     Parameters
     ----------
     round_seconds
-        Decisions last so long.
+        Duration of a decision in seconds.
     """
 
     round_seconds: int = field(default=ROUND_SECONDS, kw_only=True)
@@ -48,7 +55,7 @@ class SharePolicy:
     def new_shares(
         self, round_: Round, gpus: dict[str, int], replicas: dict[str, int]
     ) -> dict[tuple[Line, str], float]:
-        """The part of its time that every line should have on every type; 0 if it is not named.
+        """Return the part of its time that every line should have on every type; default 0.
 
         Parameters
         ----------
@@ -62,11 +69,11 @@ class SharePolicy:
         raise NotImplementedError
 
     def situation(self, round_: Round) -> Hashable:
-        """Shares are computed anew whenever it changes: as jobs come and go."""
+        """Return a key; shares are computed anew whenever it changes, as jobs come and go."""
         return tuple(job.name for job in round_.jobs)
 
     def decide(self, round_: Round) -> Decision:
-        """Keep what runs within a round; else who lacks most of its shares runs."""
+        """Keep running jobs within a round; at its end run those that lack most of their shares."""
         self._rounds.passed(self._types, round_.time - self._last)
         self._last = round_.time
         if round_.time < self._due:
@@ -84,7 +91,7 @@ class SharePolicy:
         return place_lines(round_, self._types, replicas)
 
     def _kept(self, round_: Round) -> Decision:
-        """What runs goes on; alone where the other of two is gone."""
+        """Return the decision by which what runs goes on; alone where the other of two is gone."""
         current = {job.name: job.placement for job in round_.jobs if job.placement}
         there = (
             (tuple(name for name in line if name in current), kind)

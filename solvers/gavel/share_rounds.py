@@ -1,21 +1,26 @@
-r"""Time shares turned into rounds: the mechanism of Gavel (OSDI'20, section 5).
+r"""Time shares turned into rounds: the mechanism of Gavel, section 5.
 
-Shares say which part of its time a line, a job alone or two on the same GPUs, should have on each
-type of GPU. A round gives lines one type or nothing, all of their GPUs at a time and no job twice,
-those first that lack most:
+A share is the part of its time that a line, a job alone or two on the same GPUs, should have on a
+type of GPU. A round gives a line one type or nothing, all of its GPUs at a time and no job twice,
+in order of the lack
 
 .. math:: \text{priority}_{lw} = X_{lw} / f_{lw},                                               (1)
 
 with :math:`f_{lw}` the part of the time since the shares were computed that the line had on that
-type; infinite where that is 0 and the share is not. Ties go by what it lacks in seconds, then by
+type; infinite where that is 0 and the share is not. Ties are broken by the lack in seconds, then by
 share. Jobs of many GPUs are placed first.
 
-Two things the published code does are choices here. GPUs that nobody has a share of may go to
-whoever can run on them (`spare`). And time may count since a job came, not since the shares were
-computed (`lifelong`, as in Sia's simulator): with :math:`t_{lw}` the seconds of a line on a type,
-half a round more than it had,
+Two features of the published code are options here. GPUs without any share may go to jobs that can
+run on them (`spare`). And time may count since a job came, not since the shares were computed
+(`lifelong`, as in Sia's simulator): with :math:`t_{lw}` the seconds of a line on a type, half a
+round more than it had,
 
 .. math:: f_{lw} = t_{lw} / \sum_i t_{iw}.                                                       (2)
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 5. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -45,14 +50,14 @@ HEAD_START = 180.0
 
 @dataclass
 class ShareRounds:
-    """Who had what since the shares were last computed.
+    """Time that every line had since the shares were last computed.
 
     Attributes
     ----------
     received
         Seconds of every line on every type.
     elapsed
-        Seconds since then.
+        Seconds since the shares were last computed.
     spare
         Whether GPUs that shares leave go to jobs without a share of them.
     lifelong
@@ -65,12 +70,12 @@ class ShareRounds:
     lifelong: bool = False
 
     def begin(self) -> None:
-        """Shares were computed anew."""
+        """Start afresh after the shares were computed anew."""
         if not self.lifelong:
             self.received, self.elapsed = {}, 0.0
 
     def passed(self, types: Mapping[Line, str], seconds: float) -> None:
-        """Some time passed in which lines ran on these types."""
+        """Account for time in which lines ran on these types."""
         self.elapsed += seconds
         for pair in types.items():
             self.received[pair] = self.received.get(pair, 0.0) + seconds
@@ -81,12 +86,12 @@ class ShareRounds:
         replicas: Mapping[str, int],
         gpus: Mapping[str, int],
     ) -> dict[Line, str]:
-        """Which lines run on which type in the next round.
+        """Return the lines that run in the next round, with their types.
 
         Parameters
         ----------
         shares
-            X of every line and type; of a job alone, of every type on which it runs.
+            X of every line and type; for a job alone, of every type on which it runs.
         replicas
             GPUs that every job takes; two of a line take as many.
         gpus
@@ -116,7 +121,7 @@ class ShareRounds:
     def _had(
         self, pairs: Iterable[tuple[Line, str]], kinds: Iterable[str]
     ) -> tuple[dict[tuple[Line, str], float], dict[str, float]]:
-        """Seconds of every line on a type, and those of its type that they are a part of."""
+        """Return the seconds of every line on a type, and the reference seconds of every type."""
         if not self.lifelong:
             return {pair: self.received.get(pair, 0.0) for pair in pairs}, dict.fromkeys(
                 kinds, self.elapsed
@@ -135,11 +140,18 @@ def take_tightest(free: list[int], nodes: Sequence[int], wanted: int) -> Placeme
     Parameters
     ----------
     free
-        Free GPUs of every node, which become fewer.
+        Free GPUs of every node; changed in place.
     nodes
-        Which of them count; together they have enough.
+        Nodes to take from, which together have enough.
     wanted
-        How many GPUs.
+        Number of GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.gavel import take_tightest
+    >>> free = [4, 2, 3]
+    >>> take_tightest(free, range(3), 2), free
+    (((1, 2),), [4, 0, 3])
     """
     pairs: Placement = ()
     while wanted:
@@ -152,9 +164,9 @@ def take_tightest(free: list[int], nodes: Sequence[int], wanted: int) -> Placeme
 
 
 def place_lines(round_: Round, chosen: Mapping[Line, str], replicas: Mapping[str, int]) -> Decision:
-    """GPUs for lines that have a type. Of two, one that has GPUs of that type is the host.
+    """Return GPUs for lines that have a type; of two jobs, one with such GPUs is the host.
 
-    Two that shared GPUs and part do not both keep them.
+    Two jobs that shared GPUs and part do not both keep them.
 
     Parameters
     ----------
@@ -187,7 +199,7 @@ def place_lines(round_: Round, chosen: Mapping[Line, str], replicas: Mapping[str
 
 
 def _suits(held: Placement, replicas: int, kind: str, types: tuple[str, ...]) -> bool:
-    """Whether GPUs are as many as wanted, of that type."""
+    """Return whether GPUs are as many as wanted, and of that type."""
     return sum(gpus for _, gpus in held) == replicas and all(
         types[node] == kind for node, _ in held
     )
@@ -199,7 +211,7 @@ def place_on_types(
     replicas: Mapping[str, int],
     current: Mapping[str, Placement],
 ) -> dict[str, Placement]:
-    """Nodes for jobs that have a type: those that keep it stay, others go where they fit best.
+    """Return nodes for jobs with a type: those that keep it stay, others go where they fit best.
 
     Parameters
     ----------
@@ -210,7 +222,15 @@ def place_on_types(
     replicas
         GPUs that every job takes.
     current
-        What jobs have.
+        Current placements of the jobs.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, NodeGroup
+    >>> from goodalloc.solvers.gavel import place_on_types
+    >>> cluster = Cluster((NodeGroup("a", 1, 4, "v100"), NodeGroup("b", 1, 4, "k80")))
+    >>> place_on_types(cluster, {"one": "k80"}, {"one": 2}, {})
+    {'one': ((1, 2),)}
     """
     types, free = cluster.node_types, cluster.node_gpus.tolist()
     placements: dict[str, Placement] = {}

@@ -1,8 +1,13 @@
-"""Time shares that are checked and certified: the goals of Gavel (OSDI'20), each exactly.
+"""Time shares that are checked and certified, for every goal of Gavel, exactly.
 
-What a solver returns is repaired to the last digit, priced again by the goal and checked by
+A solver's shares are repaired to the last digit, priced again by the goal and checked by
 `share_violations`; the bound is certified by the solver's prices
 (`formulations/gavel/share_certificate.py`).
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 4. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -38,39 +43,40 @@ if TYPE_CHECKING:
 #: Status of shares; see `ShareResult.status`.
 ShareStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 
-#: Part of a promised rate that may be missing, which is rounding of a solver.
+#: Part of a promised rate that may be missing due to a solver's rounding.
 PROMISE_TOLERANCE = 1e-6
 
 #: Relative gap below which shares are called optimal.
 OPTIMAL_GAP = 1e-5
 
-#: Pairs for every job that a program begins with, and that come in at a time.
+#: Pairs for every job that a program begins with, and that enter at a time.
 FIRST_PAIRS, MORE_PAIRS = 4, 4
 
 
 @dataclass(frozen=True)
 class ShareResult:
-    """Checked shares, and how good they are.
+    """Checked shares, with their value and a proved bound.
 
     Parameters
     ----------
     shares
         X, shape (lines, types); None if none were found that pass the checker.
     value
-        Of the goal, computed from the shares; NaN without them.
+        Value of the goal, computed from the shares; NaN without them.
     bound
-        Proved: no shares do better; -inf, or inf where less is better, if none keep the promises.
+        Proved bound on the value of any shares; -inf, or inf where less is better, if none keep the
+        promises.
     larger_is_better
-        Whether that is an upper bound.
+        Whether larger values are better, so that `bound` is an upper bound.
     message
-        What the solver said, or what is wrong.
+        Message of the solver, or the violated condition.
     build_seconds, solve_seconds
         Time to build and translate programs, and to solve them.
     programs
-        How many were solved.
+        Number of programs solved.
     prices
-        That prove the bound, or if it is infinite, that no shares keep the promises; None where
-        nothing is proved. `solvers/gavel/share_certificate_file.py` writes them to a file.
+        Prices that prove the bound or, if it is infinite, that no shares keep the promises; None
+        where nothing is proved. `solvers/gavel/share_certificate_file.py` writes them to a file.
     """
 
     shares: Floats | None
@@ -85,7 +91,7 @@ class ShareResult:
 
     @property
     def gap(self) -> float:
-        """How much better the bound is, relative to the better of the two; NaN without shares."""
+        """Distance of bound and value, relative to the better of the two; NaN without shares."""
         if not math.isfinite(self.value):
             return math.nan
         better, worse = self.bound, self.value
@@ -95,7 +101,7 @@ class ShareResult:
 
     @property
     def status(self) -> ShareStatus:
-        """What is known.
+        """Status by the gap to the bound.
 
         ``"optimal"`` with a gap of at most `OPTIMAL_GAP`, ``"feasible"`` with a larger one;
         without shares ``"infeasible"`` if it is proved that none keep the promises, else
@@ -114,17 +120,17 @@ def best_shares(
     solver: str = CONE_SOLVER,
     **options: Any,
 ) -> ShareResult:
-    """The best time shares for a goal.
+    """Return the best time shares for a goal.
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        The jobs and their rates.
     goal
-        What they are to achieve.
+        Goal of the shares.
     promised
-        Steps per second that every job is to have at least, shape (jobs,). Where no shares are
-        found that keep them, the largest part of them that can be kept says whether there are any.
+        Least steps per second of every job, shape (jobs,). Where no shares are found that keep
+        them, the largest part of them that can be kept decides whether there are any.
     solver, options
         A solver that CVXPY finds, and settings of its own.
 
@@ -132,6 +138,15 @@ def best_shares(
     ------
     ValueError
         If the goal or the promises are not of these jobs, or CVXPY does not find the solver.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> from goodalloc.solvers.gavel import best_shares
+    >>> sharing = TimeSharing(["a", "b"], [[2.0], [1.0]], [1], [1, 1])  # two jobs, one GPU
+    >>> result = best_shares(sharing, max_min(sharing))
+    >>> result.shares.round(3).tolist(), result.status
+    ([[0.5], [0.5]], 'optimal')
     """
     require_goal(sharing, goal)
     if promised is not None:
@@ -156,14 +171,14 @@ def best_shares(
 
 
 def _promises(sharing: TimeSharing, promised: Floats) -> Level:
-    """The part of the promised rates that is kept, of who was promised any."""
+    """Return the goal of the largest part of the promised rates that can be kept."""
     return Level(np.zeros(sharing.num_jobs), promised)
 
 
 def _judged(
     sharing: TimeSharing, goal: Goal, promised: Floats, result: ShareResult, kept: ShareResult
 ) -> ShareResult:
-    """A result without shares, by the shares that keep the largest part of the promises."""
+    """Return a result without shares, judged by the shares that keep most of the promises."""
     result = replace(
         result,
         build_seconds=result.build_seconds + kept.build_seconds,
@@ -182,14 +197,14 @@ def _judged(
 
 
 def _impossible(larger_is_better: bool) -> float:
-    """The best of no values."""
+    """Return the objective value reported when no feasible shares exist (±inf)."""
     return -math.inf if larger_is_better else math.inf
 
 
 def _priced(
     sharing: TimeSharing, goal: Goal, shares: Floats | None, promised: Floats | None, status: str
 ) -> tuple[Floats | None, float, str]:
-    """Shares that pass the checker and keep promises, their value, and what is to be said."""
+    """Return shares that pass the checker and keep promises, their value, and a message."""
     message = f"solver: {status}"
     if shares is None:
         return None, math.nan, message
@@ -208,24 +223,32 @@ def best_shares_with_pairs(
     gap: float = OPTIMAL_GAP,
     solver: str = CONE_SOLVER,
 ) -> ShareResult:
-    """The best time shares where pairs are many: pairs come in as prices ask for them.
+    """Return the best time shares where pairs are many, by column generation.
 
-    A program has some of the pairs. Its prices say which of all others would improve it (column
-    generation); these come in, until none is left or the certificate, which is over *all* pairs,
-    is close enough. Few pairs are ever of use.
+    A program has some of the pairs. Its prices tell which other pairs would improve it; these
+    enter, until none remains or the certificate, which is over *all* pairs, is close enough. Few
+    pairs are ever useful.
 
     Parameters
     ----------
     sharing, goal, promised, solver
         As of `best_shares`.
     gap
-        Relative; at which to stop.
+        Relative gap at which to stop.
 
     Raises
     ------
     ValueError
-        If the goal or the promises are not of these jobs, the gap makes no sense, or CVXPY does
-        not find the solver.
+        If the goal or the promises are not of these jobs, `gap` is negative, or CVXPY does not find
+        the solver.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> from goodalloc.solvers.gavel import best_shares_with_pairs
+    >>> sharing = TimeSharing(["a", "b"], [[2.0], [1.0]], [1], [1, 1])  # two jobs, one GPU
+    >>> best_shares_with_pairs(sharing, max_min(sharing)).shares.round(3).tolist()
+    [[0.5], [0.5]]
     """
     require_goal(sharing, goal)
     require_number("Time shares: gap", gap, minimum=0.0)
@@ -271,7 +294,7 @@ def best_shares_with_pairs(
 
 
 def _first_pairs(sharing: TimeSharing) -> NDArray[np.bool_]:
-    """The pairs that make most of their speeds alone, some for each job."""
+    """Return the pairs that keep most of their speeds alone, some for each job."""
     jobs = sharing.num_jobs
     alone = np.maximum(sharing.line_rate[:jobs, :, 0].max(axis=1), np.finfo(float).tiny)
     worth = (sharing.pair_rate / alone[sharing.pairs][:, None, :]).sum(axis=2).max(axis=1)
@@ -281,7 +304,7 @@ def _first_pairs(sharing: TimeSharing) -> NDArray[np.bool_]:
 
 
 def _with_pairs(sharing: TimeSharing, chosen: NDArray[np.bool_]) -> TimeSharing:
-    """The same with some of the pairs."""
+    """Return the same time sharing with some of the pairs."""
     return TimeSharing(
         names=sharing.names,
         rate=sharing.rate,
@@ -298,12 +321,12 @@ def _misses(sharing: TimeSharing, shares: Floats, promised: Floats) -> bool:
 
 
 def repaired(sharing: TimeSharing, shares: Floats) -> Floats:
-    """Shares that keep to every limit, a rounding below those of a solver.
+    """Return shares that keep every limit, a rounding below those of a solver.
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        The jobs and their rates.
     shares
         X, shape (lines, types).
     """
@@ -326,25 +349,34 @@ def makespan_by_bisection(
     solver: str = CONE_SOLVER,
     **options: Any,
 ) -> ShareResult:
-    """The worst delay by bisection, as Gavel publishes it for the makespan.
+    """Minimise the worst delay by bisection, as Gavel publishes it for the makespan.
 
-    Every step asks whether all jobs can end in time, a program without objective. It stops when the
-    shortest time that is known to suffice is at most `ratio` times one that is not.
+    Every step decides by a program without objective whether all jobs can end in time. It stops
+    when the shortest time that is known to suffice is at most `ratio` times one that is not.
 
     Parameters
     ----------
     sharing, goal
-        Who shares what, and the delays.
+        The jobs and their rates, and the delays.
     ratio
-        When to stop, above 1; Gavel's is 1.05.
+        Ratio above 1 at which to stop; Gavel's is 1.05.
     solver, options
         A solver that CVXPY finds, and settings of its own.
 
     Raises
     ------
     ValueError
-        If the ratio is not above 1, the goal is no worst delay of these jobs, or CVXPY does not
-        find the solver.
+        If `ratio` is not a finite number above 1, the goal is no worst delay of these jobs, or
+        CVXPY does not find the solver.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, makespan
+    >>> from goodalloc.solvers.gavel import makespan_by_bisection
+    >>> sharing = TimeSharing(["a", "b"], [[2.0], [1.0]], [1], [1, 1])  # two jobs, one GPU
+    >>> result = makespan_by_bisection(sharing, makespan([20.0, 10.0]))  # 10 s each, alone
+    >>> 20.0 <= result.value <= 21.0
+    True
     """
     require_goal(sharing, goal)
     if not isinstance(goal, Worst):

@@ -1,7 +1,7 @@
-r"""Time shares level by level: hierarchical max-min fairness of Gavel (OSDI'20, section 4.3).
+r"""Time shares level by level: hierarchical max-min fairness of Gavel, section 4.3.
 
-All jobs rise together, each by its weight, until some cannot have more; these keep what they have
-and the others go on:
+All jobs rise together, each by its weight, until some cannot have more; these keep their rates and
+the others go on:
 
 .. math::
 
@@ -11,9 +11,14 @@ and the others go on:
 In a hierarchy the weight is that of an entity (a team, say), shared among those of its jobs that
 can still rise: equally, or all of it to the first one that was submitted.
 
-Who cannot have more is told by the prices of (1): a job whose rate has a price has the same rate in
-every optimum, and an interior-point method finds prices for all of those. Gavel's code asks a mixed
-integer program instead, here too on demand (`bottlenecks`).
+The prices of (1) tell which jobs cannot have more: a job whose rate has a price has the same rate
+in every optimum, and an interior-point method finds prices for all of those. Gavel's code solves a
+mixed-integer program instead, which is an option here (`bottlenecks`).
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 4.3. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -41,16 +46,16 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: Part of the price of the level from which on a job holds it back.
+#: Least part of the price of the level at which a job counts as holding it back.
 PRICED = 1e-6
 
-#: Part of what a job has that a solver may take from it; where that is too little for it, more.
+#: Parts of a job's rate that a solver may take from it, tried in turn until it succeeds.
 SLACKS = (1e-6, 1e-5, 1e-4)
 
-#: A rise below this, relative to the highest level, is none.
+#: Rises below this, relative to the highest level, count as none.
 NEGLIGIBLE = 1e-6
 
-#: How the jobs of an entity share its weight.
+#: Ways in which the jobs of an entity share its weight.
 Within = Literal["fairness", "fifo"]
 
 
@@ -60,11 +65,11 @@ class Entity(NamedTuple):
     Attributes
     ----------
     jobs
-        Their places, in order of submission.
+        Places of the jobs, in order of submission.
     weight
-        Of all together.
+        Weight of all jobs together.
     within
-        ``"fairness"``: those that can still rise share it; ``"fifo"``: the first of them has it.
+        ``"fairness"``: the jobs that can still rise share it; ``"fifo"``: the first of them has it.
     """
 
     jobs: tuple[int, ...]
@@ -73,20 +78,20 @@ class Entity(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """What became of it.
+    """Outcome of `fill_levels`.
 
     Attributes
     ----------
     shares
         X, shape (lines, types); None if they do not pass the checker.
     levels
-        What every job has over its due, shape (jobs,).
+        Rate of every job over its due, shape (jobs,).
     rounds
-        Programs that were solved, one a level.
+        Number of programs solved, one for each level.
     gap
-        The largest that a level may lack, relative to the highest; NaN where a solver failed.
+        Largest shortfall of a level, relative to the highest level; NaN where a solver failed.
     message
-        What is wrong, if anything.
+        The violated condition, if any.
     """
 
     shares: Floats | None
@@ -108,20 +113,19 @@ def fill_levels(
     Parameters
     ----------
     sharing
-        Who shares what.
+        The jobs and their rates.
     entities
-        Who shares weights; every job alone, with weight 1, if None.
+        Jobs that share weights; every job alone, with weight 1, if None.
     bottlenecks
-        How those that cannot have more are found: by prices, or by a mixed integer program as
+        Way to find the jobs that cannot have more: by prices, or by a mixed-integer program as
         published.
     solver
-        One that CVXPY finds.
+        Name of a solver that CVXPY finds.
 
     Raises
     ------
     ValueError
-        If not every job is of one entity, a weight makes no sense, or CVXPY does not find the
-        solver.
+        If not every job is in exactly one entity, a weight <= 0, or CVXPY does not find the solver.
     """
     require_choice("Filling: bottlenecks", bottlenecks, ("prices", "program"))
     jobs = sharing.num_jobs
@@ -162,10 +166,11 @@ def fill_levels(
 def _kept(
     sharing: TimeSharing, goal: Level, had: Floats, solver: str
 ) -> tuple[ShareSolution | None, Level]:
-    """The program (1), None if jobs lose what they have whoever solves it; and its goal.
+    """Return the program (1), None if jobs lose rates with every solver; and its goal.
 
-    Where nearly all is promised an interior is hard to find, and the simplex method stands in. If
-    that fails too, rounding has promised more than there is, and what jobs had is kept instead.
+    Where nearly all is promised an interior is hard to find, and the simplex method is used. If
+    that fails too, rounding has promised more than there is, and the jobs' previous rates are kept
+    instead.
     """
     for slack in SLACKS:
         for one in (solver, "HIGHS"):
@@ -180,7 +185,7 @@ def _kept(
 
 
 def _weights(groups: Sequence[Entity], rising: NDArray[np.bool_]) -> Floats:
-    """Weights of the jobs that can rise now."""
+    """Return the weights of the jobs that can rise now."""
     weights = np.zeros(rising.size)
     for group in groups:
         left = [job for job in group.jobs if rising[job]]

@@ -215,7 +215,7 @@ def evolve(
 def _unstarted(
     instance: Instance, members: Sequence[Allocation], order: NDArray[np.int64], begin: float
 ) -> Evolution:
-    """What is there when time is over before anything ran: the first member or what runs now."""
+    """Return the outcome when time is over before a generation: the fitter of two starts."""
     given = [members[0], instance.current]
     usable = [without_broken_rows(instance, member, order) for member in given]
     best = max(usable, key=lambda allocation: fitness(instance, allocation))

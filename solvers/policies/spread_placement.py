@@ -23,6 +23,14 @@ class FreeGpus:
         Placements that stay.
     gpu_type
         The only type of GPU that counts, None for any.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster
+    >>> from goodalloc.solvers.policies import FreeGpus
+    >>> free = FreeGpus(Cluster.uniform(2, 4), held=[((0, 1),)])
+    >>> free.total, free.take(5)
+    (7, ((1, 4), (0, 1)))
     """
 
     def __init__(
@@ -71,6 +79,12 @@ def take_of(placement: Placement, replicas: int) -> Placement:
     ------
     ValueError
         If the placement has fewer GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.policies import take_of
+    >>> take_of(((0, 1), (1, 4)), 3)
+    ((1, 3),)
     """
     pairs, left = list[tuple[int, int]](), replicas
     for node, gpus in sorted(placement, key=lambda pair: -pair[1]):
