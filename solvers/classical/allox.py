@@ -1,4 +1,9 @@
-"""AlloX (EuroSys'20) as a policy: a matching says which jobs start on which type of GPU."""
+"""AlloX as a policy: a matching decides which jobs start on which type of GPU.
+
+References
+----------
+Le et al., "AlloX: Compute Allocation in Hybrid Clusters", EuroSys 2020. doi:10.1145/3342195.3387547
+"""
 
 from __future__ import annotations
 
@@ -26,13 +31,13 @@ if TYPE_CHECKING:
 class AlloX:
     """Every GPU is a machine; jobs start where the least total completion time has them first.
 
-    Processing times are the oracle's, on every type of GPU, with the batch size and the GPUs that
-    the user asked for, but no more than there are of any type. AlloX knows jobs of one GPU, and of
-    these this is AlloX. A job of *g* GPUs is one machine's work of *g* times its seconds and those
-    from the first free GPU of the type to the *g*-th (a documented reading): what it takes of the
-    cluster decides its place in the order. Of the jobs that are to start those with the least work
-    are placed first; one for which too few GPUs are free waits, and others may pass it. Running
-    jobs stay to their end. On one type of GPU, shortest first is what comes out.
+    Processing times are the oracle's, on every type of GPU, with the requested batch size and GPUs,
+    at most as many as there are of any type. AlloX knows jobs of one GPU, for which this is AlloX.
+    A job of *g* GPUs is work for one machine: *g* times its seconds and those from the first free
+    GPU of the type to the *g*-th (a documented reading), so that its GPU time decides its place in
+    the order. Of the jobs that are to start those with the least work are placed first; one for
+    which too few GPUs are free waits, and others may overtake it. Running jobs stay to their end.
+    On one type of GPU the result is shortest first.
 
     Parameters
     ----------
@@ -75,18 +80,18 @@ class AlloX:
 def _machine_seconds(
     job: ActiveJob, gpus: int, cluster: Cluster, free_in: Sequence[NDArray[np.float64]]
 ) -> list[float]:
-    """GPU-seconds that a job takes of every type, infinite where there are too few GPUs.
+    """Return the GPU-seconds of a job on every type, infinite where there are too few GPUs.
 
-    It trains, and it holds what is free until all its GPUs are.
+    They include the time in which it holds its first GPUs until all are free.
 
     Parameters
     ----------
     job, gpus
-        A job that waits, and GPUs that it is to have.
+        A waiting job, and its number of GPUs.
     cluster
         The nodes.
     free_in
-        Of every type the seconds until its GPUs are free, ascending.
+        For every type the seconds until its GPUs are free, ascending.
     """
     found = []
     for kind, free in zip(cluster.gpu_types, free_in, strict=True):
@@ -102,7 +107,7 @@ def _machine_seconds(
 def _machines(
     cluster: Cluster, running: Sequence[ActiveJob]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The type of every GPU, and the seconds until it is free."""
+    """Return the type of every GPU, and the seconds until it is free."""
     busy: list[list[float]] = [[] for _ in cluster.node_gpus]
     for job in running:
         per_node = int(max(cluster.node_gpus[node] for node, _ in job.placement))

@@ -1,10 +1,16 @@
-"""On what terms Themis (NSDI'20) auctions free GPUs."""
+"""Terms on which Themis auctions free GPUs.
+
+References
+----------
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
+"""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-#: Share of the jobs, those that sharing costs least, that no free GPUs are offered to.
+#: Share of the jobs that get no offer of free GPUs: those that sharing costs least.
 FAIRNESS_KNOB = 0.8
 
 
@@ -12,25 +18,31 @@ FAIRNESS_KNOB = 0.8
 LEASE = 1200.0
 
 
-#: Whether a share of a bundle is rounded down to whole GPUs, or by chance.
+#: Ways to round a share of a bundle to whole GPUs: down, or by chance.
 Rounding = Literal["down", "chance"]
 
 
 class AuctionTerms(NamedTuple):
-    """On what terms free GPUs are auctioned; by default as published, as far as that is known.
+    """Terms of the auctions; by default as published, as far as that is known.
 
     Attributes
     ----------
     fairness_knob
-        *f*, the share of the jobs, from 0 to 1, that free GPUs are not offered to. With 0 everybody
-        bids.
+        *f*, the share of the jobs, from 0 to 1, that free GPUs are not offered to. With 0 all jobs
+        bid.
     lease
         Seconds for which GPUs are held.
     wait
         Seconds after which a job that gets nothing expects its equal share; None for a lease,
         infinite for never, when a waiting job bids 0 for nothing.
     rounding
-        How what payments leave becomes whole GPUs.
+        Way to round the share that payments leave to whole GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.classical import AuctionTerms
+    >>> AuctionTerms(fairness_knob=0.5).lease
+    1200.0
     """
 
     fairness_knob: float = FAIRNESS_KNOB
@@ -39,5 +51,5 @@ class AuctionTerms(NamedTuple):
     rounding: Rounding = "chance"
 
 
-#: The knob is the published one, the lease what we recall of it, the rest a reading.
+#: Default terms: the knob is the published one, the lease is from memory, the rest a reading.
 PUBLISHED_TERMS = AuctionTerms()

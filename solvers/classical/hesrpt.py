@@ -1,12 +1,17 @@
-r"""heSRPT (arXiv 1903.09346) as a policy: GPUs by the optimal shares of a power-law speedup.
+r"""heSRPT as a policy: GPUs by the optimal shares of a power-law speedup.
 
-The remaining work of a job is what an oracle says it would take on one GPU. One power *p* is common
-to all active jobs, by least squares over the GPUs *K* = 2, 4, 8, … that each may have,
+The remaining work of a job is its time on one GPU, by an oracle. One power *p* is common to all
+active jobs, by least squares over the GPUs *K* = 2, 4, 8, … that each may have,
 
 .. math:: p = \frac{\sum \log K \, \log (T_j(1) / T_j(K))}{\sum \log^2 K},                   (1)
 
 *T* being the oracle's seconds of a step. The shares of `models/classical/hesrpt.py` are rounded to
 whole GPUs by the largest remainder.
+
+References
+----------
+Berg et al., "heSRPT: Parallel scheduling to minimize mean slowdown", Performance Evaluation 2020.
+    doi:10.1016/j.peva.2020.102147
 """
 
 from __future__ import annotations
@@ -29,21 +34,20 @@ if TYPE_CHECKING:
 
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
-#: Powers beyond these are taken for these: more is no power law, or none that the shares are for.
+#: Limits to which fitted powers are clipped: the shares are not meant for powers beyond them.
 LEAST_POWER, MOST_POWER = 0.05, 0.95
 
-#: Of jobs that can use one GPU only, of which nothing tells a power.
+#: Power of jobs that can use one GPU only, from which none can be fitted.
 ANY_POWER = 0.5
 
 
 @dataclass
 class HeSrpt:
-    """Shares for the least mean flow time, were the speedup *K^p* and nobody still to come.
+    """Shares for the least mean flow time, if the speedup were *K^p* and no jobs were to come.
 
-    The job with the least work left has the largest share. Nobody has more GPUs than the user's
-    batch size fits on, and what that leaves goes to the others by their shares. Jobs whose number
-    of GPUs does not change keep them; the others are placed as Optimus does. The batch size is the
-    user's.
+    The job with the least remaining work has the largest share. No job has more GPUs than its batch
+    size fits on; the GPUs freed by that go to the others by their shares. Jobs whose number of GPUs
+    does not change keep them; the others are placed as Optimus does. The batch size is the user's.
     """
 
     batch_sizes: BatchSizes = field(default="requested", init=False)
@@ -64,7 +68,7 @@ class HeSrpt:
 
 
 def fitted_power(jobs: Sequence[ActiveJob], most: NDArray[np.int64], gpus_per_node: int) -> float:
-    """The power (1) of the jobs' speedups, within what the shares are for.
+    """Return the power (1) of the jobs' speedups, clipped to `LEAST_POWER` and `MOST_POWER`.
 
     Parameters
     ----------
@@ -73,7 +77,7 @@ def fitted_power(jobs: Sequence[ActiveJob], most: NDArray[np.int64], gpus_per_no
     most
         Most GPUs of each, shape (jobs,).
     gpus_per_node
-        Of the nodes that GPUs are packed onto.
+        GPUs of the nodes that they are packed onto.
     """
     above = below = 0.0
     for job, greatest in zip(jobs, most.tolist(), strict=True):
@@ -90,16 +94,24 @@ def fitted_power(jobs: Sequence[ActiveJob], most: NDArray[np.int64], gpus_per_no
 def whole_shares(
     shares: NDArray[np.float64], gpus: int, most: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Whole GPUs near shares of all: rounded down, then one more where most is lost by that.
+    """Return whole GPUs near the given shares, by the largest remainder.
 
     Parameters
     ----------
     shares
-        Above 0, of the sum 1; shape (jobs,).
+        Shares above 0 that sum to 1; shape (jobs,).
     gpus
-        How many there are.
+        Number of GPUs.
     most
-        Most GPUs of each job; what that leaves is shared by the others alike. Shape (jobs,).
+        Most GPUs of each job, shape (jobs,); the GPUs freed by it are shared by the others in the
+        same way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.solvers.classical import whole_shares
+    >>> whole_shares(np.array([0.6, 0.4]), 4, np.array([4, 4])).tolist()  # of 2.4 and 1.6
+    [2, 2]
     """
     full = np.zeros(shares.size, dtype=bool)
     while True:

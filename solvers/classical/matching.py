@@ -1,11 +1,15 @@
-r"""AlloX (EuroSys'20): the least total completion time on unrelated machines, by a matching.
+r"""AlloX: the least total completion time on unrelated machines, by a matching.
 
 The matching (1) of `formulations/classical/allox.py` is found by a shortest-augmenting-path method,
-the kin of the Hungarian one. What proves it are prices :math:`v_s \le 0` of the places *s*:
+akin to the Hungarian one. Its proof are prices :math:`v_s \le 0` of the places *s*:
 
 .. math:: \sum_j a_j + \sum_j \min_s (c_{js} - v_s) + \sum_s v_s                              (4)
 
-is a lower bound whatever the prices are, and the total at those of the optimum.
+is a lower bound at any prices, and equals the total at those of the optimum.
+
+References
+----------
+Le et al., "AlloX: Compute Allocation in Hybrid Clusters", EuroSys 2020. doi:10.1145/3342195.3387547
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeastCompletion:
-    """What was found, and what is proved.
+    """Schedule, its total completion time and a proven lower bound.
 
     Parameters
     ----------
@@ -40,7 +44,7 @@ class LeastCompletion:
         The total completion time of the schedule, and a proven lower bound on that of any, in
         seconds.
     seconds
-        How long it took.
+        Time of the computation.
     """
 
     schedule: MachineSchedule
@@ -55,7 +59,19 @@ class LeastCompletion:
 
 
 def least_total_completion(problem: UnrelatedMachines) -> LeastCompletion:
-    """Decide (1) exactly, with the proof (4)."""
+    """Decide (1) exactly, with the proof (4).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import UnrelatedMachines
+    >>> from goodalloc.solvers.classical import least_total_completion
+    >>> times, one, zero = np.array([[2.0], [1.0]]), np.zeros(1, dtype=int), np.zeros
+    >>> problem = UnrelatedMachines(times, one, zero(1), zero(2))
+    >>> result = least_total_completion(problem)  # the shorter job first: 1 + (1 + 2)
+    >>> result.total, result.bound
+    (4.0, 4.0)
+    """
     begin = time.perf_counter()
     places = places_of(problem)
     cost = place_costs(problem, places)
@@ -67,19 +83,29 @@ def least_total_completion(problem: UnrelatedMachines) -> LeastCompletion:
 
 
 def match_jobs(problem: UnrelatedMachines) -> MachineSchedule:
-    """The same schedule without its proof."""
+    """Return the schedule of `least_total_completion` without its proof.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import UnrelatedMachines
+    >>> from goodalloc.solvers.classical import match_jobs
+    >>> times, one, zero = np.array([[2.0], [1.0]]), np.zeros(1, dtype=int), np.zeros
+    >>> match_jobs(UnrelatedMachines(times, one, zero(1), zero(2))).position.tolist()
+    [1, 0]
+    """
     places = places_of(problem)
     return schedule_of(problem, places, _match(place_costs(problem, places)))
 
 
 def _match(cost: Floats) -> Indices:
-    """The place of every job."""
+    """Return the place of every job."""
     _, taken = linear_sum_assignment(cost)
     return np.asarray(taken, dtype=np.int64)
 
 
 def prices_of(cost: Floats, taken: Indices) -> Floats:
-    """The greatest prices at which no job would rather have another's place; shape (places,).
+    """Return the greatest prices at which no job prefers another's place; shape (places,).
 
     A place that is free costs nothing. From there on a price falls as long as a job gains by
     moving to it, which is Bellman's and Ford's recursion over the jobs.
@@ -98,17 +124,17 @@ def prices_of(cost: Floats, taken: Indices) -> Floats:
 
 
 def bound_at(cost: Floats, prices: Floats) -> float:
-    """The bound (4) at any prices of at most 0, without what jobs have waited."""
+    """Return the bound (4) at any prices of at most 0, without the jobs' waiting times."""
     return float((cost - prices).min(axis=1).sum() + prices.sum())
 
 
 def longest_waiting(waited: Floats, share: float, least: int) -> Indices:
-    """That share of the jobs which waited longest, but as many as `least`; in their order.
+    """Return the given share of the jobs, those that waited longest, and at least `least`.
 
     Raises
     ------
     ValueError
-        If the share is not from 0 to 1.
+        If `share` is outside [0, 1].
     """
     require_share("AlloX: alpha", share)
     number = min(max(math.ceil(share * waited.size - WHOLE_TOLERANCE), least), waited.size)
@@ -118,23 +144,32 @@ def longest_waiting(waited: Floats, share: float, least: int) -> Indices:
 def start_now(
     problem: UnrelatedMachines, alpha: float = 1.0, *, busy: bool = True
 ) -> tuple[tuple[int, int], ...]:
-    """The jobs that AlloX starts on machines that are free, with these; in the order of the jobs.
+    """Return the (job, machine) pairs that AlloX starts on free machines, by job.
 
     Parameters
     ----------
     problem
-        Jobs that wait, and all machines.
+        The waiting jobs and all machines.
     alpha
-        Only this share of the jobs takes part, those that waited longest, though no fewer than
-        there are free machines: 1 for the least completion time, less for fairness.
+        Share of the jobs that take part, those that waited longest, but at least as many as there
+        are free machines: 1 for the least completion time, less for fairness.
     busy
-        Whether a job may be meant for a machine that is not free yet, and waits for it; otherwise
+        Whether a job may be matched with a machine that is not free yet, and wait for it; otherwise
         only free machines take part.
 
     Raises
     ------
     ValueError
-        If alpha is not from 0 to 1.
+        If `alpha` is outside [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import UnrelatedMachines
+    >>> from goodalloc.solvers.classical import start_now
+    >>> times, one, zero = np.array([[2.0], [1.0]]), np.zeros(1, dtype=int), np.zeros
+    >>> start_now(UnrelatedMachines(times, one, zero(1), zero(2)))  # the shorter job
+    ((1, 0),)
     """
     free = np.flatnonzero(problem.ready <= 0)
     machines = np.arange(problem.num_machines) if busy else free

@@ -1,4 +1,4 @@
-"""The largest product of valuations by its program, for one group of nodes and for several."""
+"""Largest product of valuations by its program, for one group of nodes or several."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from goodalloc.solvers.interface.result import Limit
 
 
-#: The gap of a count: less than one is none.
+#: Absolute gap of a program that minimises a count: below 1, so that its optimum is exact.
 WHOLE_GAP = 0.5
 
 
 @dataclass(frozen=True)
 class LargestProduct:
-    """What was found, and what is proved.
+    """Bundles of the largest product found, and a proven upper bound.
 
     Parameters
     ----------
     bundles
-        More GPUs for every bidder, shape (bidders, groups); None where nothing was found in time.
+        Further GPUs of every bidder, shape (bidders, groups); None where none were found in time.
     zeros
-        Bidders whose factor has to be 0; -1 where that is not known.
+        Number of bidders whose factor has to be 0; -1 where it is not known.
     logarithm, bound
-        Of the product of the other factors, and a proven upper bound on it.
+        Logarithm of the product of the other factors, and a proven upper bound on it.
     limit
-        What ended the search before a proof, if anything.
+        Limit that ended the search before a proof, or None.
     seconds
-        How long it took.
+        Time of the search.
     """
 
     bundles: Indices | None
@@ -49,19 +49,28 @@ class LargestProduct:
 
     @property
     def gap(self) -> float:
-        """How much larger the product may be at most, relative to it; NaN without one."""
+        """Largest possible relative excess over the product; NaN without one."""
         return math.expm1(self.bound - self.logarithm) if self.bundles is not None else math.nan
 
 
 def largest_product(auction: Auction, *, stop: Stop | None = None) -> LargestProduct:
-    """Solve `formulations/classical/nash_product.py`: as few zeros as possible, then the product.
+    """Maximise the product of valuations: as few zero factors as possible, then the product.
 
     Parameters
     ----------
     auction
-        The bids.
+        The bids; the programs are those of `formulations/classical/nash_product.py`.
     stop
         Limits; when time runs out the best so far is returned, with its bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import Auction
+    >>> from goodalloc.solvers.classical import largest_product
+    >>> bids = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 5.0]])  # 0, 1 or 2 GPUs for two bidders
+    >>> largest_product(Auction(bids)).bundles.tolist()  # 1 * 5 is more than 2 * 1 and 3 * 1
+    [[0], [2]]
     """
     stop = stop or Stop()
     watch = Watch(stop)

@@ -1,12 +1,12 @@
-r"""The least largest value that GPUs can be shared out for, then the second, and so on.
+r"""Least largest value that GPUs can be shared out for, then the second largest, and so on.
 
 .. math:: \min \max_j \rho_j(K_j) \quad \text{s.t.} \quad \sum_j K_j \le C                    (1)
 
-for values that never rise with GPUs. Nobody's value can fall below a level unless it gets the
-fewest GPUs that take it there; so the job of the largest value gets those, as long as they are
-left, and a job whose are not stays where it is. Whenever the largest value has to stay, every job
-above it had to get what it got: (1) is exact, and so is the next largest value, and so on, as long
-as no two jobs are stuck at the same value (of those the first in order goes first).
+for values that never rise with GPUs. A job's value falls below a level only if it gets the fewest
+GPUs that take it there; so the job of the largest value gets those while enough GPUs remain, and
+stays where it is otherwise. Whenever the largest value has to stay, every job above it had to get
+what it got: (1) is exact, and so is the next largest value, and so on, as long as no two jobs are
+stuck at the same value (of those the first in order goes first).
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 
 
 def least_largest(values: Floats) -> Indices:
-    """GPUs for every job that solve (1) with the fewest GPUs, shape (jobs,).
+    """Return GPUs of every job that solve (1) with the fewest GPUs, shape (jobs,).
 
     Parameters
     ----------
     values
-        Of every job on 0, 1, …, *C* GPUs, shape (jobs, C + 1); never rise, may be infinite.
+        Value of every job on 0, 1, …, *C* GPUs, shape (jobs, C + 1); never rises, may be infinite.
 
     Raises
     ------
     ValueError
-        If the shape is another one, or a value is NaN or above the one before it.
+        If `values` is not a table of at least one column, or a value is NaN or above the one before
+        it.
     """
     table = as_numbers("Values", "values", values)
     if table.ndim != 2 or table.shape[1] < 1:

@@ -1,4 +1,4 @@
-r"""The largest sum of gains that GPUs can be shared out for: a dynamic program.
+r"""Largest sum of gains that GPUs can be shared out for, by a dynamic program.
 
 .. math::
 
@@ -10,8 +10,8 @@ GPUs,
 .. math:: F_j(c) = \max_{0 \le k \le c} F_{j-1}(c - k) + g_j(k),                              (2)
 
 a convolution of maxima and sums for every job, :math:`O(n C^2)` in all. A gain may be minus
-infinity, as the logarithm of nothing: as few of those as possible come first, then the sum of the
-others, so that no large number has to stand for it.
+infinity, as the logarithm of 0: the number of those is minimised first, then the sum of the others
+is maximised, so that no large number has to stand for infinity.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 def best_shares(gains: Floats) -> Indices:
-    """Whole numbers of GPUs that solve (1), shape (jobs,); of equal sums one on the fewest GPUs.
+    """Return whole numbers of GPUs that solve (1), shape (jobs,); of equal sums the fewest.
 
     Parameters
     ----------
     gains
-        What 0, 1, …, *C* GPUs are worth to every job, shape (jobs, C + 1); minus infinity where
-        the job should not be left.
+        Gain of every job on 0, 1, …, *C* GPUs, shape (jobs, C + 1); minus infinity on numbers to
+        avoid.
 
     Raises
     ------
     ValueError
-        If the shape is another one, or a gain is NaN or infinite.
+        If `gains` is not a table of at least one column, or a gain is NaN or plus infinity.
     """
     table = as_numbers("Shares", "gains", gains)
     if table.ndim != 2 or table.shape[1] < 1:
@@ -74,6 +74,6 @@ def best_shares(gains: Floats) -> Indices:
 
 
 def _shifted(values: NDArray[Any], outside: float) -> NDArray[Any]:
-    """``values[c - k]`` at row *c* and column *k*, and `outside` where *k* is above *c*."""
+    """Return ``values[c - k]`` at row *c* and column *k*; `outside` where *k* is above *c*."""
     padded = np.concatenate([np.full(values.size - 1, outside, dtype=values.dtype), values])
     return sliding_window_view(padded, values.size)[:, ::-1]

@@ -1,9 +1,14 @@
-"""SLAQ (SoCC'17): GPUs to the jobs whose losses fall most with them in the next interval.
+"""SLAQ: GPUs to the jobs whose losses fall most with them in the next interval.
 
-SLAQ moves executors between jobs every few seconds and leaves everything else of a job as its user
-had it; so here, as under Optimus, GPUs are decided and batch sizes are as requested. (With batch
-sizes of Pollux's one could not say which of the two makes the difference.) A restart costs nothing
-in the paper and is not foreseen here.
+SLAQ moves executors between jobs every few seconds and leaves the jobs unchanged otherwise; so
+here, as under Optimus, GPUs are decided and batch sizes are as requested. (With Pollux's batch
+sizes the effects of the two could not be separated.) A restart costs nothing in the paper, and its
+cost is not taken into account here.
+
+References
+----------
+Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017.
+    doi:10.1145/3127479.3127490
 """
 
 from __future__ import annotations
@@ -30,19 +35,19 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 
-#: What is known of a job that tells nothing of its losses.
+#: History of a job that reports no losses.
 NOTHING_YET = LossHistory(1.0, 1.0, np.zeros(0), 0.0)
 
 
 @dataclass
 class Slaq:
-    """Every job gets a GPU in order of submission while they last, then whoever gains most.
+    """Every job gets a GPU in order of submission while they last, then the largest gain decides.
 
-    What GPUs are worth is how far the loss is predicted to fall in the next interval
-    (`models/losses/reduction.py`), by the goodput that the job's fitted model has at the batch size
-    its user asked for. A job without a model, as before its first start, gets one GPU. Jobs whose
-    number of GPUs does not change keep them; the others are placed in order of their number, on the
-    emptiest nodes.
+    The gain of GPUs is the predicted fall of the loss in the next interval
+    (`models/losses/reduction.py`), by the goodput of the job's fitted model at the requested batch
+    size. A job without a model, as before its first start, gets one GPU. Jobs whose number of GPUs
+    does not change keep them; the others are placed in order of their number, on the emptiest
+    nodes.
 
     Parameters
     ----------
@@ -51,7 +56,7 @@ class Slaq:
     interval
         Seconds to look ahead.
     normalised_by
-        What falls of losses are measured in.
+        Unit of the falls of losses.
     """
 
     exact: bool = False
@@ -68,7 +73,7 @@ class Slaq:
         return Decision(place_changed(round_, replicas))
 
     def gains(self, round_: Round) -> Floats:
-        """What 0, 1, 2, … GPUs are worth to every job; minus infinity beyond what it can have."""
+        """Return the gain of every job on 0, 1, 2, … GPUs; minus infinity beyond its most."""
         total, per_node = round_.cluster.num_gpus, int(round_.cluster.node_gpus.max())
         most = [min(_most(job), total) for job in round_.jobs]
         ahead = np.zeros((len(most), max(most) + 1))
@@ -82,7 +87,7 @@ class Slaq:
 
 
 def _history(job: ActiveJob) -> LossHistory:
-    """The losses of a job without spikes."""
+    """Return the losses of a job without spikes."""
     history = job.losses()
     if history is None:
         return NOTHING_YET
@@ -92,12 +97,12 @@ def _history(job: ActiveJob) -> LossHistory:
 
 
 def _most(job: ActiveJob) -> int:
-    """Most GPUs that it may have and on which the requested batch size still fits."""
+    """Return the most GPUs that a job may have and its requested batch size fits on."""
     return max(min(job.max_replicas, int(job.batch_size // job.batch.atomic_minimum)), 1)
 
 
 def _steps_per_second(job: ActiveJob, most: int, per_node: int) -> Floats:
-    """Steps at M0 that it is worth a second of 1, 2, … GPUs; 0 before it has a model."""
+    """Return the steps at M0 per second on 1, 2, … GPUs; 0 before there is a model."""
     model = job.model()
     if model is None:
         return np.zeros(most)
@@ -109,7 +114,7 @@ def _steps_per_second(job: ActiveJob, most: int, per_node: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _splits(batch: int, most: int, limits: BatchLimits) -> tuple[Floats, Floats]:
-    """Examples a pass and accumulation steps on 1, 2, … GPUs."""
+    """Return examples a pass and accumulation steps on 1, 2, … GPUs."""
     found = [split_batch(batch, replicas, limits) for replicas in range(1, most + 1)]
     split = np.array([[choice.atomic, choice.accumulation_steps] for choice in found], dtype=float)
     return split[:, 0], split[:, 1]

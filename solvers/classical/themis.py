@@ -1,9 +1,14 @@
-"""Themis (NSDI'20): auctions of free GPUs among the jobs that sharing costs most; and exactly.
+"""Themis: auctions of free GPUs among the jobs that sharing costs most; and exactly.
 
-Where the paper leaves room, this is a documented reading. A job is a gang that can use up to as
-many GPUs as its user asked for, at the batch size that its user asked for; what it does not get of
-them it does without. Steps and step times are told by an oracle; the whole work of a job is what it
-had left when it was first seen. *N* counts the jobs that are active now.
+Where the paper is not specific, this is a documented reading. A job is a gang that can use up to
+the requested number of GPUs at the requested batch size, or fewer. An oracle gives steps and step
+times; the whole work of a job is its remaining work when it was first seen. *N* counts the jobs
+that are active now.
+
+References
+----------
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
 """
 
 from __future__ import annotations
@@ -40,13 +45,13 @@ if TYPE_CHECKING:
     Leases = tuple[tuple[float, int], ...]
 
 
-#: What is decided exactly: the largest product of valuations, or the least largest fairness.
+#: Exact objectives: the largest product of valuations, or the least largest fairness.
 Objective = Literal["product", "largest"]
 
 
 @dataclass
 class FinishTimes:
-    """What jobs are worth on GPUs, and what has to be remembered for that.
+    """Finish-time fairness of jobs by numbers of GPUs, with the memory it needs.
 
     Parameters
     ----------
@@ -58,7 +63,7 @@ class FinishTimes:
     _whole: dict[str, float] = field(default_factory=dict, init=False)
 
     def fairness(self, round_: Round) -> dict[str, Floats]:
-        """The fairness of every job on 0, 1, … GPUs, up to as many as it can use."""
+        """Return the fairness of every job on 0, 1, … GPUs, up to as many as it can use."""
         remaining = {job.name: job.oracle.remaining_steps() for job in round_.jobs}
         self._whole = {
             name: max(steps, self._whole.get(name, 0.0)) for name, steps in remaining.items()
@@ -80,7 +85,7 @@ class FinishTimes:
 
     @staticmethod
     def _speeds(round_: Round, job: ActiveJob) -> Floats:
-        """Steps per second on 0, 1, … GPUs."""
+        """Return the steps per second on 0, 1, … GPUs."""
         per_node = int(round_.cluster.node_gpus.max())
         asked = min(job.replicas, int(job.batch_size // job.batch.atomic_minimum))
         most = min(job.fixed_replicas or max(asked, 1), round_.cluster.num_gpus)
@@ -90,28 +95,29 @@ class FinishTimes:
 
 @dataclass
 class Themis:
-    """GPUs are leased to the winners of partial-allocation auctions.
+    """Leases of GPUs to the winners of partial-allocation auctions.
 
     A lease ends by itself, with its job, or when the job loses its nodes. While there are free GPUs
-    every round holds an auction: (1) every job tells the fairness that it expects with what it
-    holds; (2) of those that can use more the ones that sharing costs most are offered the free
-    GPUs, all but the share *f*, at least one; (3) they bid what each number of further GPUs is
-    worth to them; (4) the winners keep what their hidden payments leave
-    (`solvers/classical/themis_auction.py`); (5) what is left over goes to jobs that no offer
-    was made to, one after the other at random and each just so much that it gets faster, and then
-    likewise to the bidders, until nobody gains by it.
+    every round holds an auction: (1) every job reports the fairness that it expects with its
+    present GPUs; (2) among the jobs that can use more, the ones that sharing costs most are offered
+    the free GPUs, all but the share *f*, at least one; (3) they bid the value of each number of
+    further GPUs; (4) the winners keep what their hidden payments leave
+    (`solvers/classical/themis_auction.py`); (5) remaining GPUs go to jobs without an offer, one
+    after the other at random, each just as many as make it faster, and then likewise to the
+    bidders, until no job gains.
 
     Parameters
     ----------
     terms
-        Of the auctions and leases.
+        Terms of the auctions and leases.
     seed
-        Of what is given at random.
+        Seed of the random choices.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If ``terms.fairness_knob`` is outside [0, 1], ``terms.lease`` <= 0, ``terms.wait`` or `seed`
+        is negative, or ``terms.rounding`` is another one.
     """
 
     terms: AuctionTerms = PUBLISHED_TERMS
@@ -131,7 +137,7 @@ class Themis:
         self._times = FinishTimes(wait)
 
     def decide(self, round_: Round) -> Decision:
-        """Take back what leases left, auction what is free, place."""
+        """Keep the leases that go on, auction the free GPUs, and place."""
         self._leases = self._running(round_)
         held = {name: held_gpus(leases) for name, leases in self._leases.items()}
         free = round_.cluster.num_gpus - sum(held.values())
@@ -144,7 +150,7 @@ class Themis:
         return Decision(place_changed(round_, held))
 
     def _running(self, round_: Round) -> dict[str, Leases]:
-        """The leases of the active jobs that go on; none of a job whose GPUs are gone."""
+        """Return the leases of the active jobs that go on; none of a job that lost its GPUs."""
         kept = {}
         for job in round_.jobs:
             leases = self._leases.get(job.name, ())
@@ -156,7 +162,7 @@ class Themis:
     def _auction(
         self, time: int, fairness: Mapping[str, Floats], held: Mapping[str, int], free: int
     ) -> dict[str, int]:
-        """Further GPUs, of the jobs that get any."""
+        """Return the further GPUs of the jobs that get any."""
         now = {name: float(fairness[name][gpus]) for name, gpus in held.items()}
         wanting = [name for name in held if now[name] > fairness[name][-1]]
         if not wanting:
@@ -175,12 +181,12 @@ class Themis:
 
 
 def held_gpus(leases: Leases) -> int:
-    """GPUs of some leases together."""
+    """Return the GPUs of some leases together."""
     return sum(gpus for _, gpus in leases)
 
 
 def worst(names: Sequence[str], fairness: Mapping[str, float], knob: float) -> list[str]:
-    """Those that sharing costs most, of equals the first: all but the share `knob`, at least one.
+    """Return the jobs that sharing costs most: all but the share `knob`, at least one.
 
     Parameters
     ----------
@@ -194,25 +200,25 @@ def worst(names: Sequence[str], fairness: Mapping[str, float], knob: float) -> l
 
 
 def further(fairness: Floats, held: int, free: int) -> Floats:
-    """The fairness of a job on what it holds and 0, 1, …, `free` GPUs more, shape (free + 1,)."""
+    """Return a job's fairness on its GPUs and 0, 1, …, `free` more, shape (free + 1,)."""
     return fairness[np.minimum(np.arange(held, held + free + 1), fairness.size - 1)]
 
 
 def given_at_random(
     random: np.random.Generator, fairness: Mapping[str, Floats], held: Mapping[str, int], left: int
 ) -> Counter[str]:
-    """Further GPUs for jobs drawn one after the other, each just so many that it gets faster.
+    """Return further GPUs for jobs drawn in turn, each just as many as make it faster.
 
     Parameters
     ----------
     random
-        Draws.
+        Generator of the draws.
     fairness
-        Of every job on 0, 1, … GPUs.
+        Fairness of every job on 0, 1, … GPUs.
     held
         GPUs of the jobs that take part.
     left
-        GPUs that there are to give.
+        Number of GPUs to give.
     """
     more: Counter[str] = Counter()
     able = list(held)
@@ -233,22 +239,22 @@ def given_at_random(
 class ThemisExact:
     """All GPUs are decided anew, exactly, when a job comes or goes and when a lease ends.
 
-    Nobody pays and nothing is left to chance. Whatever has the largest product of valuations over
-    all jobs is what Themis's auction would give if everybody bid for everything; the least largest
-    fairness is what the metric itself asks for (`solvers/classical/progressive_filling.py`).
+    There are no payments and no randomness. The largest product of valuations over all jobs is the
+    outcome of Themis's auction if all jobs bid for all GPUs; the least largest fairness optimises
+    the metric itself (`solvers/classical/progressive_filling.py`).
 
     Parameters
     ----------
     objective
-        Which of the two.
+        One of these two objectives.
     lease
-        Seconds after which is decided anew although nobody came or went, and for which a job that
-        gets nothing expects to wait.
+        Seconds after which GPUs are decided anew although no job came or went, and for which a job
+        that gets nothing expects to wait.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If `lease` <= 0 or `objective` is another one.
     """
 
     objective: Objective = "product"
@@ -264,7 +270,7 @@ class ThemisExact:
         self._times = FinishTimes(self.lease)
 
     def decide(self, round_: Round) -> Decision:
-        """Keep what runs while it may; else share all GPUs out."""
+        """Keep the present GPUs during a lease; else share all GPUs out."""
         there = {job.name: sum(gpus for _, gpus in job.placement) for job in round_.jobs}
         if there != self._held or round_.time >= self._end:
             self._held = self._shares(round_)
@@ -272,7 +278,7 @@ class ThemisExact:
         return Decision(place_changed(round_, self._held))
 
     def _shares(self, round_: Round) -> dict[str, int]:
-        """GPUs for every job."""
+        """Return the GPUs of every job."""
         fairness = self._times.fairness(round_)
         table = np.array([further(row, 0, round_.cluster.num_gpus) for row in fairness.values()])
         product = self.objective == "product"

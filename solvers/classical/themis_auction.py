@@ -1,20 +1,27 @@
-r"""The partial-allocation auction: the largest product, less hidden payments (Themis, NSDI'20).
+r"""Partial-allocation auction of Themis: the largest product, less hidden payments.
 
 Let the bundles *k* have the largest product of valuations, and those of the others, :math:`k^{-i}`,
-the largest without bidder *i*. What *i* costs the others it pays with a part of its bundle: it
+the largest without bidder *i*. Bidder *i* pays its cost to the others with a part of its bundle: it
 keeps the share
 
 .. math:: c_i = \prod_{j \ne i} V_j(k_j) \Big/ \prod_{j \ne i} V_j(k^{-i}_j) \; \in \; [0, 1]. (1)
 
-(That the paper takes this mechanism is known, the formula is the standard one of Cole, Gkatzelis
-and Goel, EC'13.) Since :math:`c_i V_i(k_i)` is the largest product over one that *i* has no say in,
-no bid gives *i* more of it than the truth: for every auction where a bidder's use is the share of
-its bundle's value, as with GPUs divided at will and valuations in proportion to them. Whole GPUs
-and other valuations may reward a lie.
+(The paper is known to use this mechanism; the formula is the standard one of Cole, Gkatzelis and
+Goel.) Since :math:`c_i V_i(k_i)` is the largest product over one that *i* has no say in, no bid
+gives *i* more of it than the truth: for every auction where a bidder's use is the share of its
+bundle's value, as with GPUs divided at will and valuations in proportion to them. Whole GPUs and
+other valuations may reward a lie.
 
 How a share of a bundle becomes whole GPUs is not known. Rounded down, to the floor of
 :math:`c_i k_i`, who wins one GPU and pays anything is left with none; rounded by chance, the
 expectation is :math:`c_i k_i`.
+
+References
+----------
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
+Cole, Gkatzelis and Goel, "Mechanism Design for Fair Division: Allocating Divisible Items without
+    Payments", EC 2013.
 """
 
 from __future__ import annotations
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class PartialAllocation(NamedTuple):
-    """What an auction comes to.
+    """Outcome of an auction.
 
     Attributes
     ----------
@@ -50,12 +57,12 @@ class PartialAllocation(NamedTuple):
     product: Product
 
     def kept(self, random: np.random.Generator | None = None) -> Indices:
-        """Whole GPUs that are left to every bidder, shape (bidders,).
+        """Return the whole GPUs that every bidder keeps, shape (bidders,).
 
         Parameters
         ----------
         random
-            Rounds by chance; without it what is left is rounded down.
+            Generator for rounding by chance; without it shares are rounded down.
         """
         left = self.share * self.won
         whole = np.floor(left + WHOLE_TOLERANCE)
@@ -65,7 +72,7 @@ class PartialAllocation(NamedTuple):
 
 
 def winners(auction: Auction) -> Indices:
-    """The GPUs of the largest product of valuations, shape (bidders,).
+    """Return the GPUs of the largest product of valuations, shape (bidders,).
 
     Parameters
     ----------
@@ -75,7 +82,7 @@ def winners(auction: Auction) -> Indices:
     Raises
     ------
     ValueError
-        If there are several groups.
+        If the auction has several groups of nodes.
     """
     if auction.free.size != 1:
         raise ValueError(
@@ -87,12 +94,22 @@ def winners(auction: Auction) -> Indices:
 
 
 def partial_allocation(auction: Auction) -> PartialAllocation:
-    """Decide the winners, and what their hidden payments leave them.
+    """Return the winners, and the shares that their hidden payments leave them.
 
     Parameters
     ----------
     auction
         With one group of nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import Auction
+    >>> from goodalloc.solvers.classical import partial_allocation
+    >>> bids = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])  # 0, 1 or 2 GPUs for two bidders
+    >>> outcome = partial_allocation(Auction(bids))
+    >>> outcome.won.tolist(), outcome.share.round(3).tolist()  # 2 instead of 3 for the other
+    ([1, 1], [0.667, 0.667])
     """
     won = winners(auction)
     share = np.ones(auction.num_bidders)
@@ -107,7 +124,7 @@ def partial_allocation(auction: Auction) -> PartialAllocation:
 
 
 def ratio(less: Product, more: Product) -> float:
-    """A product over another that is no smaller: 0 if it has more zeros."""
+    """Return a product over another that is no smaller: 0 if it has more zeros."""
     if less.zeros > more.zeros:
         return 0.0
     return float(np.exp(min(less.logarithm - more.logarithm, 0.0)))

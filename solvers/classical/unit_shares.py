@@ -1,9 +1,9 @@
-r"""Sharing equal units out by what each is worth: SLAQ's greedy, and exactly.
+r"""Sharing of equal units by their gains: SLAQ's greedy algorithm, and exactly.
 
-The greedy of SLAQ (SoCC'17) begins with the fewest units that every job must have and gives one
-after the other to the job that it is worth most to, while it is worth anything. With concave gains
-that is the optimum of `models/classical/unit_gains.py`; otherwise a job may need two units before
-either is worth anything.
+SLAQ's greedy algorithm begins with the fewest units that every job must have and gives one after
+the other to the job that gains most by it, while any job gains. With concave gains that is the
+optimum of `models/classical/unit_gains.py`; otherwise a job may need two units before it gains by
+either.
 
 Exactly, the program is solved by dynamic programming (`formulations/basics/dynamic_program.py`).
 First a price on a unit is found, that of the linear relaxation: the sum over the jobs of the
@@ -11,9 +11,15 @@ concave envelopes of their gains. At this price :math:`\lambda` every total is a
 
 .. math:: D(\lambda) = \sum_j \max_a (g_j(a) - \lambda a) + \lambda C,                         (1)
 
-and a job that takes *a* loses as much of it as *a* is worse than its best at that price. What loses
-more than :math:`D(\lambda)` is above a total that is known is in no better allocation, and is left
-out; mostly a few choices a job remain. Where the greedy attains the bound there is nothing to do.
+and a job that takes *a* reduces it by as much as *a* is worse than its best at that price. A choice
+that reduces it by more than its excess over a known total is in no better allocation, and is left
+out; mostly a few choices a job remain. Where the greedy algorithm attains the bound nothing remains
+to do.
+
+References
+----------
+Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017.
+    doi:10.1145/3127479.3127490
 """
 
 from __future__ import annotations
@@ -33,23 +39,23 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-#: Relative difference from the bound up to which a total attains it: that of adding up.
+#: Relative difference from the bound up to which a total attains it: rounding of sums.
 ATTAINED = 1e-11
 
 
 class Shares(NamedTuple):
-    """Who gets how many units.
+    """Units of every job, with their total gain and a proven bound on it.
 
     Attributes
     ----------
     amounts
         Units of every job.
     total
-        What they are worth.
+        Total gain of the units.
     bound
-        No allocation is worth more, as far as was proved.
+        Proven upper bound on the total of any allocation; infinite where nothing is proved.
     seconds
-        It took so long.
+        Time of the computation.
     """
 
     amounts: Indices
@@ -59,19 +65,29 @@ class Shares(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """How far the total is from the bound, as a part of the bound; NaN where that is none."""
+        """Distance of the total from the bound, relative to the bound; NaN without a bound."""
         if not np.isfinite(self.bound):
             return float("nan")
         return max(self.bound - self.total, 0.0) / self.bound if self.bound > 0 else 0.0
 
 
 def share_greedily(problem: UnitGains) -> Shares:
-    """One unit after the other to the job that it is worth most to, the first of equals.
+    """Give one unit after the other to the job that gains most by it, the first of equals.
 
     Parameters
     ----------
     problem
         The gains and the units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import one_each
+    >>> from goodalloc.solvers.classical import share_greedily
+    >>> gains = np.array([[0.0, 5.0, 6.0, 6.5], [0.0, 4.0, 7.0, 9.0]])  # of 0, 1, 2, 3 units
+    >>> shares = share_greedily(one_each(gains, 3))
+    >>> shares.amounts.tolist(), shares.total
+    ([1, 2], 12.0)
     """
     begin = time.perf_counter()
     amounts = problem.least.tolist()
@@ -95,7 +111,7 @@ def share_greedily(problem: UnitGains) -> Shares:
 
 
 def share_exactly(problem: UnitGains, *, prune: bool = True) -> Shares:
-    """The best allocation, proved.
+    """Return the best allocation, proved.
 
     Parameters
     ----------
@@ -103,6 +119,16 @@ def share_exactly(problem: UnitGains, *, prune: bool = True) -> Shares:
         The gains and the units.
     prune
         Whether choices are left out that the bound (1) rules out; the total is the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import one_each
+    >>> from goodalloc.solvers.classical import share_exactly
+    >>> gains = np.array([[0.0, 5.0, 6.0, 6.5], [0.0, 4.0, 7.0, 9.0]])  # of 0, 1, 2, 3 units
+    >>> shares = share_exactly(one_each(gains, 3))
+    >>> shares.amounts.tolist(), shares.gap < 1e-9
+    ([1, 2], True)
     """
     begin = time.perf_counter()
     cost = -problem.gains
@@ -122,7 +148,7 @@ def share_exactly(problem: UnitGains, *, prune: bool = True) -> Shares:
 
 
 def _without_worse(cost: Floats, units: int, price: float, known: float) -> Floats:
-    """The costs without choices that no allocation as cheap as a known one makes."""
+    """Return the costs without choices that no allocation as cheap as a known one makes."""
     bound = respond(cost, units, price).bound
     priced = cost + price * np.arange(cost.shape[1])
     loses = priced - priced.min(axis=1, keepdims=True)
@@ -131,13 +157,23 @@ def _without_worse(cost: Floats, units: int, price: float, known: float) -> Floa
 
 
 def gain_bound(problem: UnitGains) -> float:
-    """No allocation is worth more: (1) at the best price, the value of the linear relaxation."""
+    """Return the bound (1) at the best price, the value of the linear relaxation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import one_each
+    >>> from goodalloc.solvers.classical import gain_bound
+    >>> gains = np.array([[0.0, 5.0, 6.0, 6.5], [0.0, 4.0, 7.0, 9.0]])  # of 0, 1, 2, 3 units
+    >>> round(gain_bound(one_each(gains, 3)), 6)
+    12.0
+    """
     return -best_price(-problem.gains, problem.units).bound
 
 
 def gain_by_units(problem: UnitGains) -> Floats:
-    """The optimum with 0, 1, …, C units, minus infinity where the jobs must have more.
+    """Return the optimum with 0, 1, …, C units, minus infinity where jobs must have more.
 
-    The last difference is what the last unit is worth.
+    The last difference is the value of the last unit.
     """
     return np.asarray(-least_totals(-problem.gains, problem.units)[-1])

@@ -7,7 +7,7 @@ more GPU time. Such pairs are left out without loss for any goal of Gavel.
 References
 ----------
 Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
-    OSDI 2020, section 3.1. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations

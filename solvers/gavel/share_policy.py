@@ -3,8 +3,7 @@
 References
 ----------
 Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
-    OSDI 2020, sections 4 and 5.
-    https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@ r"""Time shares turned into rounds: the mechanism of Gavel, section 5.
 
 A share is the part of its time that a line, a job alone or two on the same GPUs, should have on a
 type of GPU. A round gives a line one type or nothing, all of its GPUs at a time and no job twice,
-in order of the lack
+the line of the highest priority first:
 
 .. math:: \text{priority}_{lw} = X_{lw} / f_{lw},                                               (1)
 

@@ -1,9 +1,9 @@
-"""Deciding a packing program exactly: prices, the cheapest columns of every row, then a core.
+"""Exact solution of packing programs: prices, the cheapest columns of every row, then a core.
 
 The relaxation prices the rows; a column's reduced cost is what any solution with it costs beyond
 the relaxation's bound, at least. The best solution in the few cheapest columns of every row is
-hardly above the bound, and a better one has no column that costs more than that difference: what is
-left after dropping those proves the optimum. (`price_and_core.py` looks for its first solution
+hardly above the bound, and a better one has no column that costs more than that difference: the
+program without those columns proves the optimum. (`price_and_core.py` looks for its first solution
 among the columns of next to no reduced cost, which for matchings is often far from the bound, so
 that its core is nearly everything.)
 """
@@ -40,18 +40,18 @@ Choice = TypeVar("Choice")
 
 @dataclass(frozen=True)
 class Maximum(Generic[Choice]):
-    """What was found, and what is proved.
+    """Best choice found, with its value and a proven upper bound.
 
     Parameters
     ----------
     choice
-        What was chosen; nothing where nothing was found in time.
+        The choice; the empty one where none was found in time.
     total, bound
-        What that is worth, by the checker, and a proven upper bound on it.
+        Value of the choice, by the checker, and a proven upper bound on it.
     limit
-        What ended the search before a proof, if anything.
+        Limit that ended the search before a proof, or None.
     seconds
-        How long it took.
+        Time of the search.
     """
 
     choice: Choice
@@ -72,18 +72,25 @@ def maximise(
     price: Callable[[Choice], float],
     stop: Stop | None = None,
 ) -> Maximum[Choice]:
-    """The most that a packing is worth.
+    """Return the packing of the largest value.
 
     Parameters
     ----------
     program
-        Minimises what it is worth, negated; None where nothing is worth anything.
+        Program that minimises the negated value; None where no choice has a value.
     read
-        What whole values of the columns choose; of none at all, nothing.
+        Function that returns the choice of whole values of the columns; of no columns, the empty
+        choice.
     price
-        Prices a choice, and knows nothing of the program.
+        Function that returns the value of a choice, independently of the program.
     stop
         Limits; when time runs out the best so far is returned, with its bound.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.milp import maximise
+    >>> maximise(None, read=lambda columns: columns.tolist(), price=len).choice
+    []
     """
     stop = stop or Stop()
     watch = Watch(stop)
@@ -117,7 +124,7 @@ def decide_by_cheapest(
     Returns
     -------
     tuple
-        Values of all columns, or None where nothing was found in time; and a proven lower bound.
+        Values of all columns, or None where none were found in time; and a proven lower bound.
     """
     relaxation = run_relaxation(program, _cheapest(program, program.cost), watch)
     if relaxation.values is None or relaxation.duals is None:
@@ -144,7 +151,7 @@ def decide_by_cheapest(
 
 
 def _cheapest(program: Program, cost: Floats) -> NDArray[np.bool_]:
-    """The columns that are among the few cheapest of one of their rows."""
+    """Return which columns are among the cheapest of one of their rows."""
     column = np.repeat(np.arange(program.num_columns), np.diff(program.starts))
     order = np.lexsort((cost[column], program.index))
     row = program.index[order]

@@ -1,4 +1,4 @@
-"""Running HiGHS on a program of choices, by counts where many jobs have the same ones."""
+"""HiGHS on a program of choices, by counts where many jobs have the same choices."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import Program
     from goodalloc.solvers.milp.highs_program import Outcome
 
-#: Columns are counted where, on average, so many are the same.
+#: Columns are counted where, on average, at least this many are the same.
 SHARED = 50
 
 
 def run_choices(program: Program, watch: Watch, *, gap: float) -> Outcome:
-    """Minimise a program that `count_columns` takes; as `run_mixed_integer`.
+    """Minimise a program that `count_columns` takes; see `run_mixed_integer`.
 
     Parameters
     ----------
     program, watch, gap
-        As of `run_mixed_integer`.
+        Arguments as of `run_mixed_integer`.
     """
     counted = count_columns(program)
     size = program.num_columns

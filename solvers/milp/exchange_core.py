@@ -1,11 +1,11 @@
-r"""One configuration for every job under a few capacities, exactly: prices, then cheap exchanges.
+r"""One configuration for every job under a few capacities, exactly: prices, then exchanges.
 
 The program is (1) of `formulations/sia_and_synergy/sia.py`: a multiple-choice knapsack of several
-resources. Its relaxation prices the resources and has, but for as many jobs as there are resources,
-one configuration for every job, the job's *base*, of reduced cost 0. Any other configuration is an
-*exchange* against the base: it has a reduced cost and changes what is taken by its demand less the
-base's. All that costs an allocation more than the relaxation's bound is the reduced costs of its
-exchanges and the priced resources that it leaves.
+resources. Its relaxation prices the resources and has, except for at most as many jobs as there are
+resources, one configuration for every job, the job's *base*, of reduced cost 0. Any other
+configuration is an *exchange* against the base: it has a reduced cost and changes the demand by its
+own less the base's. The cost of an allocation beyond the relaxation's bound is the sum of the
+reduced costs of its exchanges and of the priced resources that it leaves unused.
 
 1. *Cheapest exchanges.* With only the few cheapest exchanges of every change of demand, HiGHS finds
    an allocation that is mostly optimal already, in no time.
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
 
 #: Cheapest exchanges of every change of demand that are tried first, …
 FIRST_WIDTH = 2
-#: … and how many times more if these are too few.
+#: … and the factor by which they grow if these are too few.
 WIDENING = 4
-#: At most so many times more exchanges are tried in all.
+#: Most exchanges that are tried in all, as a multiple of that width.
 CHANGES = 100
 #: Programs with more configurations begin with a sample of the jobs, of about this many, …
 SAMPLE = 20_000
-#: … whose prices tell so many configurations for every job to start the relaxation with.
+#: … whose prices give the first configurations of the relaxation, this many for every job.
 PER_JOB = 4
 #: Share of the gap that is kept as a margin for rounding in the reduced costs.
 MARGIN = 0.1
 
 
 class Exchanges:
-    """Every configuration as an exchange against its job's base.
+    """Configurations as exchanges against their jobs' bases.
 
     Parameters
     ----------
     job, demand
-        Whose configuration it is, ascending, and what it takes.
+        Job of every configuration, ascending, and its demand.
     reduced
         Reduced costs, at least 0.
     base
@@ -88,9 +88,9 @@ class Exchanges:
         return core
 
     def cheapest(self, width: int) -> Flags:
-        """The bases and the cheapest exchanges, but only so many of a change and as many in all.
+        """Return the bases and the cheapest exchanges of every change, shape (configurations,).
 
-        Shape (configurations,).
+        There are at most `width` exchanges of a change and `CHANGES` times as many in all.
         """
         place = np.arange(self.order.size)
         first = np.maximum.accumulate(np.where(self.begins, place, 0))
@@ -101,7 +101,7 @@ class Exchanges:
         return self._within(few)
 
     def useful(self, delta: float) -> Flags:
-        """The bases and the exchanges that satisfy (1), shape (configurations,)."""
+        """Return the bases and the exchanges that satisfy (1), shape (configurations,)."""
         before = np.cumsum(self.least) - self.least
         before -= np.maximum.accumulate(np.where(self.begins, before, 0.0))
         return self._within(before + self.reduced <= delta)
@@ -179,7 +179,7 @@ def decide_configurations(
 def _start_with(
     job: Indices, cost: Floats, demand: Indices, capacity: Indices, watch: Watch
 ) -> Flags:
-    """The configurations that the relaxation starts with: all, or by the prices of a sample."""
+    """Return the configurations that the relaxation starts with: all, or by a sample's prices."""
     jobs, step = int(job[-1]) + 1, job.size // SAMPLE
     if step < 2 or jobs < 2 * step:
         return np.ones(job.size, dtype=bool)
@@ -209,7 +209,7 @@ def _improve(
     gap: float,
     proves: bool = False,
 ) -> Decision:
-    """The better of what is known and what a core holds; jobs with one configuration are set.
+    """Return the better of the best decision and a core's; jobs with one configuration are fixed.
 
     With `proves`, no allocation outside of the core is better than the best by more than the gap.
     """

@@ -1,4 +1,4 @@
-"""Running HiGHS on a program so that its word is data and its limits hold.
+"""HiGHS on a program, with its outcome as data and with limits that hold.
 
 HiGHS may overrun its own time limit and cannot be interrupted from the keyboard, so it runs in a
 thread of its own: the limit and Ctrl-C are watched from outside, the incumbents are collected as
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from goodalloc.solvers.interface.watch import Watch
 
 
-#: What HiGHS says of a relaxation that some columns are missing from.
+#: Statuses of a relaxation without a solution while columns are missing.
 NO_SOLUTION = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kModelEmpty)
 #: Programs with no more columns start with all of them.
 FEW_COLUMNS = 2_000
 #: HiGHS's numbers for the two simplex methods.
 DUAL, PRIMAL = 1, 4
-#: How long after its limit a run may still return by itself, in seconds.
+#: Seconds after its limit within which a run may still return by itself.
 GRACE = 0.5
 
 #: Options of mixed-integer programs. Releases 1.12 to 1.15.1 of HiGHS, with presolve, call some
@@ -41,18 +41,18 @@ TRUSTED = {"presolve": "off", "mip_heuristic_run_feasibility_jump": False}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of HiGHS leaves behind.
+    """Outcome of a run of HiGHS.
 
     Parameters
     ----------
     values
         The best solution, shape (columns,), or None.
     objective, bound
-        Its objective and the proven lower bound.
+        Its objective, and a proven lower bound.
     duals
         Prices of the rows (relaxations only).
     finished
-        Whether HiGHS returned with a proof (or a proof that nothing is feasible).
+        Whether HiGHS returned with a proof of optimality or infeasibility.
     nodes
         Branch-and-bound nodes or simplex iterations.
     """
@@ -66,7 +66,14 @@ class Outcome:
 
 
 def new_solver(**options: Any) -> Any:
-    """A silent HiGHS with tight tolerances and these options."""
+    """Return a silent HiGHS with tight tolerances and these options.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.milp import new_solver
+    >>> new_solver(time_limit=5.0).getOptionValue("time_limit")[1]
+    5.0
+    """
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     tight = {
         "output_flag": False,
@@ -82,7 +89,7 @@ def new_solver(**options: Any) -> Any:
 
 
 def run_in_time(solver: Any, watch: Watch) -> bool:
-    """Run HiGHS under the watch; False if it had to be left behind."""
+    """Run HiGHS under the watch; return False if it had to be left behind."""
     if math.isfinite(watch.left):
         solver.setOptionValue("time_limit", max(watch.left, 0.0) + solver.getRunTime())
     thread = threading.Thread(target=solver.run, daemon=True)
@@ -102,7 +109,7 @@ def run_in_time(solver: Any, watch: Watch) -> bool:
 
 @dataclass
 class _Collected:
-    """The best solution and bound that HiGHS has reported so far."""
+    """Best solution and bound that HiGHS has reported so far."""
 
     values: Floats | None = None
     objective: float = math.inf
@@ -113,7 +120,7 @@ class _Collected:
 def run_mixed_integer(
     program: Program, watch: Watch, *, gap: float, most_branches: int | None = None
 ) -> Outcome:
-    """Minimise a mixed-integer program; values, bound and proof as HiGHS has them when it ends.
+    """Minimise a mixed-integer program; values, bound and proof are those of HiGHS.
 
     Parameters
     ----------

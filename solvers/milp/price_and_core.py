@@ -1,16 +1,22 @@
-"""Prices, then a core: the fast exact road through a pattern program.
+"""Fast exact solution of pattern programs: prices, then a core.
 
-The relaxation prices everything the jobs compete for, and each choice's reduced cost says how much
-worse than the relaxation's bound any solution with it must be. So solve only the *core*, the
-choices whose reduced cost is at most ``delta``; the core's optimum is *the* optimum, proved, once
-``optimum - bound <= delta``, because every dropped choice would cost more. If not, widen the core
-to that difference. Often the relaxation is integral already and nothing is left to solve; mostly it
-is but for a few columns, and keeping its ones while deciding the rest meets the bound at once
-(relaxation enforced neighbourhood search: Berthold, Operations Research Letters, 2014).
+The relaxation prices the resources that the jobs compete for, and each choice's reduced cost is a
+lower bound on the excess of any solution with it over the relaxation's bound. So solve only the
+*core*, the choices whose reduced cost is at most ``delta``; the core's optimum is *the* optimum,
+proved, once ``optimum - bound <= delta``, because every dropped choice would cost more. If not,
+widen the core to that difference. Often the relaxation is integral already and nothing remains to
+solve; mostly it is integral except for a few columns, and keeping its ones while deciding the rest
+meets the bound at once (relaxation enforced neighbourhood search).
 
-This is reduced-cost fixing (Dantzig, Fulkerson and Johnson, 1954): it needs every dropped column
-to be integer with lower bound 0, as all columns of these programs are, so that using one costs at
-least its reduced cost beyond the relaxation.
+This is reduced-cost fixing: it needs every dropped column to be integer with lower bound 0, as all
+columns of these programs are, so that using one costs at least its reduced cost beyond the
+relaxation.
+
+References
+----------
+Dantzig, Fulkerson and Johnson, "Solution of a Large-Scale Traveling-Salesman Problem", Journal of
+    the Operations Research Society of America, 1954.
+Berthold, "RENS: the optimal rounding", Mathematical Programming Computation, 2014.
 """
 
 from __future__ import annotations
@@ -32,8 +38,8 @@ if TYPE_CHECKING:
     from goodalloc.solvers.interface.watch import Watch
 
 
-#: The first core holds what costs at most this many gaps; the next one, where that holds no
-#: solution and none is known, so many times as many columns.
+#: Reduced cost in gaps up to which columns are in the first core; and the factor by which the
+#: number of columns grows where a core holds no solution and none is known.
 FIRST_CORE = 10.0
 WIDER = 2
 INTEGRAL = 1e-6
@@ -50,7 +56,7 @@ class Decision:
     Parameters
     ----------
     values, objective, bound
-        The best solution and what is proved.
+        The best solution, its objective and the bound.
     nodes, core
         Simplex iterations and nodes, and the columns of the last core.
     reduced, duals
@@ -77,7 +83,7 @@ def decide(
     exact: bool = True,
     alike: bool = False,
 ) -> Decision:
-    """Minimise a program, exactly unless told otherwise.
+    """Minimise a program, exactly by default.
 
     Parameters
     ----------
@@ -90,13 +96,14 @@ def decide(
     gap
         Absolute gap at which to stop.
     guide
-        A second cost that tells good from bad where the first hardly does; shape (columns,).
+        A second cost that separates good from bad columns where the first hardly does; shape
+        (columns,).
     known
-        Objective of a solution that the caller has; if that is proved, no other is looked for and
+        Objective of a solution of the caller; if that is proved optimal, no other is sought and
         `Decision.values` is None.
     exact
-        Widen the core until the optimum is proved; otherwise the first core with a solution is
-        enough.
+        Whether to widen the core until the optimum is proved; otherwise the first core with a
+        solution suffices.
     alike
         Whether many jobs have the same choices, so that cores are run by counts (`run_choices`).
     """
@@ -159,7 +166,7 @@ def _widening_core(
     exact: bool,
     alike: bool,
 ) -> Decision:
-    """Solve the core, and wider ones until what is left out is proved to be worse."""
+    """Solve the core, and wider ones until all columns outside are proved to be worse."""
     bound = best.bound
     while watch.limit is None:
         core = reduced <= delta
@@ -192,9 +199,10 @@ def _widening_core(
 def _keep_ones(
     program: Program, core: NDArray[np.bool_], relaxed: Floats, watch: Watch, gap: float
 ) -> Decision:
-    """The best solution in the core with every 0/1 column at one that the relaxation puts there.
+    """Return the best solution in the core that keeps the ones of the relaxation.
 
-    The columns that count stay free: they follow, and fixing them mostly leaves nothing feasible.
+    Columns that count stay free: they follow from the others, and fixing them mostly leaves no
+    feasible solution.
     """
     kept = program.integer & (program.upper == 1.0) & (relaxed > 1.0 - INTEGRAL)
     fixed = replace(program, lower=np.where(kept, 1.0, program.lower))
@@ -213,11 +221,11 @@ def _guided(
     guide: Floats,
     alike: bool,
 ) -> Decision:
-    """Candidates for a program whose cost hardly tells one choice from another.
+    """Return candidates for a program whose cost hardly separates one choice from another.
 
     At p = -10 all but the worst jobs cost the same to five digits, so the relaxation ends at any
-    vertex of a large face and its core is everything. A hint of the guide's cost picks a vertex
-    that means something; whether it is optimal is still judged by the program's own bound.
+    vertex of a large face and its core is everything. A small weight of the guide's cost selects a
+    meaningful vertex; its optimality is still judged by the program's own bound.
     """
     for weight in GUIDE_WEIGHTS:
         blended = replace(program, cost=program.cost + weight * guide)

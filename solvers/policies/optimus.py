@@ -5,7 +5,7 @@ References
 Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
     2018. doi:10.1145/3190508.3190517
 Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
-    2021, section 5. https://www.usenix.org/conference/osdi21/presentation/qiao
+2021. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
