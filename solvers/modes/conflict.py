@@ -1,7 +1,7 @@
-r"""Choices that no nodes can hold together, and the cut that says so.
+r"""Choices that no nodes can hold together, and the cut that excludes them.
 
 Where the relaxed packing program packs choices in parts (`packing_cut`) that whole jobs do not fit,
-no price says what is wrong. Then a small *conflict* does: jobs :math:`j \in C` whose choices
+no price shows the cause. Then a small *conflict* does: jobs :math:`j \in C` whose choices
 :math:`i_j` cannot be placed together, while without any one of them they can (as long as time
 allows to look). With :math:`x_i` for taking choice *i*, :math:`A_j` the choices of job *j*, and
 :math:`H(i)` those of any job that are at least as hard to place as *i* (wherever they are placed,
@@ -18,6 +18,10 @@ their own :math:`i_j` instead, and the rest of *C* what the others leave, which 
 jobs, that cannot, are neither in *C* nor counted. Finding a conflict, cutting it off and deciding
 again is a logic-based Benders decomposition (Hooker and Ottosson, Mathematical Programming 96,
 2003); that other jobs join is the extension of a cover inequality.
+
+References
+----------
+Hooker and Ottosson, "Logic-based Benders decomposition", Mathematical Programming 96, 2003.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ConflictFinder:
-    """Finds conflicts among the choices of an instance.
+    """Search for conflicts among the choices of an instance.
 
     Parameters
     ----------
@@ -66,7 +70,7 @@ class ConflictFinder:
         self._fits = Fits(self.instance, self.choices)
 
     def find(self, taken: Indices) -> Allocation | Sequence[Cut]:
-        """An allocation with these choices, or cuts that rule them out; no cuts without a proof.
+        """Return an allocation with these choices, or cuts that exclude them, or no cuts.
 
         Parameters
         ----------
@@ -100,7 +104,7 @@ class ConflictFinder:
         return conflict
 
     def _only(self, taken: Indices, kept: frozenset[int]) -> Indices:
-        """Some of these choices; all jobs but these and the pinned ones idle."""
+        """Return some of these choices; other jobs idle, except the pinned ones."""
         choices = self.choices
         idle = choices.of(Kind.IDLE)
         wanted = np.isin(taken, list(kept)) | ~np.isin(choices.job[taken], choices.job[idle])
@@ -108,7 +112,7 @@ class ConflictFinder:
         return np.sort(np.append(chosen, idle[~np.isin(choices.job[idle], choices.job[chosen])]))
 
     def _placed(self, taken: Indices) -> tuple[Allocation | None, bool]:
-        """An allocation with these choices if there is one, and whether that is proved."""
+        """Return an allocation with these choices if any, and whether that is proved."""
         chosen = self.choices.where(taken)
         program = build_node_program(self.instance, chosen, np.zeros(len(chosen)))
         outcome = run_mixed_integer(told_apart(self.instance, program), self.watch, gap=1.0)
@@ -119,7 +123,7 @@ class ConflictFinder:
         return allocation, not violations(self.instance, allocation)
 
     def _cut(self, conflict: Sequence[int]) -> Cut:
-        """The cut (1)."""
+        """Return the cut (1)."""
         job = self.choices.job
         harder = self._fits.wherever(np.array(conflict), np.arange(len(self.choices)))
         harder &= ~self.instance.pinned[job]

@@ -1,12 +1,12 @@
-"""The aggregate as an oracle, for jobs that have modes: choose, pack, cut, until it packs.
+"""Aggregate as an oracle, for jobs with modes: choose, pack, cut, until the choices pack.
 
-The aggregate (`formulations/mode_rounds/aggregate.py`) forgets the nodes and is easy; its value is
+The aggregate (`formulations/mode_rounds/aggregate.py`) ignores the nodes and is easy; its value is
 a bound. If its choices pack they are the optimum, proved. If not, the packing program gives a cut
 that they violate and no allocation does; with it the aggregate is solved again. Cuts hold for every
-request, so the oracle keeps them. Where only whole numbers say that the choices do not pack, a
-conflict among them does (`conflict`), as long as there are few nodes and jobs. What is not decided
-then is left to the node-indexed program over a core of the choices, and where that is large, too,
-the best allocation found stands beside the bound.
+request, so the oracle keeps them. Where the choices pack in parts but not in whole numbers, a
+conflict among them gives the cut (`conflict`), as long as there are few nodes and jobs. Undecided
+cases are left to the node-indexed program over a core of the choices; where that is too large, too,
+the best allocation found is returned with the bound.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ WIDER = 4
 
 @dataclass
 class ModeOracle(ProgramOracle):
-    """Answers requests with the aggregate and its cuts, which it keeps."""
+    """Oracle that answers requests with the aggregate and its cuts, which it keeps."""
 
     _cuts: list[Cut] = field(default_factory=list, init=False)
 
@@ -130,10 +130,10 @@ class ModeOracle(ProgramOracle):
         *,
         most_branches: int | None = None,
     ) -> Reply:
-        """The node-indexed program over a core of the choices, and wider ones until it is proved.
+        """Solve the node-indexed program over a core, and wider ones until it is proved.
 
-        As `price_and_core` does with other programs: the reduced costs are those of the aggregate
-        with all cuts. With a limit on its branches, the first core alone.
+        The method is that of `price_and_core`: the reduced costs are those of the aggregate with
+        all cuts. With a limit on its branches, only the first core is solved.
         """
         program = self._program(task)
         relaxation = run_relaxation(program, np.ones(program.num_columns, dtype=bool), self.watch)
@@ -171,7 +171,7 @@ class ModeOracle(ProgramOracle):
         return Reply(best, bound)
 
     def _narrowed(self, task: Task, reach: NDArray[np.bool_]) -> Task:
-        """A task over some of its choices, with the cuts among its rows."""
+        """Return a task over some of its choices, with the cuts among its rows."""
         allowed = task.allowed.copy()
         allowed[task.allowed] = reach
         limits = [(weights[reach], most) for weights, most in task.limits]
@@ -185,7 +185,7 @@ class ModeOracle(ProgramOracle):
         )
 
     def _with_room(self, task: Task, known: float) -> tuple[Allocation | None, float]:
-        """An allocation that packs because it leaves a little unused, and its cost."""
+        """Return an allocation that packs because it leaves a little unused, and its cost."""
         for spare in SPARE:
             if self.watch.limit is not None:
                 break
@@ -203,7 +203,7 @@ class ModeOracle(ProgramOracle):
         return None, math.inf
 
     def _program(self, task: Task, spare: float = 0.0) -> Program:
-        """The aggregate with the cuts so far."""
+        """Return the aggregate with the cuts so far."""
         begin = self.watch.seconds
         cuts = [Cut(cut.coefficient[task.allowed], cut.upper) for cut in self._cuts]
         program = build_aggregate(

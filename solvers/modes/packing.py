@@ -1,7 +1,7 @@
-"""Nodes for chosen choices of jobs that have modes.
+"""Nodes for given choices of jobs with modes.
 
-Jobs that keep what they have stay where they are; the others are pieces for what is left of the
-nodes. First best fit, largest pieces first. Where that fails, the packing program over node
+Jobs that keep their placement stay where they are; the others are pieces for the remaining room on
+the nodes. First best fit, largest pieces first. Where that fails, the packing program over node
 patterns (`pattern_master`), whose relaxation is rounded by fixing patterns one after the other (a
 dive), the last nodes by a program of their own.
 """
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Piece:
-    """What a job puts on one node: whose, its kind of item, its replicas.
+    """Part of a job on one node: job, kind of item, replicas.
 
-    Of a distributed job it is `spread` where its pieces go to different nodes, `single` where it is
-    one replica that may come to sit with others of the job.
+    A piece of a distributed job is `spread` if its pieces go to different nodes, and `single` if it
+    is one replica that may share a node with others of the job.
     """
 
     job: int
@@ -57,7 +57,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class ModePacker:
-    """Packs choices of one instance.
+    """Packing of choices of one instance.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class ModePacker:
     watch: Watch
 
     def pack(self, taken: Choices) -> Allocation | None:
-        """An allocation with these choices, one a job, or None where none was found."""
+        """Return an allocation with these choices, one for each job; None where none was found."""
         left, open_ = self.left(taken)
         for pieces in self.splits(taken, left):
             nodes: list[int] | None = self.best_fit(pieces, left, open_)
@@ -121,7 +121,7 @@ class ModePacker:
         return [Piece(j, c, tuple(u), int(k)) for j, c, u, k in zip(*columns, strict=True)]
 
     def _cut(self, taken: Choices, index: int, left: Indices, evenly: bool) -> list[Piece]:
-        """A distributed job's pieces."""
+        """Return the pieces of a distributed job."""
         instance, mode, replicas = self.instance, int(taken.mode[index]), int(taken.replicas[index])
         demand = instance.mode_demand[mode]
         each = self.grid.at_least(demand)
@@ -141,7 +141,7 @@ class ModePacker:
         ]
 
     def _singles(self, taken: Choices, index: int) -> list[Piece]:
-        """A distributed job's replicas, which may come to share nodes."""
+        """Return the replicas of a distributed job, which may share nodes."""
         mode = int(taken.mode[index])
         code = int(self.instance.mode_type[mode])
         units = tuple(self._units(self.instance.mode_demand[mode], 1))
@@ -153,7 +153,7 @@ class ModePacker:
         return units
 
     def best_fit(self, pieces: list[Piece], left: Indices, open_: Flags) -> list[int]:
-        """A node for every piece, -1 where none fits: the fullest one, largest pieces first."""
+        """Return the fullest node with room for every piece, largest first; -1 without one."""
         left, open_ = left.copy(), open_.copy()
         node_code = self.instance.cluster.node_type
         avoid = self.instance.rules.interference_avoidance
@@ -184,7 +184,7 @@ class ModePacker:
         return nodes
 
     def _by_patterns(self, pieces: list[Piece], left: Indices, open_: Flags) -> list[int] | None:
-        """A node for every piece by the packing program, or None."""
+        """Return a node for every piece by the packing program, or None."""
         avoid = self.instance.rules.interference_avoidance
         keys = [(p.spread and avoid, p.code, p.units) for p in pieces]
         kinds = sorted(set(keys))
@@ -219,7 +219,7 @@ class ModePacker:
     def _assign(
         cuts: list[tuple[int, Indices]], classes: NodeClasses, members: list[list[int]], size: int
     ) -> list[int]:
-        """Nodes for the pieces, given how a node of a class is filled, for as many as needed."""
+        """Return nodes for the pieces, given how nodes of each class are filled."""
         free = [
             np.flatnonzero(classes.node_class == index).tolist()
             for index in range(classes.count.size)
@@ -257,10 +257,10 @@ class ModePacker:
 
 
 def _regrouped(pieces: list[Piece], nodes: list[int]) -> list[int]:
-    """The same nodes for single replicas that are alike, but so that few nodes share a job.
+    """Return the same nodes for equal single replicas, regrouped so that few nodes share a job.
 
-    Large jobs come first. Each takes all it can where most is to be had, two nodes at least; what
-    it lacks in the end it takes where that leaves least.
+    Large jobs come first. Each takes as many replicas as possible where there are most, on two
+    nodes at least; its last ones go where they leave least.
     """
     nodes = list(nodes)
     alike: dict[tuple[int, tuple[int, ...]], dict[int, list[int]]] = {}
@@ -277,7 +277,7 @@ def _regrouped(pieces: list[Piece], nodes: list[int]) -> list[int]:
 
 
 def _few_nodes(room: Counter[int], wanted: int) -> list[int]:
-    """A node for each of so many replicas, taken out of the room."""
+    """Return a node for each of `wanted` replicas, taken out of the room."""
     chosen: list[int] = []
     while len(chosen) < wanted:
         rest = wanted - len(chosen)
@@ -298,7 +298,7 @@ def _few_nodes(room: Counter[int], wanted: int) -> list[int]:
 
 
 def _places_in_job(pieces: list[Piece]) -> list[int]:
-    """Which piece of its job every piece is."""
+    """Return the index of every piece within its job."""
     seen: dict[int, int] = {}
     found = []
     for piece in pieces:

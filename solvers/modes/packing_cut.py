@@ -1,4 +1,4 @@
-"""Whether choices can be packed in parts, and the cut that says that they cannot.
+"""Packing of choices in parts, and the cut where they cannot be packed.
 
 The relaxed packing program (`pattern_master`) of choices taken in whole or in part: pieces on one
 node are items, distributed jobs are split at will and count by their replicas, and what a job keeps
@@ -39,10 +39,10 @@ VIOLATED = 1e-7
 
 @dataclass
 class CutFinder:
-    """Finds cuts over the choices of an instance.
+    """Search for cuts over the choices of an instance.
 
-    One packing program serves all calls: its rows are what any choice may put on a node, and what
-    it has learnt of good patterns and prices for one set of choices it uses for the next.
+    One packing program serves all calls: its rows are the items that any choice may put on a node,
+    and patterns and prices found for one set of choices are used for the next.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ class CutFinder:
         self._master = PatternMaster(items, self._rows.classes, self.grid.shape, size, self.watch)
 
     def find(self, weight: Floats) -> Cut | None:
-        """A cut that these weights of the choices violate, or None where they can be packed.
+        """Return a cut that these weights of the choices violate; None where they can be packed.
 
         Parameters
         ----------
         weight
-            How much of every choice is taken, one in all of every job; shape (choices,).
+            Weight of every choice, 1 in all for every job; shape (choices,).
         """
         rows, items = self._rows, self._rows.items
         demand = np.zeros(items.rows)
@@ -90,16 +90,18 @@ class CutFinder:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of the packing program of all choices.
+    """Rows of the packing program of all choices.
 
     Parameters
     ----------
     items, classes
-        What may be packed where; nodes on which a job may keep something have their own class.
+        Items to pack and classes of nodes; nodes on which a job may keep something have their own
+        class.
     placed, row, amount
-        The choices anew; the row of every choice (-1 for others), what a placed one adds to it.
+        Indices of the newly placed choices; the row of every choice (-1 for others); and the amount
+        that a placed one adds to it.
     entry, keep
-        What every stay is: an entry of the current allocation, and the choice to keep it.
+        Entry of the current allocation of every stay, and the choice to keep it.
     """
 
     items: Items
@@ -112,7 +114,7 @@ class _Rows:
 
 
 def _rows(instance: Instance, choices: Choices, grid: ResourceGrid) -> _Rows:
-    """Rows for pieces on one node, for the replicas of distributed jobs, for what may be kept."""
+    """Return rows for pieces on one node, replicas of distributed jobs, and stays."""
     current, codes = instance.current, instance.mode_type
     one, several = choices.of(Kind.ONE_NODE), choices.of(Kind.SEVERAL_NODES)
     units = grid.at_least(choice_demand(instance, choices.where(one)))
@@ -162,13 +164,13 @@ def _rows(instance: Instance, choices: Choices, grid: ResourceGrid) -> _Rows:
 
 
 def _distinct(code: Indices, units: Indices) -> tuple[Indices, Indices]:
-    """Distinct pairs of code and demand, and which of them each is."""
+    """Return distinct pairs of code and demand, and the index of each given pair."""
     kinds, where = np.unique(np.column_stack([code, units]), axis=0, return_inverse=True)
     return kinds, where.reshape(-1)
 
 
 def _extras(spread: Indices, capacity: Floats, first: int) -> Indices:
-    """Every piece that a distributed job may put on a node: code, demand, row, replicas."""
+    """Return every piece of a distributed job on a node: code, demand, row, replicas."""
     rows = [
         (kind[0], *(kind[1:] * replicas), first + index, replicas)
         for index, kind in enumerate(spread)

@@ -1,7 +1,8 @@
-"""Whole nodes from the relaxed packing program: fix patterns one after the other, then finish.
+"""Whole nodes from the relaxed packing program: patterns fixed in turn, then a last program.
 
-What the relaxation (`pattern_master`) uses a whole number of times is fixed; where that is nothing,
-the pattern used most. The last nodes are filled by a small program in which each is indexed.
+Patterns that the relaxation (`pattern_master`) uses a whole number of times are fixed; where there
+are none, the pattern used most. The last nodes are filled by a small program in which each is
+indexed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_BRANCHES = 300
 
 @dataclass
 class PatternDive:
-    """Rounds the packing program: fixes patterns until few nodes are left.
+    """Rounding of the packing program, which fixes patterns until few nodes remain.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class PatternDive:
     counts: Indices
 
     def run(self) -> list[tuple[int, Indices]] | None:
-        """Class of a node and what it holds of every row, for some nodes; or None."""
+        """Return class and contents (of every row) of some nodes, or None."""
         left, nodes = self.counts.copy(), self.master.classes.count.copy()
         fixed: list[tuple[int, Indices]] = []
         while left.any():
@@ -69,7 +70,7 @@ class PatternDive:
         return fixed
 
     def _held(self, column: int) -> Indices:
-        """What a pattern holds of every row."""
+        """Return the amounts of every row in a pattern."""
         pattern = self.master.patterns[column]
         held = np.zeros(self.master.items.rows, dtype=np.int64)
         held[pattern.rows] = np.rint(pattern.amounts).astype(np.int64)
@@ -77,7 +78,7 @@ class PatternDive:
 
     @staticmethod
     def _rounded(nodes: Floats) -> list[tuple[int, int]]:
-        """Patterns to fix and how often: what is whole, or the one used most."""
+        """Return patterns to fix and their numbers: the whole parts, or the pattern used most."""
         whole = np.floor(nodes + 1e-6).astype(np.int64)
         if not whole.any():
             whole[np.argmax(nodes)] = 1
@@ -101,7 +102,7 @@ class PatternDive:
         return None
 
     def _fill(self, left: Indices, nodes: Indices) -> list[tuple[int, Indices]] | None:
-        """All that is left on the nodes that are left: whole numbers of items a node, or None."""
+        """Return all remaining items on the remaining nodes, or None."""
         classes, items = self.master.classes, self.master.items
         at = np.repeat(np.arange(nodes.size), nodes)
         rows = np.flatnonzero(left)
@@ -127,7 +128,7 @@ class PatternDive:
         return [(int(at[i]), held[i]) for i in range(at.size) if held[i].any()]
 
     def _most(self, at: Indices, rows: Indices, left: Indices) -> Floats:
-        """Upper bounds of the columns: none where the type of GPU is wrong."""
+        """Return upper bounds of the columns: 0 where the type of GPU is wrong."""
         classes = self.master.classes
         _, code, extra = _row_items(self.master.items)
         fits = (code[rows][None] == ANY_TYPE) | (code[rows][None] == classes.code[at][:, None])
@@ -136,7 +137,7 @@ class PatternDive:
 
 
 def _row_items(items: Items) -> tuple[Indices, Indices, Flags]:
-    """Demand, type of GPU and whether it is an extra, of what every row counts."""
+    """Return demand, type of GPU and whether it is an extra, of the items of every row."""
     extra = np.zeros(items.rows, dtype=bool)
     extra[items.extra_row] = True
     units = np.zeros((items.rows, items.units.shape[1]), dtype=np.int64)

@@ -1,7 +1,8 @@
-r"""The packing program over node patterns, by column generation.
+r"""Packing program over node patterns, by column generation.
 
-Which nodes can hold given items? With :math:`q` a *pattern*, what one node of class *g* may hold,
-:math:`\lambda_{gq}` nodes cut so, :math:`s_t` the items of row *t* that stay unpacked:
+The program decides whether nodes can hold given items. With :math:`q` a *pattern*, the contents of
+one node of class *g*, :math:`\lambda_{gq}` the nodes with that pattern, and :math:`s_t` the items
+of row *t* that stay unpacked:
 
 .. math::
 
@@ -12,7 +13,12 @@ Which nodes can hold given items? With :math:`q` a *pattern*, what one node of c
 (Gilmore and Gomory, 1961). A pattern is worth adding if its items are worth more than its node,
 :math:`\sum_t \pi_t a_{tq} > \sigma_g`; the best of a class is read off the value function of
 `node_value`, exactly. At the end a positive optimum proves that the items do not pack, and
-:math:`\pi` is the cut (2) of `node_value` that says so.
+:math:`\pi` gives the cut (2) of `node_value`.
+
+References
+----------
+Gilmore and Gomory, "A Linear Programming Approach to the Cutting-Stock Problem", Operations
+    Research, 1961.
 """
 
 from __future__ import annotations
@@ -44,7 +50,7 @@ PRICED_OUT = 1e-7
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a node of a class holds: rows, and how much it adds to each."""
+    """Contents of a node of a class: rows, and the amount of each."""
 
     node_class: int
     rows: Indices
@@ -53,12 +59,12 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Packed:
-    """The optimum of (1): what stays unpacked, nodes by pattern, prices of rows.
+    """Optimum of (1): weight of unpacked items, nodes by pattern, prices of rows.
 
     Attributes
     ----------
     unpacked
-        Weight of what stays unpacked; infinite where time ran out.
+        Weight of the unpacked items; infinite where time ran out.
     nodes
         Nodes of every pattern of the master, shape (patterns,).
     price
@@ -80,7 +86,7 @@ class PatternMaster:
     Parameters
     ----------
     items, classes
-        What is packed where.
+        Items to pack and classes of nodes.
     shape
         Shape of the tables of the value function.
     weight
@@ -109,12 +115,12 @@ class PatternMaster:
         Parameters
         ----------
         demand
-            How much of every row is to be packed, shape (rows,).
+            Amount of every row to pack, shape (rows,).
         nodes
-            Nodes of every class that are left, shape (classes,).
+            Remaining nodes of every class, shape (classes,).
         bounded
-            Leave out patterns that hold more of an item than there is: what is found is tighter
-            for these items, but proves nothing of others.
+            Whether to leave out patterns that hold more of an item than there is: the optimum is
+            tighter for these items, but proves nothing about others.
         """
         solver = self._prepare(demand, nodes, bounded=bounded)
         most = np.floor(demand + WHOLE_TOLERANCE).astype(np.int64) if bounded else None
@@ -133,7 +139,7 @@ class PatternMaster:
                 return Packed(unpacked, found, price, values)
 
     def _prepare(self, demand: Floats, nodes: Indices, *, bounded: bool) -> Any:
-        """The solver with these right-hand sides, and only patterns that are allowed."""
+        """Return the solver with these right-hand sides, and only patterns that are allowed."""
         rows, classes = self.items.rows, self.classes.count.size
         none = np.zeros(0, dtype=np.int32)
         if self._solver is None:
@@ -160,7 +166,7 @@ class PatternMaster:
         return self._solver
 
     def _values(self, price: Floats, most: Indices | None) -> dict[int, NodeValue]:
-        """The value functions of the types of GPU at these prices."""
+        """Return the value functions of the types of GPU at these prices."""
         items = self.items
         found = {}
         for code in np.unique(self.classes.code).tolist():

@@ -1,4 +1,10 @@
-"""Best fit: each pod in turn on the node on which it leaves the least."""
+"""Best fit: each pod in turn on the node with the least remaining room.
+
+References
+----------
+Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
+    Descent", ATC 2023, section 6. https://www.usenix.org/conference/atc23/presentation/weng
+"""
 
 from __future__ import annotations
 
@@ -21,21 +27,30 @@ if TYPE_CHECKING:
 def solve_best_fit(instance: Instance, *, stop: Stop | None = None) -> Answer:
     """Place the jobs in their order, each for its fewest replicas on one node, by best fit.
 
-    Of the nodes with room a pod gets the one with the least left afterwards,
+    Among the nodes with room a pod gets the one with the least remaining afterwards,
 
     ``score = sum_i (free_i - request_i) / (largest_i m)``
 
     over the *m* kinds of resource, GPUs among them, each relative to the most that any node has of
-    it (one of the baselines of Weng et al., "Beware of Fragmentation", ATC'23, section 6, there
-    with cores and GPUs); on the node the fullest GPU that holds it. Ties go to the earlier mode and
-    the earlier node. A job that fits nowhere gets nothing; what runs on one node stays.
+    it (one of the baselines of FGD, section 6, there with cores and GPUs); on the node it gets the
+    fullest GPU that holds it. Ties go to the earlier mode and the earlier node. A job that fits
+    nowhere gets nothing; jobs that run on one node stay.
 
     Parameters
     ----------
     instance
         The round.
     stop
-        Limits on the time; what is placed by then is returned.
+        Limits on the time; the allocation at the limit is returned.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.pods import solve_best_fit
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> jobs = (Job("a", table, min_replicas=2), Job("b", table, min_replicas=2))
+    >>> solve_best_fit(Instance(Cluster.uniform(1, 4), jobs)).allocation.placements()
+    [((0, 2),), ((0, 2),)]
     """
     watch, room = Watch(stop or Stop()), NodeRoom(instance)
     placed = place_by_best_fit(room, room.waiting, watch)
@@ -43,12 +58,12 @@ def solve_best_fit(instance: Instance, *, stop: Stop | None = None) -> Answer:
 
 
 def place_by_best_fit(room: NodeRoom, jobs: Sequence[int], watch: Watch) -> int:
-    """Place jobs in this order until the time is up; returns how many found room.
+    """Place jobs in this order until the time is up; return the number placed.
 
     Parameters
     ----------
     room
-        What is free; changed in place.
+        Free room on the nodes; changed in place.
     jobs
         Jobs that hold nothing.
     watch

@@ -1,8 +1,7 @@
 r"""Fragmentation gradient descent: each pod in turn where it fragments the GPUs least.
 
-Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
-Descent", ATC'23, sections 3 and 4. Let *M* be a mix of tasks, of which task *m* makes up the part
-:math:`p_m`, and :math:`r_{ng}` what is free of GPU *g* on node *n*. Task *m* cannot use
+Let *M* be a mix of tasks, of which task *m* makes up the part :math:`p_m`, and :math:`r_{ng}` the
+free part of GPU *g* on node *n*. Task *m* cannot use
 
 .. math::
 
@@ -23,6 +22,11 @@ A pod goes to the node, and a part of a GPU to the GPU, where placing it makes (
 Here the mix is the instance's own jobs, grouped by demand; all resources count as cores do in the
 paper; of a job with several modes (1) is the least over them. Ties go to the earlier mode, node and
 GPU (the published code rounds scores to whole per cents and leaves ties to its framework).
+
+References
+----------
+Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
+    Descent", ATC 2023, sections 3 and 4. https://www.usenix.org/conference/atc23/presentation/weng
 """
 
 from __future__ import annotations
@@ -46,24 +50,25 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-#: States of nodes whose fragmentation is worked out at once.
+#: Number of states of nodes whose fragmentation is computed at once.
 CHUNK = 512
 
 
 @dataclass(frozen=True)
 class TaskMix:
-    """The tasks of a mix, as arrays; those with several ways to run have a row for each.
+    """Tasks of a mix, as arrays; a task with several ways to run has a row for each.
 
     Parameters
     ----------
     share, replicas, takes
-        What every way takes: shapes (ways,), (ways,), (ways, resources).
+        Part of a GPU, replicas and resources of every way: shapes (ways,), (ways,), (ways,
+        resources).
     nodes
-        Which nodes have its types of GPU, shape (ways, nodes).
+        Whether each node has its types of GPU, shape (ways, nodes).
     first
         The first way of every task, shape (tasks,).
     popularity
-        What part of the mix every task is, shape (tasks,).
+        Part of the mix that every task makes up, shape (tasks,).
     """
 
     share: Floats
@@ -75,7 +80,7 @@ class TaskMix:
 
     @classmethod
     def of(cls, instance: Instance, demands: list[tuple[Demand, ...]]) -> TaskMix:
-        """The mix of an instance's jobs."""
+        """Return the mix of an instance's jobs."""
         tasks = Counter(demands)
         ways = [way for task in tasks for way in task]
         counts = np.array(list(tasks.values()), dtype=float)
@@ -90,14 +95,14 @@ class TaskMix:
         )
 
     def fragmentation(self, nodes: Indices, gpus: Floats, resources: Floats) -> Floats:
-        """Equation (2) of nodes in some state.
+        """Return the fragmentation (2) of nodes in given states.
 
         Parameters
         ----------
         nodes
-            Which nodes they are, shape (states,).
+            Node of every state, shape (states,).
         gpus, resources
-            What is free: shapes (states, GPUs) and (states, resources).
+            Free parts of GPUs and free resources: shapes (states, GPUs) and (states, resources).
 
         Returns
         -------
@@ -129,9 +134,9 @@ class TaskMix:
 
 
 class Gradient:
-    """By how much a pod of some demand makes the fragmentation of every node grow.
+    """Growth of the fragmentation of every node by a pod of a given demand.
 
-    The growth is kept for every demand and worked out afresh only for nodes that changed since.
+    The growth is kept for every demand and recomputed only for nodes that changed since.
     """
 
     def __init__(self, room: NodeRoom) -> None:
@@ -143,7 +148,7 @@ class Gradient:
         self._known: dict[Demand, tuple[Floats, Indices, int]] = {}
 
     def growth(self, demand: Demand) -> tuple[Floats, Indices]:
-        """Growth on every node, infinite where the pod does not fit, and the GPU to take a part of.
+        """Return the growth on every node, infinite where the pod does not fit, and the GPU.
 
         Both of shape (nodes,); the GPU is -1 where the pod does not take a part of a single one.
         """
@@ -165,7 +170,7 @@ class Gradient:
         return growth, gpu
 
     def _by_gpu(self, asked: Indices, demand: Demand) -> tuple[Floats, Indices]:
-        """The least growth over the GPUs of every node, and the first GPU that has it."""
+        """Return the least growth over the GPUs of every node, and the first GPU that has it."""
         gpus = self.room.gpus[asked]
         able = gpus >= demand.share - SLACK
         for at in range(1, gpus.shape[1]):  # of GPUs in the same state the first will do
@@ -183,7 +188,7 @@ class Gradient:
         return np.round(self.mix.fragmentation(nodes, gpus, left) - self.now[nodes], 9)
 
     def update(self, node: int) -> None:
-        """Take note that a pod was placed on a node."""
+        """Record that a pod was placed on a node."""
         one = np.array([node])
         self.clock += 1
         self.changed[node] = self.clock
@@ -194,14 +199,23 @@ class Gradient:
 def solve_fgd(instance: Instance, *, stop: Stop | None = None) -> Answer:
     """Place the jobs in their order, each for its fewest replicas on one node, by equation (2).
 
-    A job that fits nowhere gets nothing; what runs on one node stays.
+    A job that fits nowhere gets nothing; jobs that run on one node stay.
 
     Parameters
     ----------
     instance
         The round.
     stop
-        Limits on the time; what is placed by then is returned.
+        Limits on the time; the allocation at the limit is returned.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.pods import solve_fgd
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> jobs = (Job("a", table, min_replicas=2), Job("b", table, min_replicas=2))
+    >>> solve_fgd(Instance(Cluster.uniform(1, 4), jobs)).allocation.placements()
+    [((0, 2),), ((0, 2),)]
     """
     watch, room = Watch(stop or Stop()), NodeRoom(instance)
     gradient, placed = Gradient(room), 0

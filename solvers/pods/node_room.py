@@ -1,4 +1,4 @@
-"""What is free on every node while pods are placed one by one, GPU by GPU."""
+"""Free room on every node, GPU by GPU, while pods are placed one by one."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SLACK = RESOURCE_TOLERANCE / 2
 
 
 class NodeRoom:
-    """Free GPUs and resources of every node, and where the jobs are so far.
+    """Free GPUs and resources of every node, and the placements so far.
 
-    Unlike `ModeOccupancy` it knows what is free of every single GPU, of which pods take parts.
+    Unlike `ModeOccupancy` it knows the free part of every single GPU, of which pods take parts.
 
     Jobs that are pinned, or run on one node within their limits, stay where they are; all others
     start without anything.
@@ -36,18 +36,18 @@ class NodeRoom:
     instance
         The round.
     start
-        For some of the others the demand and the node with which they start; together they fit.
+        Demand and node of some of the others at the start; together they fit.
 
     Attributes
     ----------
     gpus
-        What is free of every GPU, shape (nodes, most GPUs of a node); 0 where there is none.
+        Free part of every GPU, shape (nodes, most GPUs of a node); 0 where there is none.
     resources, capacity
-        What is free of every resource, and what there is: shape (nodes, resources).
+        Free and total amounts of every resource: shape (nodes, resources).
     waiting
         The jobs to place, in the order of the instance.
     demands
-        What every job demands.
+        Demands of every job, one for each way to run.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class NodeRoom:
         self._seat(current)
 
     def _seat(self, current: Allocation) -> None:
-        """Take off the GPUs of those that stay."""
+        """Subtract the GPUs of the jobs that stay."""
         share = self.instance.mode_share[self.instance.first_mode + current.mode]
         shares: dict[int, list[float]] = {}
         entries = (current.job.tolist(), current.node.tolist(), current.replicas.tolist())
@@ -88,7 +88,7 @@ class NodeRoom:
                 self.gpus[node, gpu] -= sum(parts)
 
     def fits(self, demand: Demand) -> Flags:
-        """Which nodes have room for a pod, shape (nodes,)."""
+        """Return which nodes have room for a pod, shape (nodes,)."""
         if demand.gpu_types not in self._masks:
             types = self.instance.cluster.node_types
             self._masks[demand.gpu_types] = demand.nodes(types)
@@ -103,7 +103,7 @@ class NodeRoom:
         Parameters
         ----------
         job, demand, node
-            Which job, in which way, where.
+            The job, its demand and its node.
         gpu
             The GPU of a single replica that takes a part of one; the fullest that holds it if None.
         """
@@ -116,14 +116,14 @@ class NodeRoom:
         self.modes[job] = mode_of(self.instance, job, demand, node)
 
     def allocation(self) -> Allocation:
-        """The allocation as it stands."""
+        """Return the allocation as it stands."""
         return Allocation.from_placements(
             self.placements, self.instance.cluster.num_nodes, self.modes
         )
 
 
 def gpus_hold(gpus: Floats, demand: Demand) -> Flags:
-    """Whether the GPUs of every node have room for a pod, shape as `gpus` without the last axis."""
+    """Return whether the GPUs of every node have room for a pod."""
     if demand.share == 0:
         return np.ones(gpus.shape[:-1], dtype=bool)
     replicas = np.floor((gpus + SLACK) / demand.share).sum(axis=-1)
@@ -136,7 +136,7 @@ def take_fullest(gpus: Floats, demand: Demand) -> None:
     Parameters
     ----------
     gpus
-        What is free of every GPU, shape (GPUs,); changed in place.
+        Free part of every GPU, shape (GPUs,); changed in place.
     demand
         A pod that fits.
     """
@@ -146,7 +146,7 @@ def take_fullest(gpus: Floats, demand: Demand) -> None:
 
 
 def _stays(instance: Instance, index: int) -> bool:
-    """Whether a job keeps its placement."""
+    """Return whether a job keeps its placement."""
     job = instance.jobs[index]
     within = job.min_replicas <= job.replicas <= job.max_replicas
     return job.pinned or (len(job.placement) == 1 and within)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def patterns_of(
     packing: PodPacking, instance: Instance, allocation: Allocation
 ) -> Iterable[Pattern]:
-    """What every node holds under an allocation."""
+    """Return the pattern of every node under an allocation."""
     kind = {job: t for t, jobs in enumerate(packing.kinds) for job in jobs}
     class_of = {node: c for c, one in enumerate(packing.classes) for node in one.nodes}
     first = np.searchsorted(packing.kind, np.arange(len(packing.kinds) + 1))
@@ -49,14 +49,14 @@ def patterns_of(
 
 
 def _takes(demand: Demand) -> tuple[float, int, tuple[float, ...]]:
-    """What a demand takes, whatever the type of GPU."""
+    """Return the amounts of a demand, whatever the type of GPU."""
     return demand.share, demand.replicas, demand.takes
 
 
 def pattern_that_fits(
     packing: PodPacking, node_class: int, pods: dict[int, int], prices: Floats
 ) -> Pattern:
-    """The pattern, without those of its cheapest pods that the solver's tolerances let in."""
+    """Return a pattern without its cheapest pods, as far as it exceeds the node."""
     one, left = packing.classes[node_class], dict(pods)
     while left:
         held = [(packing.options[option], number) for option, number in left.items()]
@@ -69,7 +69,7 @@ def pattern_that_fits(
 
 
 def _holds(held: list[tuple[Demand, int]], gpus: int, resources: tuple[float, ...]) -> bool:
-    """Whether a node holds so many pods of these demands, to half of what the checker forgives."""
+    """Return whether a node holds these pods, to half of the checker's tolerance."""
     for resource, has in enumerate(resources):
         used = math.fsum(number * demand.takes[resource] for demand, number in held)
         if used > has * (1 + RESOURCE_TOLERANCE / 2):
@@ -81,14 +81,14 @@ def _holds(held: list[tuple[Demand, int]], gpus: int, resources: tuple[float, ..
 def place_patterns(
     packing: PodPacking, chosen: Iterable[tuple[Pattern, int]], quota: NDArray[np.int64]
 ) -> dict[int, tuple[Demand, int]]:
-    """Give whole patterns nodes and pods.
+    """Assign nodes and pods to whole patterns.
 
     Parameters
     ----------
     packing
         The batch.
     chosen
-        Patterns, and how many nodes have each.
+        Patterns, and the number of nodes of each.
     quota
         Pods by option, shape (options,); patterns may hold more.
 

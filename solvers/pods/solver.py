@@ -1,4 +1,4 @@
-"""Packing a batch of pods for the most utility, with a proven bound (`pod_packing`)."""
+"""Packing of a batch of pods for the most utility, with a proven bound."""
 
 from __future__ import annotations
 
@@ -35,36 +35,47 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: Relative gap at which prices of patterns are good enough, and whole patterns are chosen.
+#: Relative gap at which prices of patterns suffice, and whole patterns are chosen.
 PATTERN_GAP = 1e-6
 #: A pattern must be worth this much more than its class's price, in utility.
 WORTHWHILE = 1e-7
 #: Options times nodes up to which a round is small.
 MOST_PLACES = 500
-#: Seconds for choosing whole patterns, where no fewer are left: the last digits may take forever.
+#: Most seconds for choosing whole patterns: the last digits may take very long.
 CHOICE_SECONDS = 60.0
 
 
 def solve_pods(instance: Instance, *, stop: Stop | None = None) -> Answer:
-    """Decide which pods of a batch run where: best and proven, or nearly so.
+    """Decide which pods of a batch run, and where: best and proven, or nearly so.
 
     Best fit and FGD give a first answer and patterns of nodes. The relaxation by classes bounds the
     optimum; patterns are priced out, each by an exact program of one node, until they reach the
     bound or no pattern is missing, which bounds it again; whole patterns are then chosen, and best
-    fit puts what is left into what they leave. Where that does not close the gap of a small round,
-    one program of all its nodes decides it.
+    fit puts the remaining pods into the remaining room. Where that does not close the gap of a
+    small round, one program of all its nodes decides it.
 
     Parameters
     ----------
     instance
         The round: p = 1, every job on one node, nothing running.
     stop
-        Limits on the search: the time, and the relative gap that will do.
+        Limits on the search: the time, and the relative gap at which to stop.
 
     Raises
     ------
     ValueError
-        If the round is another one.
+        If the power is not 1, a job runs already, or a job may span several nodes.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.pods import solve_pods
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> jobs = tuple(Job(name, table, min_replicas=2, max_replicas=2) for name in "ab")
+    >>> rules = Rules(power=1.0, max_nodes_per_job=1)
+    >>> answer = solve_pods(Instance(Cluster.uniform(1, 3), jobs, rules))
+    >>> answer.proven
+    True
     """
     require_pods(instance)
     stop = stop or Stop()
@@ -101,7 +112,7 @@ def require_pods(instance: Instance) -> None:
     Raises
     ------
     ValueError
-        With what is otherwise.
+        If the power is not 1, a job runs already, or a job may span several nodes.
     """
     if instance.rules.power != 1:
         raise ValueError(
@@ -121,24 +132,24 @@ def require_pods(instance: Instance) -> None:
 
 
 def _left(watch: Watch) -> Stop:
-    """The time that is left."""
+    """Return the limit of the remaining time."""
     return Stop() if math.isinf(watch.left) else Stop(seconds=max(watch.left, 1e-9))
 
 
 @dataclass
 class PodSearch:
-    """The state of a search: the best allocation, the bound, the patterns.
+    """State of a search: the best allocation, the bound, the patterns.
 
     Values and bounds are sums of gains over idling.
 
     Parameters
     ----------
     instance, packing
-        The round, and the same grouped.
+        The round, and its jobs and nodes in groups.
     watch
         The clock.
     gap
-        Relative gap on the fitness that will do.
+        Relative gap on the fitness at which to stop.
     """
 
     instance: Instance
@@ -159,14 +170,14 @@ class PodSearch:
 
     @property
     def fitness_bound(self) -> float:
-        """The bound on the fitness."""
+        """Bound on the fitness."""
         if math.isinf(self.bound):
             return math.inf
         return self.bound * (1 + ROUNDING) / self.instance.num_jobs + self.instance.rules.idle
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is left to do: the gap will do, or the time is up."""
+        """Whether the search is over: the gap is reached, or the time is up."""
         value = self.value / self.instance.num_jobs + self.instance.rules.idle
         return self.watch.limit is not None or proves(self.fitness_bound, value, self.gap)
 
@@ -188,7 +199,7 @@ class PodSearch:
             self.bound, self.source = bound, source
 
     def bound_by_classes(self) -> None:
-        """The relaxation by classes, by its prices."""
+        """Bound the value by the relaxation by classes, from its prices."""
         program = class_program(self.packing)
         if not program.num_columns:
             self.tighten(0.0, "no pod fits")
@@ -198,7 +209,7 @@ class PodSearch:
             self.tighten(-dual_bound(program, outcome.duals), "classes of nodes")
 
     def price_patterns(self) -> None:
-        """Add patterns until they reach the bound, or none is missing, or the time is up."""
+        """Add patterns until they reach the bound, none is missing, or the time is up."""
         while not self.closed:
             master = pattern_program(self.packing, list(self.patterns))
             everything = np.ones(master.program.num_columns, dtype=bool)
@@ -219,7 +230,7 @@ class PodSearch:
                 return
 
     def _price(self, node_class: int, prices: Floats) -> float:
-        """Add the best pattern of a class at these prices; returns a bound on its worth."""
+        """Add the best pattern of a class at these prices; return a bound on its worth."""
         program, paying = node_program(self.packing, node_class, prices)
         if not paying.size:
             return 0.0
@@ -232,12 +243,12 @@ class PodSearch:
         return -outcome.bound if math.isfinite(outcome.bound) else math.inf
 
     def choose_patterns(self, choosing: Watch) -> bool:
-        """Choose whole patterns, put the pods on nodes, and the others where there is room.
+        """Choose whole patterns, place their pods, and the others where there is room.
 
         Returns
         -------
         bool
-            Whether that gave a better allocation and there is time for another choice.
+            Whether the allocation is better and there is time for another choice.
         """
         before, patterns = self.value, list(self.patterns)
         master = pattern_program(self.packing, patterns)

@@ -1,7 +1,8 @@
-"""Maximise the least or the greatest utility by counting: the means of infinite power.
+"""Maximisation of the least or the greatest utility by counting: means of infinite power.
 
-A level is within reach when no more than so many jobs have to stay below it, and the fewest that
-have to is a sum of costs of 0 and 1, which an oracle (`solvers/power_mean/oracle.py`) minimises.
+A level is within reach when no more than a given number of jobs have to stay below it. The least
+such number is a sum of costs of 0 and 1, which an oracle (`solvers/power_mean/oracle.py`)
+minimises.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def raise_least(search: Search, leximin: bool) -> float:
-    """Power minus infinity: raise the least utility as far as it goes; returns a proven cap on it.
+    """Raise the least utility as far as it goes (power -inf); return a proven cap on it.
 
-    With `leximin` then the second-least, and so on; otherwise the harmonic mean breaks ties.
-    Without an incumbent nothing is asked.
+    With `leximin` the second-least follows, and so on; otherwise the harmonic mean breaks ties.
+    Without an incumbent there is no call of the oracle.
     """
     if search.incumbent is None:
         return float(search.best.min())
@@ -49,9 +50,9 @@ def raise_least(search: Search, leximin: bool) -> float:
 
 
 def raise_greatest(search: Search) -> float:
-    """Power infinity: raise the greatest utility as far as it goes; returns a proven cap on it.
+    """Raise the greatest utility as far as it goes (power inf); return a proven cap on it.
 
-    The arithmetic mean breaks ties. Without an incumbent nothing is asked.
+    The arithmetic mean breaks ties. Without an incumbent there is no call of the oracle.
     """
     if search.incumbent is None:
         return float(search.best.max())
@@ -61,7 +62,7 @@ def raise_greatest(search: Search) -> float:
 
 
 def _count(below: float, rows: tuple[AtMost, ...]) -> Request:
-    """Minimise the number of jobs below a utility; what no row admits at all is forbidden."""
+    """Return the request for the fewest jobs below a utility, within the rows."""
     barred = max((row.below for row in rows if row.jobs == 0), default=0.0)
     return Request(
         lambda utility: (utility < below).astype(float),
@@ -72,7 +73,7 @@ def _count(below: float, rows: tuple[AtMost, ...]) -> Request:
 
 
 def _highest_level(search: Search, allowed: int, rows: tuple[AtMost, ...]) -> tuple[float, float]:
-    """The highest level that all but `allowed` jobs can reach within the rows, and a proven cap.
+    """Return the highest level that all but `allowed` jobs can reach, and a proven cap.
 
     Bisection over the distinct utilities; a level is reached if no more than `allowed` jobs need
     stay below it. The cap itself is tried first for the greatest utility, where it mostly holds.
@@ -99,12 +100,12 @@ def _highest_level(search: Search, allowed: int, rows: tuple[AtMost, ...]) -> tu
 
 
 def _index(levels: Floats, value: float) -> int:
-    """Index of the highest level that does not exceed a value."""
+    """Return the index of the highest level that does not exceed a value."""
     return max(int(np.searchsorted(levels, value, side="right")) - 1, 0)
 
 
 def _break_ties(search: Search, power: float, rows: tuple[AtMost, ...]) -> None:
-    """Among the allocations within the rows, take one with the best mean of a gentler power."""
+    """Adopt an allocation within the rows with the best mean of a gentler power."""
     mean = float(power_mean(search.reached, power))
     least = max(least_useful(mean, search.num_jobs, power), search.levels[0])
     request = scaled(power, mean, least, math.inf, search.num_jobs * search.gap)

@@ -1,8 +1,8 @@
-"""Maximise a power mean by a solver that can only minimise a sum of costs.
+"""Maximisation of a power mean by a solver that can only minimise a sum of costs.
 
 The solver sits behind a callback, the *oracle* (`solvers/power_mean/oracle.py`). Every finite power
-becomes a short sequence of calls, each with numbers that a floating-point solver can be trusted
-with; the facts cited are proved in `formulations/basics/power_mean_cost.py`. Infinite powers:
+becomes a short sequence of calls, each with numbers in the range of a floating-point solver; the
+facts cited are proved in `formulations/basics/power_mean_cost.py`. Infinite powers:
 `solvers/power_mean/bottleneck.py`.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Flags, Floats
     from goodalloc.solvers.power_mean.oracle import Oracle
 
-#: Relative gap at which the jobs that others outweigh count as solved.
+#: Relative gap at which the outweighed jobs count as solved.
 POLISHED = 1e-6
 
 #: A scale does not fit if the answer's mean term is below this share of the reference's, …
@@ -45,10 +45,10 @@ OFF_SCALE = 1e-2
 #: … and is as good as it gets from this share on.
 ON_SCALE = 0.5
 
-#: Share of the gap that an oracle may leave: at the end of that scale a gap in cost weighs double.
+#: Share of the gap that an oracle may leave: at the end of the scale a gap in cost counts double.
 OF_GAP = 0.45
 
-#: What is taken off an oracle's bound for rounding: as a share of the gap at a scale that fits, …
+#: Deduction from an oracle's bound for rounding: as a share of the gap at a scale that fits, …
 SLACK = 0.02
 #: … and in cost per job at one that does not, where small errors would turn into large ones.
 SLACK_OFF_SCALE = 1e-6
@@ -70,11 +70,12 @@ def maximise_power_mean(
     Parameters
     ----------
     oracle
-        Minimises linear costs; it looks after time itself, and may return None when that runs out.
+        Function that minimises linear costs. It watches the time itself, and may return None when
+        it runs out.
     instance
         The round.
     job, utility
-        All choices the oracle knows: whose each is and its utility, shape (choices,).
+        Job and utility of each choice that the oracle knows, shape (choices,).
     power
         The power *p*; by default that of the rules.
     start
@@ -88,7 +89,7 @@ def maximise_power_mean(
     Raises
     ------
     ValueError
-        If `leximin` is asked for at another power than minus infinity.
+        If `leximin` is true and the power is not minus infinity.
     """
     power = instance.rules.power if power is None else power
     if leximin and power != -math.inf:
@@ -110,7 +111,7 @@ def maximise_power_mean(
 
 
 def _finite(search: Search, power: float) -> float:
-    """Solve, rescale until the scale fits (fact 2), polish what is outweighed (fact 3)."""
+    """Solve, rescale until the scale fits (fact 2), polish the outweighed jobs (fact 3)."""
     bound, previous = float(power_mean(search.best, power)), 0.0
     while search.calls < MOST_CALLS:
         mean = search.mean(search.reached, power, default=bound)
@@ -143,9 +144,10 @@ def _finite(search: Search, power: float) -> float:
 
 
 def _polish(search: Search, power: float) -> None:
-    """Improve the jobs whose terms the settled jobs' outweigh, never at those' expense (fact 3).
+    """Improve the jobs whose terms the settled jobs outweigh, never at the latter's expense.
 
-    At p = -10 one starved job makes the sum blind to all others: first the starved, then the rest.
+    At p = -10 the terms of all other jobs vanish beside that of one starved job: the starved jobs
+    are decided first, then the rest (fact 3).
     """
     if search.incumbent is None:
         return

@@ -1,9 +1,9 @@
-"""The oracle: what a solver must be able to do for every power mean to be within its reach.
+"""Interface of an oracle, by which a solver can maximise every power mean.
 
 An oracle minimises a sum of costs, one for the choice of every job, under three kinds of side
-condition: choices that are forbidden, rows that limit how many jobs may do badly, and nothing else.
-`solvers/power_mean/hierarchy.py` and `solvers/power_mean/bottleneck.py` turn any power into a few
-calls of it.
+condition: choices that are forbidden, rows that limit the number of jobs below a utility, and
+nothing else. `solvers/power_mean/hierarchy.py` and `solvers/power_mean/bottleneck.py` turn any
+power into a few calls of it.
 """
 
 from __future__ import annotations
@@ -27,28 +27,29 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Flags, Floats
 
 
-#: Calls after which a sequence takes what it has.
+#: Most calls of a sequence, which then takes its best allocation.
 MOST_CALLS = 200
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the oracle is to do: minimise the sum over jobs of the cost of the chosen utility.
+    """Request to an oracle: minimise the sum over jobs of the cost of the chosen utility.
 
     Parameters
     ----------
     cost
-        Cost of every utility in an array; never increasing in the utility.
+        Function that returns the cost of every utility in an array; never increasing in the
+        utility.
     forbidden
-        Which utilities in an array may not be chosen.
+        Function that returns which utilities in an array may not be chosen.
     limits
         Rows: at most `jobs` jobs with a utility strictly below `below`.
     start
-        An allocation that satisfies all this, if one is known.
+        An allocation that satisfies these conditions, if one is known.
     gap
         Absolute gap in cost at which to stop.
     measure
-        What the cost measures, where a bound on it is one on the fitness.
+        Measure of the cost, where a bound on the cost gives one on the fitness.
     """
 
     cost: Callable[[Floats], Floats]
@@ -61,7 +62,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the oracle found: an allocation (or None), and a proven lower bound on the cost."""
+    """Reply of an oracle: an allocation (or None), and a proven lower bound on the cost."""
 
     allocation: Allocation | None
     bound: float = -math.inf
@@ -72,7 +73,7 @@ Oracle = Callable[[Request], Reply]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a sequence of calls came to.
+    """Outcome of a sequence of calls.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ class Outcome:
     bound
         A proven upper bound on the fitness.
     calls
-        How often the oracle was asked.
+        Number of calls of the oracle.
     """
 
     allocation: Allocation | None
@@ -91,12 +92,12 @@ class Outcome:
 
 @dataclass
 class Search:
-    """The state of one sequence of calls.
+    """State of one sequence of calls.
 
     Parameters
     ----------
     oracle, instance
-        Whom to ask about what.
+        The oracle, and the round that it decides.
     levels
         The distinct utilities of all choices, ascending.
     best
@@ -127,12 +128,12 @@ class Search:
         return self.instance.num_jobs
 
     def level_below(self, value: float) -> float:
-        """The greatest utility of any choice that does not exceed a value."""
+        """Return the greatest utility of any choice that does not exceed a value."""
         at = int(np.searchsorted(self.levels, value, side="right")) - 1
         return float(self.levels[max(at, 0)])
 
     def ask(self, request: Request) -> tuple[Allocation | None, Floats, float]:
-        """One call: allocation, its utilities, bound on the cost."""
+        """Call the oracle; return the allocation, its utilities and a bound on the cost."""
         self.calls += 1
         reply = self.oracle(replace(request, start=self.incumbent))
         found = reply.allocation
@@ -142,16 +143,16 @@ class Search:
 
     @staticmethod
     def mean(reached: Floats, power: float, default: float = 0.0) -> float:
-        """Power mean of utilities; a default where there is no allocation."""
+        """Return the power mean of utilities; a default where there is no allocation."""
         return float(power_mean(reached, power)) if reached.size else default
 
     def adopt(self, allocation: Allocation | None, reached: Floats) -> None:
-        """Take an allocation as the incumbent."""
+        """Make an allocation the incumbent."""
         self.incumbent, self.reached = allocation, reached
 
 
 def scaled(power: float, reference: float, least: float, greatest: float, gap: float) -> Request:
-    """Minimise the cost of the useful utilities, those from `least` to `greatest`."""
+    """Return the request that minimises the cost of utilities from `least` to `greatest`."""
 
     def cost(utility: Floats) -> Floats:
         return power_cost(np.clip(utility, least, greatest), power, reference)
@@ -163,5 +164,5 @@ def scaled(power: float, reference: float, least: float, greatest: float, gap: f
 
 
 def within(reached: Floats, rows: tuple[AtMost, ...]) -> bool:
-    """Whether utilities satisfy the rows."""
+    """Return whether utilities satisfy the rows."""
     return all(np.count_nonzero(reached < row.below) <= row.jobs for row in rows)

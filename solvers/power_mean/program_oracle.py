@@ -1,4 +1,4 @@
-"""What the oracles share that answer requests by a mixed-integer program over a list of choices."""
+"""Base of the oracles that answer requests by a mixed-integer program over a list of choices."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ LARGEST_COST = 1e9
 
 @dataclass(frozen=True)
 class Task:
-    """A request in the terms of a program.
+    """Request in the terms of a program.
 
     Parameters
     ----------
     request
         The request.
     allowed, choices, cost
-        Which choices are not forbidden, these choices, and the cost of each.
+        Whether each choice is allowed, the allowed choices, and their costs.
     limits
         The request's rows over these choices.
     gap, scale
-        Absolute gap in cost at which to stop, and what the program's costs are multiplied by.
+        Absolute gap in cost at which to stop, and the factor of the program's costs.
     known
         Cost of the request's start, infinite where there is none or it breaks a condition.
     """
@@ -67,39 +67,39 @@ class Task:
 
     @property
     def scaled_cost(self) -> Floats:
-        """The costs as the program has them."""
+        """Costs in the scale of the program."""
         return self.cost * self.scale
 
     @property
     def scaled_gap(self) -> float:
-        """The gap as the program has it."""
+        """Gap in the scale of the program."""
         return self.gap * self.scale
 
     @property
     def guide(self) -> Floats:
-        """A cost that tells all choices apart, whatever the power: the harmonic mean's, scaled."""
+        """Cost that separates all choices at any power: the harmonic mean's, scaled."""
         middle = float(np.exp(np.mean(np.log(self.choices.utility))))
         return power_cost(self.choices.utility, -1.0, middle) * self.scale
 
     def taken(self, values: Floats) -> Indices:
-        """The choices that a solution takes, as indices into all choices."""
+        """Return the choices that a solution takes, as indices into all choices."""
         return np.flatnonzero(self.allowed)[values > 0.5]
 
 
 @dataclass
 class ProgramOracle:
-    """Answers requests over one list of choices.
+    """Oracle that answers requests over one list of choices.
 
     Parameters
     ----------
     instance, choices
-        The round and what its jobs may do.
+        The round and the choices of its jobs.
     watch
         The clock of the whole solve.
     build_seconds, nodes
-        Counted over all requests.
+        Totals over all requests.
     proofs
-        What the relaxations of requests prove that measure the fitness, in order.
+        Proofs by the relaxations of requests that measure the fitness, in order.
     """
 
     instance: Instance
@@ -111,16 +111,16 @@ class ProgramOracle:
 
     @cached_property
     def grid(self) -> ResourceGrid:
-        """Units of what can be tabulated of the round."""
+        """Units of the amounts of the round that can be tabulated."""
         return resource_grid(self.instance)
 
     def record(self, task: Task, prices: Prices) -> None:
-        """Keep the prices, in the units of a task's program, of its relaxation."""
+        """Keep the prices of a task's relaxation, in the units of its program."""
         if task.request.measure is not None and not task.limits:
             self.proofs.append(Leaf(task.request.measure, prices.times(1.0 / task.scale)))
 
     def __call__(self, request: Request) -> Reply:
-        """Minimise the request's cost; exact unless time runs out or Ctrl-C is pressed."""
+        """Minimise the request's cost, exactly unless time runs out or Ctrl-C is pressed."""
         try:
             allowed = ~request.forbidden(self.choices.utility)
             if np.bincount(self.choices.job[allowed], minlength=self.instance.num_jobs).min() == 0:
@@ -131,13 +131,13 @@ class ProgramOracle:
             return Reply(None, -math.inf)
 
     def answer(self, task: Task) -> Reply:
-        """Decide a task."""
+        """Return the reply to a task."""
         raise NotImplementedError
 
     def solve_by_node(
         self, task: Task, most_branches: int | None = None
     ) -> tuple[Allocation | None, float]:
-        """The last resort on few nodes, every node indexed: an allocation and a scaled bound."""
+        """Return an allocation by the node-indexed program, and a scaled bound."""
         program = build_node_program(
             self.instance, task.choices, task.scaled_cost, limits=task.limits
         )
@@ -155,7 +155,7 @@ class ProgramOracle:
         return None if violations(self.instance, allocation) else allocation, outcome.bound
 
     def _task(self, request: Request, allowed: Flags) -> Task:
-        """The task that a request is."""
+        """Return a request as a task."""
         choices = self.choices.where(allowed)
         cost = np.asarray(request.cost(choices.utility), dtype=float)
         gap = max(request.gap, LEAST_GAP)
@@ -178,7 +178,7 @@ class ProgramOracle:
         )
 
     def _cost_of(self, request: Request, allocation: Allocation | None) -> float:
-        """What an allocation costs, infinite where there is none or it breaks a condition."""
+        """Return an allocation's cost, infinite without one or if it breaks a condition."""
         if allocation is None:
             return math.inf
         reached = utilities(self.instance, allocation)
