@@ -1,8 +1,13 @@
-"""AntMan (OSDI'20) as a policy: jobs with a guarantee, and others on what these leave.
+"""AntMan as a policy: jobs with a guarantee, and others on the GPUs these leave.
 
-Jobs with a guarantee get the GPUs that they ask for, first come, first served, and run to their
-end. Opportunistic jobs run on idle GPUs, which they lose to jobs with a guarantee, or beside one of
-these, whose speed they leave as it is.
+Jobs with a guarantee get their requested GPUs, first come, first served, and run to their end.
+Opportunistic jobs run on idle GPUs, which they lose to jobs with a guarantee, or beside one of
+these without slowing it.
+
+References
+----------
+Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning", OSDI 2020.
+    https://www.usenix.org/conference/osdi20/presentation/xiao
 """
 
 from __future__ import annotations
@@ -33,30 +38,30 @@ if TYPE_CHECKING:
 
 @dataclass
 class AntMan:
-    """Guests beside hosts that have a guarantee.
+    """Policy of guests beside hosts that have a guarantee.
 
-    Which jobs have one their names decide, by a checksum (a documented reading: users say it).
+    The names of jobs decide which have one, by a checksum (a documented reading: users declare it).
     A waiting opportunistic job goes to idle GPUs or, whole, to one host with GPUs that have no
     guest yet; by the published rule in order of arrival to the least busy GPUs below a threshold,
     or so that guests have most of their speed together (`solvers/shared_gpus/guests.py`). Hosts are
-    those that ran before, so that it is known how busy they keep their GPUs; a guest that never ran
-    counts as busy all the time. A guest that has little of its speed moves to idle GPUs as soon as
-    they are enough. Where a guest's host ends, it stays, alone.
+    jobs that ran before, so that their use of GPUs is known; a guest that never ran counts as busy
+    all the time. A guest that has little of its speed moves to idle GPUs as soon as there are
+    enough. Where a guest's host ends, it stays, alone.
 
     Parameters
     ----------
     exact
-        Whether guests are placed by the program.
+        Whether guests are placed by the exact program.
     guaranteed
         Share of the jobs that have a guarantee.
     threshold
-        GPUs that are as busy have no guests, by the published rule.
+        GPUs at least this busy get no guests, by the published rule.
     enough
         Guests with at least this part of their speed stay where they are.
     seconds
         Time limit of the program, after which the best so far is taken.
     sharing
-        How guests share GPUs.
+        Way in which guests share GPUs.
     """
 
     exact: bool = False
@@ -74,7 +79,7 @@ class AntMan:
         require_number("AntMan: seconds", self.seconds, minimum=0.0, strict=True)
 
     def has_guarantee(self, name: str) -> bool:
-        """Whether a job of that name has a guarantee."""
+        """Return whether a job of that name has a guarantee."""
         return zlib.crc32(name.encode()) < self.guaranteed * 2**32
 
     def decide(self, round_: Round) -> Decision:
@@ -108,9 +113,9 @@ class AntMan:
         return Decision(self._settled(round_, jobs, placements, beside), beside=beside)
 
     def _own(self, round_: Round) -> dict[str, Placement]:
-        """Who has GPUs of his own: guarantees in order of arrival; opportunistic ones give way.
+        """Return the jobs with GPUs of their own; opportunistic ones give way to guarantees.
 
-        Those that are still to be placed have no pairs yet.
+        Guarantees come in order of arrival; jobs still to be placed have no (node, GPUs) pairs yet.
         """
         held = {job.name: job for job in round_.jobs if job.placement and not job.host}
         late = [name for name in held if not self.has_guarantee(name)]
@@ -137,7 +142,7 @@ class AntMan:
         beside: Mapping[str, str],
         waiting: Sequence[ActiveJob],
     ) -> list[tuple[ActiveJob, str]]:
-        """Who of the waiting runs now, and beside whom; an empty name for idle GPUs."""
+        """Return the waiting jobs that run now, with their hosts; no name for idle GPUs."""
         hosts = [
             jobs[name]
             for name in placements
@@ -168,7 +173,7 @@ class AntMan:
         placements: Mapping[str, Placement],
         beside: Mapping[str, str],
     ) -> dict[str, Placement]:
-        """Who has no nodes yet gets those that hold it tightest."""
+        """Return the placements, with the tightest nodes for jobs that have none yet."""
         own = [name for name in placements if name not in beside]
         kinds = dict.fromkeys(own, round_.cluster.gpu_types[0])
         replicas = {name: jobs[name].replicas for name in own}
@@ -180,16 +185,16 @@ class AntMan:
 def guest_problem(
     guests: Sequence[ActiveJob], hosts: Sequence[ActiveJob], room: Sequence[int], sharing: Sharing
 ) -> Guests:
-    """Who may go where, and what part of his speed he is thought to have there.
+    """Return the problem of guests and hosts, with the expected speeds of guests.
 
     Parameters
     ----------
     guests, hosts
-        The jobs; how busy the GPUs of hosts are is known.
+        The jobs; the use of GPUs by the hosts is known.
     room
-        Idle GPUs, and the GPUs of every host that have no guest.
+        Number of idle GPUs, then of the GPUs of every host without a guest.
     sharing
-        How guests share GPUs.
+        Way in which guests share GPUs.
     """
 
     def rate(guest: GpuUse, host: GpuUse) -> float:
@@ -201,19 +206,19 @@ def guest_problem(
 
 
 def loads(hosts: Sequence[ActiveJob]) -> list[float]:
-    """How busy idle GPUs and those of every host are."""
+    """Return the busy part of the time of idle GPUs (0) and of those of every host."""
     return [0.0, *(_use(host).busy for host in hosts)]
 
 
 def _use(job: ActiveJob) -> GpuUse:
-    """What a job takes of its GPUs, all the time of one if that is not known."""
+    """Return the use of GPUs by a job, busy all the time where it is not known."""
     return GpuUse(1.0 if job.busy is None else job.busy, job.memory)
 
 
 def _without_guests(
     host: str, placements: Mapping[str, Placement], beside: Mapping[str, str]
 ) -> Placement:
-    """The GPUs of a host that have no guest yet."""
+    """Return the GPUs of a host that have no guest yet."""
     left = Counter(dict(placements[host]))
     for guest, other in beside.items():
         if other == host and guest in placements:

@@ -1,7 +1,12 @@
-"""Gandiva (OSDI'18) as a policy: time slices, pairs on trial, migration, growth, affinity.
+"""Gandiva as a policy: time slices, pairs on trial, migration, growth, affinity.
 
-While all jobs fit, each runs alone on the GPUs that its user asked for, and grows onto idle ones.
-Where they do not, jobs are packed in pairs until they do, and the GPUs go round in time slices.
+While all jobs fit, each runs alone on its requested GPUs, and grows onto idle ones. Where they do
+not, jobs are packed in pairs until they do, and the GPUs rotate among them in time slices.
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
 """
 
 from __future__ import annotations
@@ -39,37 +44,37 @@ Growth = Literal["none", "requested", "proportional"]
 
 @dataclass
 class Gandiva:
-    """Time slices, pairs, migration, growth and affinity.
+    """Policy of time slices, pairs, migration, growth and affinity.
 
-    Among jobs that ran before, so that it is known how busy they keep a GPU, pairs are found by the
-    published heuristic (lowest utilisation first, whatever a pair gains) or by a matching of
-    greatest gain (`solvers/shared_gpus/pairing.py`), which foresees all but the loss of sharing.
-    Pairs are taken only until all jobs fit. After a round in which both together did no more than
-    the larger one alone, a pair is undone and never tried again.
+    Among jobs that ran before, so that their use of GPUs is known, pairs are found by the published
+    heuristic (lowest utilisation first, whatever a pair gains) or by a matching of greatest gain
+    (`solvers/shared_gpus/pairing.py`), which foresees all but the loss of sharing. Pairs are taken
+    only until all jobs fit. After a round in which both together did no more than the larger one
+    alone, a pair is undone and never tried again.
 
     While no job waits, idle GPUs go to jobs on the same server
     (`solvers/shared_gpus/idle_gpus.py`), which give them back as soon as others arrive. (A
-    documented reading: all jobs can grow, as long as their batches allow it; in the paper those
-    that say so.)
+    documented reading: all jobs can grow, as long as their batches allow it; in the paper only
+    those that declare it.)
 
     Parameters
     ----------
     pairs
         "greedy", "matching", or "none": time slices only.
     slice_seconds
-        A job that runs may do so for so long before others that had less take its GPUs.
+        Seconds that a job may run before others that had less time take its GPUs.
     migrate
         Whether a job on several nodes moves to one that has room for all of it, and with affinity
         one that waits at home to idle GPUs elsewhere.
     growth
-        "none"; or "requested" if the batch of a job that grows stays what its user asked for in
-        all, "proportional" if it stays so for each GPU.
+        "none"; or "requested" if the total batch of a growing job stays as requested,
+        "proportional" if the batch for each GPU does.
     affinity
         Whether jobs have homes, by the affinity and height of servers, where they take turns
-        (`solvers/shared_gpus/server_slices.py`); or else turns go round the cluster, and a job runs
-        wherever it fits tightest.
+        (`solvers/shared_gpus/server_slices.py`); otherwise turns go round the cluster, and a job
+        runs where it fits tightest.
     sharing
-        How pairs share GPUs.
+        Way in which pairs share GPUs.
     seconds
         Time limit of the matching, after which the best so far is taken.
     """
@@ -119,7 +124,7 @@ class Gandiva:
         return Decision(placements, beside=guests)
 
     def _account(self, round_: Round, jobs: Mapping[str, ActiveJob]) -> None:
-        """Count the seconds that jobs had; new ones begin where those stand that had least."""
+        """Count the seconds that jobs ran; new ones start from the least of all."""
         elapsed, self._last = round_.time - self._last, round_.time
         self._had.update({name: elapsed for name, job in jobs.items() if job.placement})
         known = {name: had for name, had in self._had.items() if name in jobs}
@@ -127,7 +132,7 @@ class Gandiva:
         self._had = Counter({name: known.get(name, least) for name in jobs})
 
     def _tried(self, jobs: Mapping[str, ActiveJob]) -> dict[str, str]:
-        """The pairs that ran and did more than the host alone; the others are refused for good."""
+        """Return the pairs that beat the host alone; refuse the other pairs for good."""
         kept = {}
         for guest in jobs.values():
             if not guest.host:
@@ -142,7 +147,7 @@ class Gandiva:
     def _packed(
         self, jobs: Mapping[str, ActiveJob], beside: Mapping[str, str], excess: int
     ) -> dict[str, str]:
-        """More guests and their hosts, until so many GPUs are saved."""
+        """Return further guests and their hosts, until `excess` GPUs are saved."""
         paired = {*beside, *beside.values()}
         alone = [
             (job, use)
@@ -181,7 +186,7 @@ class Gandiva:
     def _order(
         self, round_: Round, jobs: Mapping[str, ActiveJob], beside: Mapping[str, str]
     ) -> list[str]:
-        """Who may have GPUs of his own: who had fewest slices first, then who runs."""
+        """Return jobs for exclusive GPUs: fewest slices first, then those that run."""
         with_guests = {host: guest for guest, host in beside.items()}
 
         def turn(name: str) -> tuple[int, bool]:
@@ -195,7 +200,7 @@ class Gandiva:
     def _served(
         self, round_: Round, jobs: Mapping[str, ActiveJob], order: list[str]
     ) -> dict[str, Placement]:
-        """Who has GPUs of his own in this slice, as many as he asks for."""
+        """Assign exclusive GPUs for this slice; each job gets all it requested or none."""
         held = {
             name: _as_asked(jobs[name])
             for name in order
@@ -212,7 +217,7 @@ class Gandiva:
     def _grown(
         self, round_: Round, jobs: Mapping[str, ActiveJob], placements: Mapping[str, Placement]
     ) -> dict[str, Placement]:
-        """Idle GPUs go to jobs beside them that are faster with more."""
+        """Give idle GPUs to jobs beside them that are faster with more."""
         node_gpus = round_.cluster.node_gpus.tolist()
         idle = idle_gpus(node_gpus, placements)
         most = {
@@ -225,7 +230,7 @@ class Gandiva:
     def _at_home(
         self, round_: Round, replicas: Mapping[str, int], held: Mapping[str, Placement]
     ) -> dict[str, Placement]:
-        """Who runs at home, or moves; jobs without a home are given one in order of arrival."""
+        """Place jobs at home or elsewhere; new jobs find a home in order of arrival."""
         node_gpus = round_.cluster.node_gpus.tolist()
         homes = {
             name: home
@@ -242,7 +247,7 @@ class Gandiva:
 def _anywhere(
     round_: Round, replicas: Mapping[str, int], held: Mapping[str, Placement]
 ) -> dict[str, Placement]:
-    """Who runs stays; others whose turn it is go to the tightest node that holds them."""
+    """Place jobs in turn: running ones stay, the others go to the tightest node that holds them."""
     cluster, left, chosen = round_.cluster, round_.cluster.num_gpus, list[str]()
     for name, gpus in replicas.items():
         if gpus <= left:
@@ -252,26 +257,27 @@ def _anywhere(
 
 
 def known_use(job: ActiveJob) -> GpuUse | None:
-    """What a job takes of the GPUs that it asks for, if it ran, and has not grown since."""
+    """Return a job's use of its requested GPUs, if it ran, and has not grown since; else None."""
     if job.busy is None or size_of(job.placement) > job.replicas:
         return None
     return GpuUse(job.busy, job.memory)
 
 
 def most_gpus(job: ActiveJob, nodes: int, growth: Growth) -> int:
-    """The number of GPUs, up from what it asks for, on which a job is fastest by its own model.
+    """Return the number of GPUs, at least the requested one, on which a job is fastest.
 
-    A GPU has at least the least examples of a pass, and all have at most the largest batch. What
-    was never tried looks good to the model: growth is a trial, too.
+    The job's own model decides. A GPU has at least the least examples of a pass, and all have at
+    most the largest batch. The model is optimistic about untried numbers of GPUs: growth is a
+    trial, too.
 
     Parameters
     ----------
     job
         The job.
     nodes
-        How many nodes it is on.
+        Number of its nodes.
     growth
-        "requested" if its total batch stays, "proportional" if it grows as well.
+        "requested" if its total batch stays the same, "proportional" if it grows as well.
     """
     model = None if job.fixed_replicas is not None else job.model()
     if model is None:
@@ -290,11 +296,11 @@ def most_gpus(job: ActiveJob, nodes: int, growth: Growth) -> int:
 
 
 def _as_asked(job: ActiveJob) -> Placement:
-    """Where a job is, without what it has grown by."""
+    """Return a job's placement without the GPUs it has grown by."""
     grown = size_of(job.placement) > job.replicas
     return take_of(job.placement, job.replicas) if grown else job.placement
 
 
 def _hosts_after(job: ActiveJob) -> tuple[int, bool]:
-    """The larger job is the host, of equal ones that which runs."""
+    """Return a sort key by which the host follows: the larger job, of equals the running one."""
     return job.replicas, bool(job.placement)

@@ -1,4 +1,10 @@
-"""Which guests go to which hosts: exactly, and as AntMan (OSDI'20) does."""
+"""Assignment of guests to hosts: exactly, and by AntMan's rule.
+
+References
+----------
+Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning", OSDI 2020.
+    https://www.usenix.org/conference/osdi20/presentation/xiao
+"""
 
 from __future__ import annotations
 
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def best_hosts(problem: Guests, *, stop: Stop | None = None) -> Maximum[Hosts]:
-    """The placement in which guests have most of their speed together.
+    """Return the placement in which guests have most of their speed together.
 
     Parameters
     ----------
@@ -28,22 +34,40 @@ def best_hosts(problem: Guests, *, stop: Stop | None = None) -> Maximum[Hosts]:
         The guests.
     stop
         Limits; when time runs out the best so far is returned, with its bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.shared_gpus import Guests
+    >>> from goodalloc.solvers.shared_gpus import best_hosts
+    >>> rate = np.array([[1.0, 0.9], [1.0, 0.5]])  # two guests, two hosts of one GPU
+    >>> best_hosts(Guests(np.array([1, 1]), np.array([1, 1]), rate)).choice
+    (1, 0)
     """
     built = build_guest_program(problem)
     return maximise(built.program, built.hosts, partial(total_rate, problem), stop)
 
 
 def least_loaded(problem: Guests, busy: Sequence[float], threshold: float = 0.8) -> Hosts:
-    """Guests in order, each to the least busy host that has room; the first of equal ones.
+    """Assign guests in order, each to the least busy host with room; the first of equals.
 
     Parameters
     ----------
     problem
-        The guests, in the order in which they came.
+        The guests, in order of arrival.
     busy
-        The part of the time that the GPUs of every host compute.
+        Part of the time that the GPUs of every host compute.
     threshold
-        Hosts that are as busy have no guests.
+        Hosts at least this busy get no guests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.shared_gpus import Guests
+    >>> from goodalloc.solvers.shared_gpus import least_loaded
+    >>> rate = np.array([[1.0, 0.9], [1.0, 0.5]])  # two guests, two hosts of one GPU
+    >>> least_loaded(Guests(np.array([1, 1]), np.array([1, 1]), rate), [0.0, 0.5])
+    (0, 1)
     """
     left, hosts = problem.room.tolist(), list[int | None]()
     for guest, gpus in enumerate(problem.gpus.tolist()):

@@ -1,4 +1,10 @@
-"""What jobs that run do with idle GPUs (Gandiva, OSDI'18): gather on one server, and grow."""
+"""Use of idle GPUs by running jobs in Gandiva: gathering on one server, and growth.
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
+"""
 
 from __future__ import annotations
 
@@ -14,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def gather(node_gpus: Sequence[int], placements: Mapping[str, Placement]) -> dict[str, Placement]:
-    """Every job on several servers goes to the tightest one that has room for all of it, if any.
+    """Move every job on several servers to the tightest one with room for all of it, if any.
 
     Parameters
     ----------
     node_gpus
         GPUs of every server.
     placements
-        Those of the jobs.
+        Placements of the jobs.
     """
     found, free = dict(placements), idle_gpus(node_gpus, placements)
     for name, placement in placements.items():
@@ -39,16 +45,17 @@ def gather(node_gpus: Sequence[int], placements: Mapping[str, Placement]) -> dic
 def grow(
     node_gpus: Sequence[int], placements: Mapping[str, Placement], most: Mapping[str, int]
 ) -> dict[str, Placement]:
-    """Idle GPUs go one by one to the job on their server that has grown least for its size.
+    """Give idle GPUs one by one to the job on their server that has grown least for its size.
 
-    On one server a job has no fewer GPUs when more are idle: it restarts to grow, or for others.
+    On one server a job never has fewer GPUs when more are idle: it restarts only to grow, or for
+    other jobs.
 
     Parameters
     ----------
     node_gpus
         GPUs of every server.
     placements
-        Those of the jobs, with the GPUs that they ask for.
+        Placements of the jobs, with their requested GPUs.
     most
         Most GPUs of the jobs that may grow.
     """
@@ -64,7 +71,7 @@ def grow(
 
 
 def idle_gpus(node_gpus: Sequence[int], placements: Mapping[str, Placement]) -> Counter[int]:
-    """GPUs of every server that no job has."""
+    """Return the GPUs of every server that no job has."""
     free = Counter(dict(enumerate(node_gpus)))
     for placement in placements.values():
         free.subtract(dict(placement))

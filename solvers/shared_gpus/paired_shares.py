@@ -1,19 +1,27 @@
-r"""Gandiva (OSDI'18) as Gavel (OSDI'20) runs it beside its own policies: pairs with equal shares.
+r"""Gandiva as Gavel runs it beside its own policies: pairs with equal shares.
 
-Where jobs ask for more GPUs than there are, those that take as many GPUs are paired, until all jobs
-fit; where not, each has its own. All lines, pairs and jobs alone, have an equal part of every type:
+Where jobs request more GPUs than there are, jobs of equally many GPUs are paired, until all jobs
+fit; otherwise each has its own. All lines, pairs and jobs alone, have an equal part of every type:
 of *m* lines one that takes *s* GPUs has
 
 .. math:: X_{lw} = \min(1, m s / N) \cdot N_w / (m s), \qquad N = \sum_w N_w,                   (1)
 
-and rounds follow these shares. Of a pair, the mean over all GPUs of what both keep of their speed,
+and rounds follow these shares. The gain of a pair is the mean over all GPUs of the parts of their
+speeds that both keep,
 
 .. math:: w_{ij} = \sum_w \frac{N_w}{N} (r_{iw} + r_{jw}) - 1,                                (2)
 
-says what it gains; it must run on every type. A pair that ran and gains nothing is undone and never
-tried again. A documented reading of the published code (`policies/gandiva.py`), which adds up the
+and a pair must run on every type. A pair that ran and gains nothing is undone and never tried
+again. This is a documented reading of the published code (`policies/gandiva.py`), which adds up the
 types in place of (2), so that a pair may stay with a third of the speed, draws pairs at random and
-pairs everybody, even if one GPU is missing; the rest is ours.
+pairs all jobs, even if one GPU is missing; the other options are additions.
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -42,26 +50,33 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import Round
 
 
-#: How pairs are found: not at all; at random, as Gavel has it; the least busy first, as Gandiva
-#: has it; or by a matching of greatest gain, which knows all rates.
+#: Ways to find pairs: not at all; at random, as in Gavel; the least busy first, as in Gandiva; or
+#: by a matching of greatest gain, which knows all rates.
 Way = Literal["none", "random", "busy", "matching"]
 
 
 @dataclass
 class PairedShares(SharePolicy):
-    """Pairs on trial, and equal shares; see `SharePolicy`.
+    """Policy of pairs on trial and equal shares; see `SharePolicy`.
 
     Pairs last until one of the two is gone or they are undone; those of a matching are found anew
-    as jobs come and go. Of who never ran nobody knows how busy it is.
+    as jobs come and go. With way ``"busy"`` jobs that never ran take no part, as their use of GPUs
+    is not known.
 
     Parameters
     ----------
     way
-        How pairs are found.
+        Way to find pairs.
     everybody
-        Whether all jobs are paired that can be, and not only as many as it takes until all fit.
+        Whether to pair all jobs that can be paired, not only as many as necessary for all to fit.
     seed
-        Of random pairs.
+        Seed of random pairs.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.shared_gpus import PairedShares
+    >>> PairedShares(way="busy").everybody
+    False
     """
 
     way: Way = "random"
@@ -79,7 +94,7 @@ class PairedShares(SharePolicy):
         require_count("Pairs: seed", self.seed, minimum=0)
 
     def situation(self, round_: Round) -> Hashable:
-        """Also as pairs are undone, those that ran and gain nothing."""
+        """Return the key of `SharePolicy.situation` with the pairs undone so far."""
         self._refused |= {line for line in self._types if self._gains.get(line, 1.0) <= 0.0}
         there = {job.name for job in round_.jobs}
         self._refused = {line for line in self._refused if there.issuperset(line)}
@@ -88,7 +103,7 @@ class PairedShares(SharePolicy):
     def new_shares(
         self, round_: Round, gpus: dict[str, int], replicas: dict[str, int]
     ) -> dict[tuple[Line, str], float]:
-        """Equation (1), of the pairs that there are then."""
+        """Return the shares (1) of the pairs at the time."""
         all_gpus = sum(gpus.values())
         excess = sum(replicas.values()) - all_gpus
         pairs = {}
@@ -110,7 +125,7 @@ class PairedShares(SharePolicy):
     def _pairs_of(
         self, round_: Round, gpus: dict[str, int], replicas: dict[str, int]
     ) -> dict[Line, float]:
-        """Pairs that go on and then new ones, of a matching the best first; each with its gain."""
+        """Return pairs that go on, then new ones, each with its gain."""
         names = [job.name for job in round_.jobs]
         place = {name: index for index, name in enumerate(names)}
         gain = self._gain(round_, gpus, replicas)
@@ -136,7 +151,7 @@ class PairedShares(SharePolicy):
         return {(names[one], names[other]): float(gain[one, other]) for one, other in ordered}
 
     def _gain(self, round_: Round, gpus: dict[str, int], replicas: dict[str, int]) -> Floats:
-        """Equation (2), shape (jobs, jobs); minus infinity where a pair does not run everywhere."""
+        """Return the gains (2), (jobs, jobs); -inf where a pair does not run on every type."""
         rate = time_sharing(round_, gpus, replicas).rate
         speed = shares_of_speed(rate, self._rates.among(round_, gpus, replicas))
         weights = np.array(list(gpus.values())) / sum(gpus.values())
@@ -147,7 +162,7 @@ class PairedShares(SharePolicy):
         return gain
 
     def _order(self, round_: Round, free: NDArray[np.int64]) -> list[int]:
-        """Those that take part in pairs, by their places among `free`."""
+        """Return the jobs that take part in pairs, by their places among `free`."""
         if self.way == "random":
             random = np.random.default_rng([self.seed, round_.time])
             return [int(place) for place in random.permutation(free.size)]

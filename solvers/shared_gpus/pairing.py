@@ -1,4 +1,12 @@
-"""Which jobs to pack in pairs: exactly, and as Gandiva (OSDI'18) and Gavel (OSDI'20) do."""
+"""Selection of jobs to pack in pairs: exactly, and by the rules of Gandiva and Gavel.
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
+"""
 
 from __future__ import annotations
 
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def best_pairs(problem: Pairing, *, stop: Stop | None = None) -> Maximum[tuple[Pair, ...]]:
-    """A pairing of greatest gain, by program (1) of `formulations/shared_gpus/gandiva.py`.
+    """Return a pairing of greatest gain, by (1) of `formulations/shared_gpus/gandiva.py`.
 
     Parameters
     ----------
@@ -28,15 +36,25 @@ def best_pairs(problem: Pairing, *, stop: Stop | None = None) -> Maximum[tuple[P
         The jobs.
     stop
         Limits; when time runs out the best so far is returned, with its bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.shared_gpus import Pairing
+    >>> from goodalloc.solvers.shared_gpus import best_pairs
+    >>> gain = np.array([[0.0, 0.3, 0.1], [0.3, 0.0, 0.2], [0.1, 0.2, 0.0]])
+    >>> best_pairs(Pairing(np.arange(3), gain)).choice
+    ((0, 1),)
     """
     built = build_pairing_program(problem)
     return maximise(built.program, built.pairs, partial(total_gain, problem), stop)
 
 
 def first_pairs(problem: Pairing, order: Sequence[int]) -> tuple[Pair, ...]:
-    """Every job in some order with the next one that its memory fits beside, whatever they gain.
+    """Pair every job in some order with the next one whose memory fits beside its own.
 
-    By how busy the jobs are, the least first, it is Gandiva's heuristic; in random order Gavel's.
+    In order of utilisation, the least first, this is Gandiva's heuristic; in random order, Gavel's.
+    Gains are ignored.
 
     Parameters
     ----------
@@ -44,6 +62,15 @@ def first_pairs(problem: Pairing, order: Sequence[int]) -> tuple[Pair, ...]:
         The jobs.
     order
         The jobs that take part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.shared_gpus import Pairing
+    >>> from goodalloc.solvers.shared_gpus import first_pairs
+    >>> gain = np.array([[0.0, 0.3, 0.1], [0.3, 0.0, 0.2], [0.1, 0.2, 0.0]])
+    >>> first_pairs(Pairing(np.arange(3), gain), [2, 1, 0])
+    ((2, 1),)
     """
     left, pairs = list(order), list[Pair]()
     while left:
@@ -57,5 +84,15 @@ def first_pairs(problem: Pairing, order: Sequence[int]) -> tuple[Pair, ...]:
 
 
 def gainful(problem: Pairing, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The pairs that gain anything, as after a trial of each."""
+    """Return the pairs with a positive gain, as after a trial of each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.shared_gpus import Pairing
+    >>> from goodalloc.solvers.shared_gpus import gainful
+    >>> gain = np.array([[0.0, 0.3, -0.1], [0.3, 0.0, 0.2], [-0.1, 0.2, 0.0]])
+    >>> gainful(Pairing(np.arange(3), gain), [(0, 1), (0, 2)])
+    ((0, 1),)
+    """
     return tuple(pair for pair in pairs if problem.gain_of(pair) > 0)

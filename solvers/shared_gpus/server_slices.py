@@ -1,15 +1,19 @@
-r"""Homes of jobs on servers: affinity, height, and turns on each server (Gandiva, OSDI'18).
+r"""Homes of jobs on servers: affinity, height, and turns on each server (Gandiva).
 
-Every job has a home: GPUs of some servers, on which others may be at home as well. A server has the
-affinity of jobs of *g* GPUs while all that are at home there have *g* (with those that they have
-elsewhere), and the height
+Every job has a home: GPUs of some servers, which may be the home of others as well. A server has
+the affinity of jobs of *g* GPUs while all jobs at home there have *g* GPUs (in all), and the height
 
 .. math:: H_v = \lceil \textstyle\sum_{j \text{ at home on } v} g_{jv} / G_v \rceil.            (1)
 
-A job that arrives finds its home by the published order: GPUs where nobody is at home (a) of
+A job that arrives finds its home by the published order: GPUs where no job is at home (a) of
 servers with its affinity, (b) of servers without any, (c) of any servers; where these are too few,
-(d) the server of least height. There it takes turns with others. How ties are broken, and that a
-job of more GPUs than a server has looks at (a) and (b) together, is a documented reading.
+(d) the server of least height. There it takes turns with others. The rule for ties, and that a job
+of more GPUs than a server has considers (a) and (b) together, are a documented reading.
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
 """
 
 from __future__ import annotations
@@ -27,19 +31,19 @@ if TYPE_CHECKING:
 
 
 def size_of(placement: Placement) -> int:
-    """How many GPUs it has."""
+    """Return the number of GPUs of a placement."""
     return sum(gpus for _, gpus in placement)
 
 
 def find_home(node_gpus: Sequence[int], homes: Iterable[Placement], wanted: int) -> Placement:
-    """A home for so many GPUs, by (a) to (d).
+    """Return a home of `wanted` GPUs, by (a) to (d).
 
     Parameters
     ----------
     node_gpus
-        GPUs of every server; together at least as many as are wanted.
+        GPUs of every server; together at least as many as wanted.
     homes
-        Those of the other jobs.
+        Homes of the other jobs.
     wanted
         GPUs of the job.
     """
@@ -62,7 +66,7 @@ def find_home(node_gpus: Sequence[int], homes: Iterable[Placement], wanted: int)
 
 
 def _least_height(node_gpus: Sequence[int], load: Mapping[int, int], wanted: int) -> Placement:
-    """The lowest server that could hold all of it alone, or else the lowest ones together."""
+    """Return the lowest server that could hold the job alone, or else the lowest together."""
 
     def height(node: int) -> tuple[int, int]:
         return math.ceil(load[node] / node_gpus[node]), load[node]
@@ -81,16 +85,16 @@ def _least_height(node_gpus: Sequence[int], load: Mapping[int, int], wanted: int
 def serve_at_home(
     node_gpus: Sequence[int], homes: Mapping[str, Placement], *, move: bool
 ) -> dict[str, Placement]:
-    """Who runs where: in order, those whose home is not in use; then others on what is idle.
+    """Return the placements of a slice: jobs whose home is free, then others on idle GPUs.
 
     Parameters
     ----------
     node_gpus
         GPUs of every server.
     homes
-        Of the jobs, whose turn it is first.
+        Homes of the jobs, in order of their turns.
     move
-        Whether a job whose home is in use moves to idle GPUs, which are its home then.
+        Whether a job whose home is in use moves to idle GPUs, which become its home.
     """
     free = Counter(dict(enumerate(node_gpus)))
     running: dict[str, Placement] = {}

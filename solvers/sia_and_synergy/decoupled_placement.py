@@ -1,15 +1,21 @@
 """Decoupled placement: nodes for jobs whose types and numbers of GPUs are decided already.
 
-Sia (SOSP'23) places after it has decided: type by type, jobs in decreasing size take whole nodes
-first, the rest what is left. If nodes have a power of two of GPUs, all equal within a type, and
-jobs whole-node shapes of these that need no more GPUs than there are, that always succeeds: when a
-job's turn comes every free piece is a multiple of its size.
+Sia places after it has decided: type by type, jobs in decreasing size take whole nodes first, then
+the remaining GPUs. If nodes have a power of two of GPUs, all equal within a type, and jobs
+whole-node shapes of these that need no more GPUs than there are, that always succeeds: when a job's
+turn comes every free piece is a multiple of its size.
 
-Ours differs where Sia's would move jobs for nothing. A job that is to keep what it holds stays
-where it is, unless a larger one needs the node; larger ones prefer nodes that nobody is to keep. In
-Sia's artifact a job that changes nodes but not the GPUs on each goes on without a restart; here
-that is a change like any other. A job whose CPUs, memory or other resources fit nowhere is left
-idle, and so is one that the odd sizes of nodes and jobs, or interference avoidance, leave no room.
+The placement here differs where Sia's would move jobs without need. A job that is to keep its GPUs
+stays where it is, unless a larger one needs the node; larger ones prefer nodes that no job is to
+keep. In Sia's artifact a job that changes nodes but not the GPUs on each goes on without a restart;
+here that is a change like any other. A job whose CPUs, memory or other resources fit nowhere is
+left idle, and so is one that the odd sizes of nodes and jobs, or interference avoidance, leave no
+room.
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP
+    2023. doi:10.1145/3600006.3613175
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def place_by_type(instance: Instance, chosen: Configurations) -> Allocation:
-    """A feasible allocation with these configurations, as far as they fit.
+    """Return a feasible allocation with these configurations, as far as they fit.
 
     Parameters
     ----------
@@ -60,7 +66,7 @@ def place_by_type(instance: Instance, chosen: Configurations) -> Allocation:
 
 
 def _reserve(reserved: Indices, row: Placement, sign: int) -> None:
-    """Note, or strike out, the GPUs of a job that is to stay."""
+    """Add or remove the reservation of the GPUs of a job that is to stay."""
     for node, gpus in row:
         reserved[node] += sign * gpus
 
@@ -68,7 +74,7 @@ def _reserve(reserved: Indices, row: Placement, sign: int) -> None:
 def _best_row(
     nodes: ModeOccupancy, room: Indices, reserved: Indices, mode: int, gpus: int
 ) -> Placement:
-    """The better of one node and several that fits and is worth more than idling, if any."""
+    """Return the better of one node and several that fits and beats idling, if any."""
     worth = mode_utilities(nodes.instance).moved[mode, :, gpus]
     for spread in sorted((0, 1), key=lambda at: -worth[at]):
         if worth[spread] > nodes.instance.rules.idle:
@@ -82,7 +88,7 @@ def _best_row(
 
 
 def _on_several(nodes: ModeOccupancy, room: Indices, reserved: Indices, gpus: int) -> Placement:
-    """Whole nodes first, the rest on the best that holds it; empty if it does not fit."""
+    """Return whole nodes first, the rest on the best that holds it; empty if it does not fit."""
     room = np.where(nodes.distributed > 0, 0, room) if nodes.exclusive else room.copy()
     row: Placement = ()
     left = gpus

@@ -1,4 +1,10 @@
-"""Sia's solver: the program over types and shapes decided exactly, then decoupled placement."""
+"""Solver of Sia: the program over types and shapes, exactly, then decoupled placement.
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP
+    2023. doi:10.1145/3600006.3613175
+"""
 
 from __future__ import annotations
 
@@ -47,15 +53,15 @@ GAP_IN_PROGRAM = 1e-5
 LARGEST_COST = 1e9
 #: Share of the gap that the program may leave, since its scale only nearly fits, …
 OF_GAP = 0.4
-#: … and what is taken off its bound for rounding.
+#: … and the deduction from its bound for rounding.
 SLACK = 0.02
-#: Share of the step between rounded objectives that still tells two of them apart.
+#: Share of the step between rounded objectives that still separates two of them.
 OF_STEP = 0.99
 #: The mean's term as a share of the reference's: from here on the scale fits, …
 ON_SCALE = 0.5
 #: … and no scale begins with a smaller one, …
 OFF_SCALE = 1e-2
-#: … and at most so many scales are tried.
+#: … and the most scales that are tried.
 MOST_SCALES = 4
 
 
@@ -66,12 +72,12 @@ def solve_sia(
     shapes: Shapes = "sia",
     decimals: int | None = 2,
 ) -> Answer:
-    """Decide a round as Sia (SOSP'23) does: its program exactly, then its placement.
+    """Decide a round as Sia does: its program exactly, then its placement.
 
     The objective is that of the instance's rules (``Rules`` preset ``sia`` for Sia's); at infinite
     powers as for p = -1 or 1. Sia knows GPUs only: in its shapes a replica gets no more than its
-    GPU's share of cores and other resources, so that these never keep it from a node. What fits
-    nowhere after the decision stays idle.
+    GPU's share of cores and other resources, so that these never keep it from a node. Jobs that fit
+    nowhere after the decision stay idle.
 
     Parameters
     ----------
@@ -79,19 +85,29 @@ def solve_sia(
         The round; jobs have a mode for every type of GPU that they can use, or none and run on any
         one type.
     stop
-        Limits; when time runs out what runs goes on.
+        Limits; when time runs out the running jobs go on.
     shapes
         ``"sia"``: powers of two on one node and whole nodes; ``"any"``: every number of GPUs, with
         whatever cores and other resources.
     decimals
-        Digits to which the powers in the objective are rounded, no larger than 3000: the artifact
-        has 2. None leaves them as they are; with shapes ``"any"`` the program then proves a bound
+        Digits to which the powers in the objective are rounded, no larger than 3000: 2 in the
+        artifact. None leaves them unrounded; with shapes ``"any"`` the program then proves a bound
         wherever it is a relaxation.
 
     Raises
     ------
     ValueError
-        If an option makes no sense.
+        If `shapes` is neither ``"sia"`` nor ``"any"``, or `decimals` is not an integer from 0 to
+        12.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SIA, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import solve_sia
+    >>> good, poor = SpeedupTable((1.0, 1.8), (1.0, 1.5)), SpeedupTable((1.0, 1.2), (1.0, 1.1))
+    >>> jobs = (Job("good", good, age=3600.0), Job("poor", poor, age=3600.0))
+    >>> solve_sia(Instance(Cluster.uniform(1, 3), jobs, SIA)).allocation.placements()
+    [((0, 2),), ((0, 1),)]
     """
     require_choice("Solver 'sia': shapes", shapes, get_args(Shapes))
     if decimals is not None:
@@ -133,7 +149,7 @@ def solve_sia(
 def _decide(
     instance: Instance, found: Configurations, cost: Floats, gap: float, watch: Watch
 ) -> Decision:
-    """Minimise the cost; exact to an absolute gap unless time runs out or Ctrl-C is pressed."""
+    """Minimise the cost, exact to an absolute gap unless time runs out or Ctrl-C is pressed."""
     scale = max(GAP_IN_PROGRAM / gap, 1.0)
     scale = min(scale, LARGEST_COST / max(float(np.abs(cost).max()), SMALLEST_DIVISOR))
     capacity = type_capacity(instance)
@@ -151,9 +167,9 @@ def _decide(
 def decide_published(
     instance: Instance, found: Configurations, watch: Watch, decimals: int = 2
 ) -> tuple[Decision, float, float]:
-    """Minimise the rounded cost, in units in which no positive power is too large for a solver.
+    """Minimise the rounded cost, in units in which a solver can take any positive power.
 
-    Nor too small to survive the rounding, as powers of utilities below 1 would be.
+    In these units powers of utilities below 1 are not lost by the rounding either.
 
     Returns
     -------
@@ -172,16 +188,16 @@ def decide_published(
 def decide_unrounded(
     instance: Instance, found: Configurations, watch: Watch
 ) -> tuple[Decision, float, float]:
-    """Minimise the cost as it is, but for what no solver could tell apart, which is capped.
+    """Minimise the cost unrounded, with differences beyond a solver's precision capped.
 
-    At a great power only utilities near the reference are told apart, so the program is decided
+    At a great power only utilities near the reference are distinguished, so the program is decided
     again at the mean that was reached while that is far from the reference.
 
     Returns
     -------
     tuple
-        The decision, the gap below which it is optimal, and what its bound says of the fitness,
-        infinity at infinite powers.
+        The decision, the gap below which it is optimal, and the bound on the fitness that follows
+        from its bound, infinity at infinite powers.
     """
     power = _finite(instance.rules.power)
     best, best_gap, best_mean, bound = Decision(None, math.inf, -math.inf), 0.0, -math.inf, math.inf
@@ -202,7 +218,7 @@ def decide_unrounded(
 
 
 def _first_reference(instance: Instance, found: Configurations, power: float) -> float:
-    """A bound on the fitness, unless the best job alone shows it to be far off for this power."""
+    """Return a bound on the fitness, or a closer reference by the best job alone."""
     reference = float(np.median(found.utility))
     if power == instance.rules.power:
         reference = knapsack_bound(instance)
@@ -215,7 +231,7 @@ def _first_reference(instance: Instance, found: Configurations, power: float) ->
 def _decide_at(
     instance: Instance, found: Configurations, watch: Watch, power: float, reference: float
 ) -> tuple[Decision, float, float]:
-    """As `decide_unrounded`, at one reference utility."""
+    """Decide as `decide_unrounded` does, at one reference utility."""
     utility = found.utility
     if power > 0:
         reference = safe_reference(reference, 0.0, float(utility.max()), power)
@@ -229,12 +245,12 @@ def _decide_at(
 
 
 def _on_scale(reached: Floats, mean: float, reference: float, power: float) -> bool:
-    """Whether the program at this reference told apart what was reached and what is better."""
+    """Return whether the program at this reference separates what was reached from better."""
     if power > 0:
         return bool(mean >= reference / largest_ratio(power, 1.0 / ON_SCALE))
     return bool(reached.min() >= reference / largest_ratio(power))
 
 
 def _finite(power: float) -> float:
-    """The power itself, 1 or -1 in place of infinity."""
+    """Return the power itself, 1 or -1 in place of infinity."""
     return power if math.isfinite(power) else math.copysign(1.0, power)

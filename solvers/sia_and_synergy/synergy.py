@@ -1,11 +1,15 @@
-"""The heuristics of Synergy (OSDI'22): TUNE, and the two that it is compared with.
+"""Heuristics of Synergy: TUNE, and the two that it is compared with.
 
-Each places the jobs anew, whatever they hold, every one on the GPUs it asks for (elastic jobs: on
-the most they may have) or not at all; only pinned jobs stay, and where TUNE is told to keep them,
-all that run. TUNE follows the authors' simulator
-(github.com/msr-fiddle/synergy), but for two things: a job for which no room can be made stays idle,
-where the published code ends the process, and what was taken from others for it in vain is given
-back. There is no randomness.
+Each places the jobs anew, whatever they hold, every one on its requested GPUs (elastic jobs: on the
+most they may have) or not at all; only pinned jobs stay and, with the option `keep` of TUNE, all
+running jobs. TUNE follows the authors' simulator (github.com/msr-fiddle/synergy) with two
+exceptions: a job for which no room can be made stays idle, where the published code ends the
+process, and resources taken from others for it in vain are given back. There is no randomness.
+
+References
+----------
+Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022.
+    https://www.usenix.org/conference/osdi22/presentation/mohan
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ Order = Literal["demand", "gpus", "queue"]
 def solve_synergy_tune(
     instance: Instance, *, stop: Stop | None = None, order: Order = "demand", keep: bool = False
 ) -> Answer:
-    """Synergy-TUNE: ideal modes where they fit, proportional ones where not.
+    """Decide a round by Synergy-TUNE: ideal modes where they fit, else proportional ones.
 
     A job (1) goes, in its ideal mode, to the node with the fewest free GPUs that holds all of it,
     else over the nodes with the fewest free GPUs; (2) if that fails, the same in its proportional
@@ -52,19 +56,28 @@ def solve_synergy_tune(
     instance
         The round; jobs without modes take GPUs only.
     stop
-        Limits on the time; the jobs that have not had their turn by then stand idle.
+        Limits on the time; jobs that have not had their turn by then stand idle.
     order
-        In which order jobs come: ``"demand"``, the largest first, by GPUs, then by each resource,
-        as the paper does; ``"gpus"``, by GPUs alone, or ``"queue"``, that of the instance, as the
-        authors' simulator does under least attained service and under first in, first out.
+        Order of the jobs: ``"demand"``, the largest first, by GPUs, then by each resource, as in
+        the paper; ``"gpus"``, by GPUs alone, or ``"queue"``, that of the instance, as in the
+        authors' simulator under least attained service and under first in, first out.
     keep
-        Whether jobs that run stay where they are. What they have beside their GPUs may be taken for
+        Whether running jobs stay where they are. Their resources beside GPUs may be taken for
         others as in (3), and in the end they get their ideal modes where there is room.
 
     Raises
     ------
     ValueError
-        If an option is not one of the choices.
+        If `order` is not one of the choices, or `keep` is not a boolean.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import solve_synergy_tune
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> jobs = (Job("a", table, max_replicas=1), Job("b", table, max_replicas=2))
+    >>> solve_synergy_tune(Instance(Cluster.uniform(1, 3), jobs)).allocation.placements()
+    [((0, 1),), ((0, 2),)]
     """
     require_choice("synergy_tune: order", order, get_args(Order))
     require_flag("synergy_tune: keep", keep)
@@ -78,12 +91,22 @@ def solve_synergy_tune(
 
 
 def solve_synergy_proportional(instance: Instance, *, stop: Stop | None = None) -> Answer:
-    """GPU-proportional allocation: every job in its proportional mode, placed as TUNE places.
+    """Place every job in its GPU-proportional mode, as TUNE places.
 
     Parameters
     ----------
     instance, stop
         The round, and limits as of `solve_synergy_tune`.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import solve_synergy_proportional
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> jobs = (Job("a", table, max_replicas=1), Job("b", table, max_replicas=2))
+    >>> instance = Instance(Cluster.uniform(1, 3), jobs)
+    >>> solve_synergy_proportional(instance).allocation.placements()
+    [((0, 1),), ((0, 2),)]
     """
     watch = Watch(stop or Stop())
     modes, nodes = synergy_modes(instance), ModeOccupancy(instance)
@@ -93,14 +116,24 @@ def solve_synergy_proportional(instance: Instance, *, stop: Stop | None = None) 
 
 
 def solve_synergy_greedy(instance: Instance, *, stop: Stop | None = None) -> Answer:
-    """Synergy-GREEDY: first fit of the ideal modes in the order of the jobs; what misfits is left.
+    """Decide a round by Synergy-GREEDY: first fit of the ideal modes, in order of the jobs.
 
-    GPUs are taken node by node, on one or several, as in the published simulator.
+    GPUs are taken node by node, on one or several, as in the published simulator. Jobs that do not
+    fit stand idle.
 
     Parameters
     ----------
     instance, stop
         The round, and limits as of `solve_synergy_tune`.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import solve_synergy_greedy
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> jobs = (Job("a", table, max_replicas=2), Job("b", table, max_replicas=2))
+    >>> solve_synergy_greedy(Instance(Cluster.uniform(1, 3), jobs)).allocation.placements()
+    [((0, 2),), ()]
     """
     watch = Watch(stop or Stop())
     modes, nodes = synergy_modes(instance), ModeOccupancy(instance)
@@ -116,7 +149,7 @@ def solve_synergy_greedy(instance: Instance, *, stop: Stop | None = None) -> Ans
 
 
 def _while_there_is_time(watch: Watch, jobs: Iterable[int]) -> Iterator[int]:
-    """The jobs one by one, as long as no limit is reached."""
+    """Yield the jobs one by one, as long as no limit is reached."""
     return itertools.takewhile(lambda _: watch.limit is None, jobs)
 
 
@@ -129,14 +162,14 @@ def tune(
     keep: bool = False,
     watch: Watch | None = None,
 ) -> ModeOccupancy:
-    """TUNE with these modes in place of the ideal ones.
+    """Run TUNE with these modes in place of the ideal ones.
 
     Parameters
     ----------
     instance, modes
-        The round and what is known of it.
+        The round and the modes of its jobs.
     wanted
-        Row of the mode that every job would like, shape (jobs,).
+        Row of the mode wanted for every job, shape (jobs,).
     order, keep
         As of `solve_synergy_tune`.
     watch
@@ -164,7 +197,7 @@ def tune(
 def in_order(
     instance: Instance, modes: SynergyModes, wanted: Indices, order: Order = "demand"
 ) -> list[int]:
-    """The jobs that can be placed, in an order of `solve_synergy_tune`."""
+    """Return the jobs that can be placed, in an order of `solve_synergy_tune`."""
     jobs = np.flatnonzero(~instance.pinned & (wanted != NO_MODE))
     gpus = modes.gpus[jobs]
     taken = instance.mode_resources[wanted[jobs]] * gpus[:, None]
@@ -173,7 +206,7 @@ def in_order(
 
 
 def exceeds(instance: Instance, mode: int, other: int) -> bool:
-    """Whether a mode takes more of anything than another, which must be one."""
+    """Return whether a mode takes more of any resource than another, which must exist."""
     taken = instance.mode_resources
     return other != NO_MODE and bool(np.any(taken[mode] > taken[other]))
 
@@ -189,7 +222,7 @@ def place(nodes: ModeOccupancy, modes: SynergyModes, job: int, mode: int) -> boo
 
 
 def _fullest(nodes: ModeOccupancy, room: Indices, gpus: int) -> Placement:
-    """One node if any has room for all, else several; always those with the fewest free GPUs."""
+    """Return one node with room for all, else several; always those with the fewest free GPUs."""
     free = nodes.free_gpus
     return nodes.best_fit(room, gpus, free) or nodes.spread(
         room, gpus, np.argsort(free, kind="stable")
@@ -199,7 +232,7 @@ def _fullest(nodes: ModeOccupancy, room: Indices, gpus: int) -> Placement:
 def reclaim(
     nodes: ModeOccupancy, modes: SynergyModes, job: int, mode: int
 ) -> list[tuple[int, int]]:
-    """Step (3): switch others to their proportional modes; returns these jobs and their old modes.
+    """Apply step (3): switch others to proportional modes; return them with their old modes.
 
     The nodes are those with the fewest free GPUs: one if any has enough, else several.
     """
@@ -218,7 +251,7 @@ def reclaim(
 
 
 def _givers(nodes: ModeOccupancy, node: int) -> list[int]:
-    """Jobs on a node in the order in which they are switched."""
+    """Return the jobs on a node in the order in which they are switched."""
     jobs = [job for job in nodes.residents[node] if not nodes.instance.pinned[job]]
 
     def rank(job: int) -> tuple[object, ...]:
@@ -236,7 +269,7 @@ def _gives(
     node: int,
     needed: NDArray[np.float64],
 ) -> bool:
-    """Whether a switch frees something that is missing on a node, and fits on all nodes."""
+    """Return whether a switch frees a resource that is missing on a node, and fits on all nodes."""
     if after in (NO_MODE, before):
         return False
     freed = nodes.demand[before] - nodes.demand[after]

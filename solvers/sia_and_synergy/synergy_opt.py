@@ -1,11 +1,16 @@
-"""Synergy-OPT (OSDI'22): the best modes as if the cluster were one server, then placed on servers.
+"""Synergy-OPT: the best modes as if the cluster were one server, then placed on servers.
 
 The first program (`formulations/sia_and_synergy/synergy.py`) chooses modes, the second places them
-(`formulations/sia_and_synergy/synergy_placement.py`). Chosen modes may be impossible to place, for
-the first knows no servers; then, as in the authors' simulator, jobs are re-fitted greedily: here by
-TUNE, with the chosen modes or the ideal ones, in whichever order is best. The same goes for a
-second program too large to be solved in seconds. The answer's bound is that of the first program
+(`formulations/sia_and_synergy/synergy_placement.py`). Chosen modes may be impossible to place, as
+the first program ignores servers; then, as in the authors' simulator, jobs are re-fitted greedily:
+here by TUNE, with the chosen modes or the ideal ones, in the best of its orders. The same goes for
+a second program too large to be solved in seconds. The answer's bound is that of the first program
 with every choice, or of the knapsack where that is tighter.
+
+References
+----------
+Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022.
+    https://www.usenix.org/conference/osdi22/presentation/mohan
 """
 
 from __future__ import annotations
@@ -55,12 +60,12 @@ if TYPE_CHECKING:
 MOST_COLUMNS, MOST_SPLITTING, MOST_EXACT = 500, 300, 100
 
 
-#: Seconds for TUNE where no more are left.
+#: Least seconds for TUNE, whatever time remains.
 FALL_BACK_SECONDS = 0.5
 
 
 class Optimum(NamedTuple):
-    """What a first program comes to.
+    """Outcome of a first program.
 
     Parameters
     ----------
@@ -90,7 +95,17 @@ def solve_synergy_opt(instance: Instance, *, stop: Stop | None = None) -> Answer
         The round. Whatever its power, the modes maximise the mean utility, as published; beyond
         p = 1 no bound is claimed.
     stop
-        Limits on both programs together; TUNE's allocation stands in for what is not there by then.
+        Limits on both programs together; TUNE's allocation stands in for a program that does not
+        end in time.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import solve_synergy_opt
+    >>> table = SpeedupTable((1.0, 1.8), (1.0, 1.5))
+    >>> jobs = (Job("a", table, max_replicas=1), Job("b", table, max_replicas=2))
+    >>> solve_synergy_opt(Instance(Cluster.uniform(1, 3), jobs)).allocation.placements()
+    [((0, 1),), ((0, 2),)]
     """
     watch, modes = Watch(stop or Stop()), synergy_modes(instance)
     chosen = Optimum(-math.inf, math.inf)
@@ -112,7 +127,7 @@ def solve_synergy_opt(instance: Instance, *, stop: Stop | None = None) -> Answer
 
 
 def _bound(instance: Instance, watch: Watch) -> tuple[float, str]:
-    """A bound on the fitness, infinite beyond p = 1, and what proved it."""
+    """Return a bound on the fitness, infinite beyond p = 1, and its source."""
     power = instance.rules.power
     if power > 1.0:
         return math.inf, ""
@@ -120,7 +135,7 @@ def _bound(instance: Instance, watch: Watch) -> tuple[float, str]:
     if watch.limit is None:
         bound = integer_optimum(instance, every_choice(instance), watch).bound
     knapsack = knapsack_bound(instance) if power < 1.0 else math.inf
-    if knapsack < bound:  # which knows the power, but no resources
+    if knapsack < bound:  # it takes the power into account, but no resources
         return knapsack, "knapsack"
     return bound, "first program of Synergy-OPT"
 
@@ -133,7 +148,7 @@ def integer_optimum(
     Parameters
     ----------
     instance, choices
-        The round and what the jobs may do in it.
+        The round and the choices of its jobs.
     watch
         A clock; without one there is no limit.
     """
@@ -153,7 +168,7 @@ def integer_optimum(
 
 
 def linear_optimum(instance: Instance, choices: ModeChoices) -> float:
-    """Mean utility of the first program's linear relaxation; -inf if there is no solution."""
+    """Return the mean utility of the first program's linear relaxation; -inf if infeasible."""
     reference = _reference(choices)
     program = build_choice_program(instance, choices, reference)
     every = np.ones(program.num_columns, dtype=bool)
@@ -165,21 +180,21 @@ def _reference(choices: ModeChoices) -> float:
 
 
 def _mean(cost: float, instance: Instance, reference: float) -> float:
-    """Mean utility of a total cost."""
+    """Return the mean utility of a total cost."""
     return reference * (1.0 - cost / instance.num_jobs)
 
 
 def place_modes(
     instance: Instance, modes: SynergyModes, wanted: Indices, watch: Watch | None = None
 ) -> Allocation:
-    """The jobs in these modes on nodes, split as little as may be; what cannot be is re-fitted.
+    """Return the jobs in these modes on nodes, split as little as possible, else re-fitted.
 
     Best fit, the largest jobs first, is tried before the second program is.
 
     Parameters
     ----------
     instance, modes
-        The round and what is known of it.
+        The round and the modes of its jobs.
     wanted
         Row of the mode of every job, shape (jobs,); `NO_MODE` where it stands idle.
     watch
@@ -211,7 +226,7 @@ def place_modes(
 def _second_program(
     instance: Instance, modes: SynergyModes, wanted: Indices, jobs: Indices, watch: Watch
 ) -> Allocation | None:
-    """These jobs in these modes as the second program places them, None where it does not."""
+    """Return the allocation by the second program; None where it finds none."""
     nodes = ModeOccupancy(instance)
     gpus, taken = modes.gpus[jobs], instance.mode_resources[wanted[jobs]]
     items = group_items(jobs, gpus, taken, instance.mode_nodes[wanted[jobs]])
