@@ -1,16 +1,21 @@
-"""AITurbo (HPDC'21): predictable jobs and others in one order, then an exchange of units.
+"""AITurbo: predictable jobs and others in one order, then an exchange of units.
 
-All jobs stand in one order, by the Borda count of `borda.py`; the marginal effect of a job is by
-how much the best unit more lessens what remains of it. In that order jobs are admitted while they
-fit, those that do not being overtaken, each with what it has, or else with the least it may have.
-Then they exchange units with each other and with what is left (`exchange.py`).
+All jobs are in one order, by the Borda count of `borda.py`; the marginal effect of a job is the
+largest reduction of its remaining service by one more unit. In that order jobs are admitted while
+they fit, those that do not being overtaken, each with its present cell, or else with its least one.
+Then they exchange units with each other and with free capacity (`exchange.py`).
 
-How the paper joins the two kinds of jobs is not known; this is a documented reading, as are what
-`borda.py` and `exchange.py` say of theirs. What remains of a predictable job its loss curve says.
-Of another nothing is known but what it has had, and least attained service serves those first who
-had least because, of times as they are, who ran long will run long: it is taken to need as many
-steps again as it has done. The speed of its steps is as well known as that of any job, so it
-takes part in the exchange. In the other reading it has what its user asks for, no more and no less.
+The paper's way of joining the two kinds of jobs is not known; this is a documented reading, as are
+those of `borda.py` and `exchange.py`. The loss curve of a predictable job gives its remaining
+steps. Of another job only its attained service is known, and least attained service favours jobs
+with little of it because jobs that ran long tend to run long: such a job is taken to need as many
+steps again as it has done. The speed of its steps is as well known as that of any job, so it takes
+part in the exchange. In the other reading it has exactly the requested pods.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
@@ -42,41 +47,41 @@ if TYPE_CHECKING:
 #: Axes of a table along which a pod grows.
 POD_AXES = (2, 3, 4)
 
-#: Pods of jobs that exchange units: of any size, or at least of that which the user asks for.
+#: Pods of jobs that exchange units: of any size, or of at least the requested size.
 Size = Literal["any", "asked"]
 
-#: Unpredictable jobs exchange units too, or have what their users ask for.
+#: Unpredictable jobs exchange units too, or have the requested pods.
 Others = Literal["exchange", "asked"]
 
-#: An unpredictable job is taken to need at least so many seconds with what its user asks for.
+#: Least seconds that an unpredictable job is taken to need with the requested pods.
 NEWCOMER = 900.0
 
 
 @dataclass
 class PsAiturbo:
-    """The hybrid.
+    """Hybrid policy of AITurbo for predictable and unpredictable jobs.
 
     Parameters
     ----------
     measure
-        What is counted of what remains of a job.
+        Measure of the remaining work of a job.
     pods
-        How small those of jobs that exchange units may be.
+        Least size of the pods of jobs that exchange units.
     others
-        Whether unpredictable jobs do.
+        Whether unpredictable jobs exchange units.
     newcomer
-        Of `as_long_again`: what an unpredictable job needs at least.
+        Argument of `as_long_again`: the least seconds of an unpredictable job.
     promote
-        Of `service_order`: how many times as long as it ran a job waits until it goes first.
+        Argument of `service_order`: ratio of waiting to running time at which a job goes first.
     exact
-        Whether jobs get the exact optimum in place of the exchange.
+        Whether to solve for the exact optimum instead of exchanging units.
     stop
         Limits of one exact round.
 
     Raises
     ------
     ValueError
-        If an argument makes no sense.
+        If `newcomer` <= 0, `promote` is negative, or another argument is not one of its choices.
     """
 
     measure: Measure = "time"
@@ -97,7 +102,7 @@ class PsAiturbo:
         require_flag("AITurbo: exact", self.exact)
 
     def decide(self, view: PsView) -> PsDecision:
-        """One order; who fits; then units between them."""
+        """Order the jobs, admit those that fit, then exchange units between them."""
         self._clock.advance(view)
         elastic = [
             index
@@ -138,7 +143,7 @@ class PsAiturbo:
         return admitted
 
     def _table(self, job: ActivePsJob) -> ServiceTable:
-        """What remains of a job, infinite where its pods are too small."""
+        """Return the remaining service of a job by cell, infinite where its pods are too small."""
         known = job.job if job.predictable else as_long_again(job, self.newcomer)
         table = service_table(known, self.measure)
         if self.pods == "any":
@@ -150,7 +155,7 @@ class PsAiturbo:
     def _units(
         self, tables: Sequence[ServiceTable], cells: Sequence[Cell], left: Floats
     ) -> Sequence[Cell]:
-        """Where jobs end that begin here."""
+        """Return the cells at which jobs that begin at `cells` end."""
         free: Free = "both" if self.measure == "service" else "donor"
         found = exchange_units(tables, cells, left, free=free)
         if not self.exact:
@@ -162,7 +167,7 @@ class PsAiturbo:
 
 
 def _first_cells(job: ActivePsJob, table: ServiceTable) -> list[Cell]:
-    """What a job has, if it may have that, or else the least that it may have."""
+    """Return the cells to try for a job: its present one, if allowed, and its least one."""
     has = job.job.cell
     if has is None or not np.isfinite(table.service[has]):
         return [table.least]
@@ -170,14 +175,14 @@ def _first_cells(job: ActivePsJob, table: ServiceTable) -> list[Cell]:
 
 
 def as_long_again(job: ActivePsJob, newcomer: float = NEWCOMER) -> PsJob:
-    """A job that needs as many steps again as it has done.
+    """Return the job with as many remaining steps as it has done.
 
     Parameters
     ----------
     job
-        Of which nothing else is known.
+        A job of unknown remaining steps.
     newcomer
-        Seconds that it needs at least with what its user asks for.
+        Least seconds that it needs with the requested pods.
     """
     told = job.job
     step = float(seconds_per_step(told.step_time, told.choices.at(job.asked), told.batch_size))
@@ -185,6 +190,6 @@ def as_long_again(job: ActivePsJob, newcomer: float = NEWCOMER) -> PsJob:
 
 
 def marginal_effect(table: ServiceTable, cell: Cell) -> float:
-    """By how much the best unit more lessens what remains of a job; 0 where none does."""
+    """Return the largest reduction of a job's remaining service by one unit; 0 if none."""
     marginal = marginal_table([table], [cell])
     return max(float(marginal.now[0] - marginal.service[0, 0].min()), 0.0)

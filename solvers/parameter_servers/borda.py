@@ -1,9 +1,9 @@
-r"""One queue for jobs that can be predicted and jobs that cannot: AITurbo's Borda count.
+r"""One queue for predictable and unpredictable jobs: AITurbo's Borda count.
 
-AITurbo (HPDC'21) merges two orders by a "Borda-count based multi-level feedback queue"; the formula
-could not be read. The documented reading follows a follow-on's code (github.com/MaoZzzzz/
-Aiturbo-vGPU, commit 11ab921). Attained service is the one criterion that all jobs share, so for
-jobs that cannot be predicted it counts twice:
+AITurbo merges two orders by a "Borda-count based multi-level feedback queue"; the formula could not
+be read. The documented reading follows a follow-on's code (github.com/MaoZzzzz/ Aiturbo-vGPU,
+commit 11ab921). Attained service is the one criterion that all jobs share, so for jobs that cannot
+be predicted it counts twice:
 
 .. math::
 
@@ -25,6 +25,11 @@ The scores are cut into levels; within a level the job that was submitted first 
 that small differences in score do not preempt. A job that has waited `promote` times as long as it
 has run goes to the first level, before all others there (Tiresias's knob against starvation); 0
 never promotes.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
@@ -44,12 +49,12 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Flags, Floats
 
 
-#: Scores at which a lower level begins: thirds of the range, the follow-on having three levels.
+#: Scores at which the next level begins: thirds of the range, as the follow-on has three levels.
 LEVELS = (2.0 / 3.0, 4.0 / 3.0)
 
 
 def normalised_ranks(values: ArrayLike) -> Floats:
-    """Ranks from 0 for the least to 1 for the largest, equal values their mean; shape (jobs,).
+    """Return ranks from 0 for the least to 1 for the largest; ties share the mean.
 
     Raises
     ------
@@ -65,22 +70,22 @@ def normalised_ranks(values: ArrayLike) -> Floats:
 
 
 def borda_scores(effect: ArrayLike, attained: ArrayLike, predictable: ArrayLike) -> Floats:
-    """The scores (1), shape (jobs,).
+    """Return the scores (1), shape (jobs,).
 
     Parameters
     ----------
     effect
-        Marginal effect: by how much a unit more lessens a job's remaining service. Of jobs that
-        cannot be predicted it does not matter.
+        Marginal effect: reduction of a job's remaining service by one more unit. It is ignored for
+        unpredictable jobs.
     attained
         Service attained so far.
     predictable
-        Which jobs are predictable.
+        Whether each job is predictable.
 
     Raises
     ------
     ValueError
-        If shapes differ or a number that counts is NaN.
+        If shapes differ, or an attained service or the effect of a predictable job is NaN.
     """
     effects, served = np.asarray(effect, dtype=float), np.asarray(attained, dtype=float)
     known = np.asarray(predictable, dtype=bool)
@@ -103,23 +108,23 @@ def service_order(
     levels: Sequence[float] = LEVELS,
     promote: float = 0.0,
 ) -> NDArray[np.int64]:
-    """In which order jobs, listed by submission, are served: by level, then as submitted.
+    """Return the order of service of jobs listed by submission: by level, then as submitted.
 
     Parameters
     ----------
     scores
-        Of (1).
+        Scores (1).
     executed, waited
         Seconds that every job ran, and waited after it first ran.
     levels
         Scores at which a lower level begins, ascending.
     promote
-        The knob against starvation.
+        Ratio of waiting to running time at which a job goes first; 0 for never.
 
     Raises
     ------
     ValueError
-        If the levels do not ascend or the knob makes no sense.
+        If the levels do not ascend, or `promote` is negative.
     """
     if list(levels) != sorted(set(levels)):
         raise ValueError(f"Borda count: levels are {tuple(levels)}; expected ascending numbers.")
@@ -129,12 +134,12 @@ def service_order(
 
 
 def starving(executed: ArrayLike, waited: ArrayLike, promote: float) -> Flags:
-    """Which jobs have waited so many times as long as they ran, shape (jobs,); 0 is never.
+    """Return which jobs have waited `promote` times as long as they ran, shape (jobs,); 0 is never.
 
     Raises
     ------
     ValueError
-        If the knob makes no sense.
+        If `promote` is negative.
     """
     require_number("Borda count: promote", promote, 0.0)
     ran, idled = np.asarray(executed, dtype=float), np.asarray(waited, dtype=float)

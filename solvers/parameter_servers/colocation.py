@@ -1,10 +1,16 @@
-"""Nodes for parameter servers and workers as Optimus places them: together, on as few as can be.
+"""Nodes for parameter servers and workers as Optimus places them: on as few as possible.
 
-Jobs are placed in increasing order of what they take. A job's servers and workers are dealt evenly
-to the *k* nodes with the most left, for the least *k* at which every one of these holds its part:
-most of what they send each other then stays on a node (Optimus, EuroSys'18, section 4.2; its code,
+Jobs are placed in increasing order of their dominant shares. A job's servers and workers are dealt
+evenly to the *k* nodes with the most room, for the least *k* at which each of these holds its part:
+most of their traffic then stays on a node (section 4.2 of Optimus; its code,
 github.com/pengyanghua/optimus, commit 8c43920). Where no even deal fits, pods go one after the
-other, the largest first, where the most is left; a job is not placed if some pod fits nowhere.
+other, the largest first, where there is the most room; a job is not placed if some pod fits
+nowhere.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018, section 4.2. doi:10.1145/3190508.3190517
 """
 
 from __future__ import annotations
@@ -27,14 +33,14 @@ if TYPE_CHECKING:
 def place_together(
     tables: Sequence[ServiceTable], cells: Sequence[Cell | None], nodes: Floats
 ) -> tuple[Indices, NDArray[np.bool_]]:
-    """Pods on nodes, and which jobs are placed.
+    """Return the pods on nodes, and which jobs are placed.
 
     Parameters
     ----------
     tables, cells
-        Of every job, and where it stands in it; None for a job that is not to run.
+        Table of every job, and its cell; None for a job that is not to run.
     nodes
-        What is free on every node, shape (nodes, resources).
+        Free resources of every node, shape (nodes, resources).
 
     Returns
     -------
@@ -68,7 +74,7 @@ def place_together(
 
 
 def _evenly(number: Indices, each: Floats, left: Floats, size: Floats) -> Indices | None:
-    """Pods dealt evenly to the fewest nodes that hold them, shape (kinds, nodes); or None."""
+    """Return pods dealt evenly to the fewest nodes that hold them, (kinds, nodes); or None."""
     order = np.argsort(-(left / size).sum(axis=1), kind="stable")
     for count in range(1, min(len(left), int(number.max())) + 1):
         chosen = order[:count]
@@ -81,7 +87,7 @@ def _evenly(number: Indices, each: Floats, left: Floats, size: Floats) -> Indice
 
 
 def _one_by_one(number: Indices, each: Floats, left: Floats, size: Floats) -> Indices | None:
-    """Pods one after the other where the most is left, shape (kinds, nodes); or None."""
+    """Return pods placed in turn where there is the most room, (kinds, nodes); or None."""
     left = left.copy()
     found = np.zeros((number.size, len(left)), dtype=np.int64)
     for kind in np.argsort(-(each / size).max(axis=1), kind="stable").tolist():
@@ -96,15 +102,22 @@ def _one_by_one(number: Indices, each: Floats, left: Floats, size: Floats) -> In
 
 
 def share_between_nodes(servers: Indices, workers: Indices) -> float:
-    """Which part of what servers and workers send each other crosses between nodes.
+    """Return the part of the traffic of servers and workers that crosses between nodes.
 
-    Every worker sends each server as much: what stays are the pairs on one node,
-    ``1 - sum_v p_v w_v / (p w)``; 0 without servers or workers.
+    Every worker sends each server the same amount, and the traffic of pairs on one node stays: ``1
+    - sum_v p_v w_v / (p w)``; 0 without servers or workers.
 
     Parameters
     ----------
     servers, workers
-        On every node, shape (nodes,).
+        Numbers on every node, shape (nodes,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.solvers.parameter_servers import share_between_nodes
+    >>> share_between_nodes(np.array([1, 0]), np.array([1, 1]))  # one worker is apart
+    0.5
     """
     pairs = float(servers.sum()) * float(workers.sum())
     return 1.0 - float(servers @ workers) / pairs if pairs > 0 else 0.0

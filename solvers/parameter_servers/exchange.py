@@ -1,21 +1,25 @@
-r"""AITurbo's exchange: a unit of something from the job that misses it least to who gains most.
+r"""Exchange of AITurbo: a unit goes from the job that misses it least to the one that gains most.
 
-The slides of AITurbo (HPDC'21) show the marginal table of two jobs
+The slides of AITurbo show the marginal table of two jobs
 (`models/parameter_servers/tabulated_service.py`) and take, of all recipients *i*, donors *k* and
 axes *r*, the exchange with the least
 
 .. math:: V_i(c_i + e_r) + V_k(c_k - e_r)                                                      (1)
 
-below :math:`V_i(c_i) + V_k(c_k)`. That this is repeated until no exchange lessens the total, and
-that free capacity is a donor that misses nothing is a documented reading. Units of different jobs
-differ (a server of one has more cores than one of another), so an exchange also has to fit in what
-is left of the cluster. Of equally good exchanges the first axis is taken, then the recipient who
-gains most, then the first job, free capacity after all jobs.
+below :math:`V_i(c_i) + V_k(c_k)`. Its repetition until no exchange lessens the total, and free
+capacity as a donor without loss, are a documented reading. Units of different jobs differ (a server
+of one has more cores than one of another), so an exchange also has to fit in the free capacity of
+the cluster. Of equally good exchanges the first axis is taken, then the recipient that gains most,
+then the first job, free capacity after all jobs.
 
-The total falls with every exchange, so the rule ends; where, is a local optimum: no single exchange
-of one unit helps, though one of two might
-(`goodalloc.experiments.studies.parameter_servers.exchange_gap` measures how far that is from the
-optimum).
+The total falls with every exchange, so the rule ends, in a local optimum: no single exchange of one
+unit helps, though one of two might (`goodalloc.experiments.studies.parameter_servers.exchange_gap`
+measures how far that is from the optimum).
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
@@ -40,24 +44,24 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: What is taken of every resource.
+#: Amount of every resource.
 Amounts = tuple[float, ...]
 
-#: Who stands for free capacity: only who gives, or also who is given back what lessens nothing.
+#: Role of free capacity: it only gives units, or also takes back those that do not help.
 Free = Literal["donor", "both"]
 
-#: Free capacity, in place of a job.
+#: Index of free capacity, in place of a job.
 FREE = -1
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A unit along an axis for a job, from another or from free capacity (`FREE`).
+    """Transfer of a unit along an axis to a job, from another or from free capacity (`FREE`).
 
     Parameters
     ----------
     axis, recipient, donor
-        What is moved, to whom and from whom.
+        Axis of the unit, and the jobs that receive and give it.
     before, after
         Remaining service of all jobs together.
     """
@@ -71,7 +75,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """Where the exchanges end.
+    """Outcome of the exchanges.
 
     Parameters
     ----------
@@ -80,7 +84,7 @@ class Exchanged:
     total
         Remaining service of all jobs together.
     exchanges
-        All of them, in order.
+        The exchanges, in order.
     """
 
     cells: tuple[Cell, ...]
@@ -105,7 +109,7 @@ def exchange_units(
     cells
         Where every job begins.
     capacity
-        What there is of every resource, shape (resources,).
+        Amount of every resource, shape (resources,).
     free
         Whether free capacity only gives units, or also takes them where a job is better off without
         (what remains may be *service*, in which case a unit that is badly used costs more than it
@@ -116,8 +120,8 @@ def exchange_units(
     Raises
     ------
     ValueError
-        If the cells do not fit in the cluster, a job cannot be in its cell, or an option makes no
-        sense.
+        If the cells do not fit in the cluster, a job cannot be in its cell, `free` is another one,
+        or `most` is negative.
     """
     require_choice("Exchange: free", free, get_args(Free))
     if most is not None:
@@ -144,12 +148,12 @@ def exchange_units(
 
 
 class Offer(NamedTuple):
-    """Who could take a unit along an axis, or give one; of two offers the better is the lesser.
+    """Offer of a job to take a unit along an axis, or to give one; the lesser is the better.
 
     Attributes
     ----------
     cost
-        What that adds to the total.
+        Its change of the total.
     free, job
         Whether it is free capacity, and the job, or `FREE`.
     """
@@ -159,31 +163,31 @@ class Offer(NamedTuple):
     job: int
 
 
-#: Free capacity misses no unit, and gains by none.
+#: Offer of free capacity, which neither gains nor loses by a unit.
 FREE_UNIT = Offer(0.0, free=True, job=FREE)
 
-#: The offers that change what is taken of every resource by as much, the best first.
+#: Offers by the change in the amounts taken, the best first.
 Side = dict[Amounts, list[Offer]]
 
 
 class Offers:
     """Recipients and donors along every axis.
 
-    Whether two of them fit in what is left depends only on what they take more or less, and few
-    jobs differ in that. Of those who do not, the first two are enough to find the best pair: the
-    second for where the first is on both sides.
+    Whether two of them fit in the free capacity depends only on their changes of the amounts taken,
+    in which few jobs differ. Of equal ones the first two suffice to find the best pair: the second
+    where the first is on both sides.
 
     Parameters
     ----------
     tables, cells
-        Of every job, and where it stands.
+        Table of every job, and its cell.
     free
         As of `exchange_units`.
 
     Attributes
     ----------
     sides
-        Recipients and donors, of every axis.
+        Recipients and donors along every axis.
     """
 
     def __init__(
@@ -206,7 +210,7 @@ class Offers:
         return float(self._now.sum())
 
     def put(self, job: int, table: ServiceTable, cell: Cell) -> None:
-        """Have a job offer what it can where it now stands."""
+        """Replace the offers of a job by those at its new cell."""
         for side, change, offer in self._made[job]:
             ranked = side[change]
             del ranked[bisect_left(ranked, offer)]
@@ -226,16 +230,16 @@ class Offers:
 
 
 def best_exchange(offers: Offers, left: Floats, *, below: float = np.inf) -> Exchange | None:
-    """The exchange (1) that leaves the least total, among those that fit; None where none does.
+    """Return the exchange (1) of the least total among those that fit; None without one.
 
     Parameters
     ----------
     offers
-        Of all jobs.
+        Offers of all jobs.
     left
-        What nobody has of every resource, shape (resources,).
+        Free amount of every resource, shape (resources,).
     below
-        Only exchanges count that add less than this to the total.
+        Limit on the change of the total; an exchange has to be below it.
     """
     room: Amounts = tuple(left.tolist())
     best = nothing = (below, -1, FREE_UNIT, FREE_UNIT)
@@ -257,12 +261,13 @@ def best_exchange(offers: Offers, left: Floats, *, below: float = np.inf) -> Exc
 
 
 def left_of(tables: Sequence[ServiceTable], cells: Sequence[Cell], capacity: Floats) -> Floats:
-    """What nobody has of every resource.
+    """Return the free amount of every resource.
 
     Raises
     ------
     ValueError
-        If that is less than nothing, or a job is where it cannot be.
+        If the jobs take more than there is, the numbers of jobs and cells differ, or a job cannot
+        be in its cell.
     """
     check_tables(tables, capacity)
     if len(cells) != len(tables):

@@ -1,13 +1,18 @@
-r"""Optimus's greedy: a server or a worker more, one at a time, for the job that gains most.
+r"""Greedy of Optimus: a server or a worker more, one at a time, for the job that gains most.
 
-Every job begins where it is. Then, of all jobs and axes, the step is taken with the largest gain
+Every job begins at its present cell. Then, of all jobs and axes, the step with the largest gain
 
 .. math:: \frac{V_j(c_j) - V_j(c_j + e_r)}{\max_k \; \Delta d_{jrk} / R_k}                    (1)
 
-per dominant share of what it takes more, among the steps that still fit, until no gain is above 0
-(Optimus, EuroSys'18, section 4.1; its code, github.com/pengyanghua/optimus, commit 8c43920). There
+per dominant share of its further demand is taken, among the steps that still fit, until no gain is
+above 0 (section 4.1 of Optimus; its code, github.com/pengyanghua/optimus, commit 8c43920). There
 *V* is the remaining time and the axes are servers and workers. With a concave gain on one axis that
 is optimal; with two that are coupled, as here by *w / p*, it is not.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018, section 4.1. doi:10.1145/3190508.3190517
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: Servers and workers, which Optimus decides on.
+#: Axes of servers and workers, which Optimus decides on.
 OPTIMUS_AXES = (0, 1)
 
 
@@ -38,7 +43,7 @@ def greedy_by_gain(
     *,
     axes: Sequence[int] = OPTIMUS_AXES,
 ) -> tuple[Cell, ...]:
-    """The cells where the steps (1) end.
+    """Return the cells where the steps (1) end.
 
     Parameters
     ----------
@@ -47,14 +52,14 @@ def greedy_by_gain(
     cells
         Where every job begins.
     capacity
-        What there is of every resource, shape (resources,).
+        Amount of every resource, shape (resources,).
     axes
-        Along which steps are taken.
+        Axes along which steps are taken.
 
     Raises
     ------
     ValueError
-        If the cells do not fit in the cluster.
+        If the cells do not fit in the cluster, or a job cannot be in its cell.
     """
     where = [tuple(cell) for cell in cells]
     left = left_of(tables, where, capacity)
@@ -83,7 +88,7 @@ def _steps(
     axes: Sequence[int],
     size: Floats,
 ) -> list[tuple[float, int, int, Cell, Cell]]:
-    """A job's steps that gain something: less the gain (1), job, axis, from where to where."""
+    """Return a job's steps with a gain: negated gain (1), job, axis, cells before and after."""
     table, cell = tables[job], where[job]
     found = []
     for axis in axes:

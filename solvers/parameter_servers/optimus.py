@@ -1,7 +1,13 @@
-"""Optimus (EuroSys'18): a server and a worker each, then one at a time to who gains most.
+"""Optimus: a server and a worker for each job, then one at a time by marginal gain.
 
-Every job is believed, predictable or not. Pods are those that the user asks for; their numbers are
-decided by `marginal_gain.py`, and jobs are placed in increasing order of what they take.
+The remaining steps of every job are taken as true, predictable or not. Pods are as requested; their
+numbers are decided by `marginal_gain.py`, and jobs are placed in increasing order of their dominant
+shares.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
 """
 
 from __future__ import annotations
@@ -19,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PsOptimus:
-    """The greedy, round by round, with no thought of restarts."""
+    """Policy of the greedy algorithm, round by round, which ignores the cost of restarts."""
 
     def decide(self, view: PsView) -> PsDecision:
-        """One of each for as many jobs as fit, in order of submission; then what gains most."""
+        """Give one of each to as many jobs as fit, by submission; then add units by gain."""
         least = {index: [(0, 0, *job.asked[2:])] for index, job in enumerate(view.jobs)}
         begun = admit(view, range(len(view.jobs)), least)
         jobs = [job for job in view.jobs if job.name in begun]

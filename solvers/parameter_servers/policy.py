@@ -1,8 +1,15 @@
-"""What a scheduler of jobs with parameter servers sees in a round, and what it decides.
+"""Rounds of jobs with parameter servers, and the decisions of their schedulers.
 
 A decision is a cell of `ServiceTable` for every job that is to run, the job that is placed first
-standing first. Nodes are found afterwards (`colocation.py`), as in Optimus (EuroSys'18) and AITurbo
-(HPDC'21): the policies count what the cluster has in all.
+standing first. Nodes are found afterwards (`colocation.py`), as in Optimus and AITurbo: the
+policies count the resources of the whole cluster.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
@@ -24,22 +31,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ActivePsJob:
-    """A job as a scheduler sees it.
+    """Job as a scheduler sees it.
 
     Parameters
     ----------
     job
-        With the steps that it is believed to need, and what it has now.
+        The job with its believed remaining steps and its present pods.
     asked
-        The cell of what its user asks for.
+        Requested cell.
     done
-        Steps.
+        Number of steps done.
     attained
         Service so far: cores and ten times GPUs, times seconds.
     predictable
-        Whether it is known to be.
+        Whether its loss curve is known to be predictable.
     oracle_seconds
-        Seconds to its end with what its user asks for, in truth; for policies that are told.
+        True seconds to its end with the requested pods; for policies with an oracle.
     """
 
     job: PsJob
@@ -51,25 +58,25 @@ class ActivePsJob:
 
     @property
     def name(self) -> str:
-        """The job's."""
+        """Name of the job."""
         return self.job.name
 
     def demand(self, cell: Cell) -> Floats:
-        """Cores and GPUs of a cell."""
+        """Return the cores and GPUs of a cell."""
         found = self.job.choices.at(cell)
         return np.array([float(found.cores), float(found.gpus)])
 
 
 @dataclass(frozen=True)
 class PsView:
-    """A round.
+    """State of the cluster in a round.
 
     Parameters
     ----------
     time
         Seconds from the start of the replay.
     jobs
-        Submitted and not complete, in order of submission.
+        Submitted and incomplete jobs, in order of submission.
     nodes
         Cores and GPUs of every node, shape (nodes, 2).
     """
@@ -80,7 +87,7 @@ class PsView:
 
     @property
     def capacity(self) -> Floats:
-        """Cores and GPUs in all."""
+        """Cores and GPUs of all nodes together."""
         return np.asarray(self.nodes.sum(axis=0))
 
 
@@ -89,10 +96,10 @@ PsDecision = dict[str, "Cell"]
 
 
 class PsPolicy(Protocol):
-    """Decides rounds; may keep what it needs from one to the next."""
+    """Decider of rounds, which may keep state from one to the next."""
 
     def decide(self, view: PsView) -> PsDecision:
-        """Which jobs run, with what."""
+        """Decide which jobs run, and with which cells."""
         ...
 
 
@@ -103,18 +110,18 @@ def admit(
     *,
     backfill: bool = True,
 ) -> PsDecision:
-    """Jobs in order, each with the first of its cells that fits in what those before it leave.
+    """Admit jobs in order, each with its first cell that fits in the remaining capacity.
 
     Parameters
     ----------
     view
         The round.
     order
-        Indices of its jobs.
+        Indices of jobs, in order of service.
     wanted
-        Cells of each, the best first.
+        Cells of each job, the best first.
     backfill
-        Whether jobs after one that does not fit have their turn.
+        Whether jobs after one that does not fit may be admitted.
     """
     left = view.capacity * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE
     admitted: PsDecision = {}
@@ -131,13 +138,13 @@ def admit(
 
 
 def as_asked(view: PsView) -> dict[int, list[Cell]]:
-    """What users ask for, as `admit` wants it."""
+    """Return the requested cells in the form of `admit`."""
     return {index: [job.asked] for index, job in enumerate(view.jobs)}
 
 
 @dataclass
 class TurnClock:
-    """How long every job ran, and waited after it first ran, by the rounds of a policy."""
+    """Running time of every job, and waiting time after it first ran, over a policy's rounds."""
 
     executed: dict[str, float] = field(default_factory=dict)
     waited: dict[str, float] = field(default_factory=dict)
@@ -153,7 +160,7 @@ class TurnClock:
                 clock[job.name] = clock.get(job.name, 0.0) + elapsed
 
     def of(self, view: PsView) -> tuple[list[float], list[float]]:
-        """Executed and waited seconds of all jobs of a round."""
+        """Return executed and waited seconds of all jobs of a round."""
         names = [job.name for job in view.jobs]
         return (
             [self.executed.get(name, 0.0) for name in names],

@@ -1,7 +1,12 @@
-"""Schedulers that give jobs with parameter servers what their users ask for.
+"""Schedulers that give jobs with parameter servers the requested pods.
 
-First come, first served; shortest remaining time first; and Tiresias (NSDI'19), two queues by
-attained service. (`queueing.py` has them for jobs of replicas.)
+They are first come, first served; shortest remaining time first; and Tiresias, two queues by
+attained service. (`solvers/policies/queueing.py` has them for jobs of replicas.)
+
+References
+----------
+Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019.
+    https://www.usenix.org/conference/nsdi19/presentation/gu
 """
 
 from __future__ import annotations
@@ -23,27 +28,27 @@ THRESHOLD = 3600.0 * 14.0
 
 @dataclass(frozen=True)
 class PsFirstCome:
-    """First come, first served: nobody overtakes a job that does not fit.
+    """First come, first served: no job overtakes one that does not fit.
 
     Parameters
     ----------
     backfill
-        Whether those that fit do.
+        Whether later jobs that fit may overtake it.
     """
 
     backfill: bool = False
 
     def decide(self, view: PsView) -> PsDecision:
-        """In order of submission."""
+        """Admit jobs in order of submission."""
         return admit(view, range(len(view.jobs)), as_asked(view), backfill=self.backfill)
 
 
 @dataclass(frozen=True)
 class PsShortestFirst:
-    """Shortest remaining time first, in truth, preempting; jobs that fit overtake."""
+    """Shortest true remaining time first, preemptive; jobs that fit overtake."""
 
     def decide(self, view: PsView) -> PsDecision:
-        """In order of what remains."""
+        """Admit jobs in order of their remaining time."""
         order = sorted(range(len(view.jobs)), key=lambda i: view.jobs[i].oracle_seconds)
         return admit(view, order, as_asked(view))
 
@@ -63,7 +68,13 @@ class PsTiresias:
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If `threshold` <= 0 or `promote` is negative.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.parameter_servers import PsTiresias
+    >>> PsTiresias(promote=8.0).threshold
+    50400.0
     """
 
     threshold: float = THRESHOLD
@@ -75,7 +86,7 @@ class PsTiresias:
         require_number("Tiresias: promote", self.promote, 0.0)
 
     def decide(self, view: PsView) -> PsDecision:
-        """Queue by queue."""
+        """Admit jobs queue by queue."""
         self._clock.advance(view)
         first = starving(*self._clock.of(view), self.promote)
         second = [

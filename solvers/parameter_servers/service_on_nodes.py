@@ -1,9 +1,10 @@
-"""The least total remaining service on nodes, to a proven gap: choose, pack, cut, until it packs.
+"""Least total remaining service on nodes, to a proven gap: choose, pack, cut, repeat.
 
-As `mode_oracle` does for jobs of one kind of replica: the knapsack forgets the nodes and is easy,
-its value is a bound; if its pods pack, that is the optimum, proved. If not, the packing program
-(`pattern_master`) gives a cut that they violate and no allocation does. Where only whole numbers
-say no, what packs because a little is left unused stands beside the bound.
+The method is that of `solvers/modes/oracle.py` for jobs of one kind of replica: the knapsack
+ignores the nodes and is easy, its value is a bound; if its pods pack, they are the optimum, proved.
+If not, the packing program (`pattern_master`) gives a cut that they violate and no allocation does.
+Where the pods pack in parts but not in whole numbers, an allocation that packs because it leaves a
+little unused is returned with the bound.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from goodalloc.solvers.milp.price_and_core import Decision
 
 
-#: Times the knapsack is decided again with a cut more.
+#: Most times that the knapsack is decided again with one more cut.
 MOST_ROUNDS = 50
-#: Shares of everything that are left unused, one after the other, until what is chosen packs.
+#: Shares of every resource that are left unused, in turn, until the choices pack.
 SPARE = (1e-3, 4e-3, 0.016, 0.064, 0.25)
 
 
@@ -50,9 +51,9 @@ def least_service_on_nodes(
     Parameters
     ----------
     tables
-        Of every job.
+        Table of every job.
     nodes
-        What every node has, shape (nodes, resources).
+        Resources of every node, shape (nodes, resources).
     stop
         Limits; when time runs out the best so far is returned, with its bound.
     """
@@ -80,7 +81,7 @@ def least_service_on_nodes(
 
 
 class _Search:
-    """One search: its choices, cuts and clock."""
+    """State of one search: its choices, cuts and clock."""
 
     def __init__(self, choices: PodChoices, stop: Stop, watch: Watch) -> None:
         self.choices, self.watch = choices, watch
@@ -89,7 +90,7 @@ class _Search:
         self.gap = stop.gap * SCALE * np.unique(choices.job).size
 
     def run(self, rounds: int) -> tuple[tuple[Indices, Indices] | None, float]:
-        """The choices and their pods on nodes, or None; and a bound."""
+        """Return the choices and their pods on nodes, or None; and a bound."""
         bound = 0.0
         for _ in range(rounds):
             decision = self.decide()
@@ -124,7 +125,7 @@ class _Search:
         return decide(program, priced, self.watch, gap=self.gap, exact=spare == 0.0)
 
     def pack(self, taken: Indices) -> tuple[Indices | None, PodCut | None]:
-        """Pods on nodes, shape (jobs, kinds, nodes), or a cut that these choices violate."""
+        """Return pods on nodes, (jobs, kinds, nodes), or a cut that these choices violate."""
         choices = self.choices
         count, each = choices.count[taken], choices.each[taken]
         units, which = np.unique(each.reshape(-1, each.shape[2]), axis=0, return_inverse=True)
@@ -160,7 +161,7 @@ class _Search:
 def _assign(
     held: list[tuple[int, Indices]], classes: NodeClasses, which: Indices, count: Indices
 ) -> Indices:
-    """Pods of every job and kind on every node, given how nodes of each class are filled."""
+    """Return pods of every job and kind on every node, given the contents of the classes' nodes."""
     free = [np.flatnonzero(classes.node_class == i).tolist() for i in range(classes.count.size)]
     missing = count.copy()
     pods = np.zeros((*count.shape, classes.node_class.size), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The least total remaining service, exactly: prices and exchanges that can matter."""
+"""Least total remaining service, exactly: prices and exchanges that can matter."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from goodalloc.solvers.interface.result import Limit
 
 
-#: The mean service of a job in the program, well above the solver's tolerances.
+#: Mean service of a job in the program, well above the solver's tolerances.
 SCALE = 1e3
 
 
 @dataclass(frozen=True)
 class ServiceOptimum:
-    """What was found, and what is proved.
+    """Cells of the least remaining service found, and a proven lower bound.
 
     Parameters
     ----------
     cells
-        The cell of every job; None where nothing was found in time, or the jobs do not fit.
+        Cell of every job; None where none were found in time, or the jobs do not fit.
     total, bound
         Remaining service of all jobs together, and a proven lower bound on it; both infinite where
         the jobs do not fit.
     limit
-        What ended the search before a proof, if anything.
+        Limit that ended the search before a proof, or None.
     seconds
-        How long it took.
+        Time of the search.
     pods
         Pods of every kind on every node, shape (jobs, kinds, nodes); None without nodes.
     """
@@ -67,9 +67,9 @@ def least_service(
     Parameters
     ----------
     tables
-        Of every job.
+        Table of every job.
     capacity
-        What there is of every resource, shape (resources,).
+        Amount of every resource, shape (resources,).
     stop
         Limits; when time runs out the best so far is returned, with its bound.
     """

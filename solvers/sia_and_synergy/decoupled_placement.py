@@ -103,7 +103,7 @@ def _on_several(nodes: ModeOccupancy, room: Indices, reserved: Indices, gpus: in
 
 
 def _rank(nodes: ModeOccupancy, reserved: Indices, wanted: int) -> Indices:
-    """By how much of what is reserved a node would lose, then by what it has free; (nodes,)."""
+    """Return one rank of a node: the reserved GPUs it would lose, then its free GPUs; (nodes,)."""
     free = nodes.free_gpus
     lost = np.maximum(wanted - free + reserved, 0)
     return np.asarray(lost * (nodes.instance.cluster.num_gpus + 1) + free)

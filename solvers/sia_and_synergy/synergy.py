@@ -212,7 +212,7 @@ def exceeds(instance: Instance, mode: int, other: int) -> bool:
 
 
 def place(nodes: ModeOccupancy, modes: SynergyModes, job: int, mode: int) -> bool:
-    """Steps (1), (2) and (4): on the fullest node that holds all of it, else on the fullest."""
+    """Apply steps (1), (2) and (4): the fullest node with room, else the fullest nodes."""
     if mode == NO_MODE:
         return False
     placement = _fullest(nodes, nodes.room(mode), int(modes.gpus[job]))
