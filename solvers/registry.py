@@ -324,8 +324,10 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
 
 
 def require_types_known(name: str, cluster: Cluster) -> None:
-    """Refuse a policy that takes GPUs for equal on a cluster of several types, and autoscaling,
-    which adds equal nodes of GPUs only, on any other.
+    """Refuse a policy on a cluster whose GPU types or resources it does not know.
+
+    These are policies that take all GPUs for equal, on a cluster of several types, and autoscaling,
+    which adds equal nodes of GPUs only, on any cluster with named types or resources.
 
     Raises
     ------

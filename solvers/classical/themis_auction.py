@@ -12,8 +12,8 @@ gives *i* more of it than the truth: for every auction where a bidder's use is t
 bundle's value, as with GPUs divided at will and valuations in proportion to them. Whole GPUs and
 other valuations may reward a lie.
 
-How a share of a bundle becomes whole GPUs is not known. Rounded down, to the floor of
-:math:`c_i k_i`, who wins one GPU and pays anything is left with none; rounded by chance, the
+The published rounding of a share of a bundle to whole GPUs is not known. Rounded down, to the floor
+of :math:`c_i k_i`, a bidder that wins one GPU and pays anything keeps none; rounded by chance, the
 expectation is :math:`c_i k_i`.
 
 References
@@ -47,7 +47,7 @@ class PartialAllocation(NamedTuple):
     won
         GPUs of the largest product, shape (bidders,).
     share
-        What every bidder keeps of that, :math:`c`; 1 for those who won nothing.
+        Share :math:`c` of them that every bidder keeps; 1 for those that won none.
     product
         The largest product.
     """

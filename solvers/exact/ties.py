@@ -96,7 +96,7 @@ class Face:
 def canonical(
     instance: Instance, allocation: Allocation, watch: Watch, *, leximin: bool = False
 ) -> Allocation:
-    """Return, among the allocations as good as this optimal one, the one that the rule prefers.
+    """Return, among the allocations as good as this optimum, the one that the rule prefers.
 
     Parameters
     ----------

@@ -155,6 +155,17 @@ def time_sharing(
         GPUs that every job takes.
     blind
         Whether all types count as equal.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from goodalloc.models import Cluster
+    >>> from goodalloc.solvers.gavel import time_sharing
+    >>> oracle = SimpleNamespace(seconds_per_step=lambda gpus, per_node, kind: 0.5 / gpus)
+    >>> job = SimpleNamespace(name="a", oracle=oracle)
+    >>> round_ = SimpleNamespace(cluster=Cluster.uniform(1, 2), jobs=[job])
+    >>> time_sharing(round_, gpus={"": 2}, replicas={"a": 2}).rate.tolist()
+    [[4.0]]
     """
     per_node = round_.cluster.most_per_node
 

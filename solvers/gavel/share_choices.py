@@ -133,7 +133,7 @@ def most_promises(
 
 
 def _shares(sharing: TimeSharing) -> tuple[Any, list[Any]]:
-    """X, and the limits of time and GPUs."""
+    """Return the variables X, and the limits of time and GPUs."""
     time_of, gpus_of = incidence(sharing)
     shares = cp.Variable(sharing.num_lines * sharing.num_types, nonneg=True)
     return shares, [time_of @ shares <= 1.0, gpus_of @ shares <= sharing.gpus]

@@ -195,7 +195,7 @@ class Result:
         Bound claimed by a solver that does not ship: nothing follows from it. Infinite where
         nothing is claimed, NaN where the claim is no number.
     status, limit
-        What is proved, and the limit that ended the search.
+        Status of the allocation, and the limit that ended the search.
     seed
         The seed used.
     solve_seconds, build_seconds

@@ -16,7 +16,7 @@ reduced costs of its exchanges and of the priced resources that it leaves unused
 
    .. math:: r_a + \sum_{b \text{ before } a} r_{k(b)} \le \delta.                          (1)
 
-   What fails (1) is dropped; the rest is solved, and that proves the optimum.
+   Exchanges that fail (1) are dropped; the program of the rest proves the optimum.
 3. *Counting.* Where many jobs have few demands to choose from, ties abound and branching on single
    configurations does not end; how many jobs take each demand is then branched on
    (`formulations/basics/counted_columns.py`).
@@ -120,6 +120,18 @@ def decide_configurations(
         The clock of the solve; the best so far is returned when it runs out.
     gap
         Absolute gap at which to stop.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> from goodalloc.solvers.milp import decide_configurations
+    >>> job, cost = np.array([0, 0, 1, 1]), np.array([3.0, 1.0, 3.0, 2.0])
+    >>> demand, capacity = np.array([[0], [1], [0], [1]]), np.array([1])  # one GPU for two jobs
+    >>> decision = decide_configurations(job, cost, demand, capacity, Watch(Stop()), gap=1e-9)
+    >>> np.flatnonzero(decision.values).tolist(), decision.objective
+    ([1, 2], 4.0)
     """
     program = build_sia_program(job, cost, demand, capacity)
     priced = _start_with(job, cost, demand, capacity, watch)

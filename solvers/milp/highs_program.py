@@ -89,7 +89,16 @@ def new_solver(**options: Any) -> Any:
 
 
 def run_in_time(solver: Any, watch: Watch) -> bool:
-    """Run HiGHS under the watch; return False if it had to be left behind."""
+    """Run HiGHS under the watch; return False if it had to be left behind.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> from goodalloc.solvers.milp import new_solver, run_in_time
+    >>> run_in_time(new_solver(), Watch(Stop()))
+    True
+    """
     if math.isfinite(watch.left):
         solver.setOptionValue("time_limit", max(watch.left, 0.0) + solver.getRunTime())
     thread = threading.Thread(target=solver.run, daemon=True)
@@ -132,6 +141,20 @@ def run_mixed_integer(
         Absolute gap at which to stop.
     most_branches
         Nodes of branch and bound after which to give up; None for any number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import ProgramBuilder
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> from goodalloc.solvers.milp import run_mixed_integer
+    >>> builder = ProgramBuilder()
+    >>> columns = builder.add_columns("x", 1, cost=np.array([-1.0]), upper=2.0)
+    >>> builder.add_entries(builder.add_rows("half", 1, upper=3.0), columns, 2.0)
+    >>> outcome = run_mixed_integer(builder.build(), Watch(Stop()), gap=1e-9)  # 2 x <= 3
+    >>> outcome.values.tolist(), outcome.finished
+    ([1.0], True)
     """
     limits = {} if most_branches is None else {"mip_max_nodes": most_branches}
     solver = new_solver(mip_abs_gap=gap, **TRUSTED, **limits)
@@ -171,6 +194,19 @@ def run_relaxation(program: Program, priced: NDArray[np.bool_], watch: Watch) ->
     operation, those with negative reduced cost join, and the simplex method goes on from where it
     was, until none is left: the duals are then feasible for the whole program and the objective is
     its relaxation's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import ProgramBuilder
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> from goodalloc.solvers.milp import run_relaxation
+    >>> builder = ProgramBuilder()
+    >>> columns = builder.add_columns("x", 1, cost=np.array([-1.0]), upper=2.0)
+    >>> builder.add_entries(builder.add_rows("half", 1, upper=3.0), columns, 2.0)
+    >>> run_relaxation(builder.build(), np.ones(1, dtype=bool), Watch(Stop())).objective
+    -1.5
     """
     inside = priced | (program.num_columns <= FEW_COLUMNS)
     order = np.flatnonzero(inside)

@@ -106,6 +106,21 @@ def decide(
         solution suffices.
     alike
         Whether many jobs have the same choices, so that cores are run by counts (`run_choices`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import ProgramBuilder
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> from goodalloc.solvers.milp import decide
+    >>> builder = ProgramBuilder()
+    >>> columns = builder.add_columns("x", 2, cost=np.array([-2.0, -3.0]), upper=1.0)
+    >>> row = builder.add_rows("one", 1, upper=1.0)
+    >>> builder.add_entries(np.repeat(row, 2), columns, 1.0)
+    >>> decision = decide(builder.build(), np.ones(2, dtype=bool), Watch(Stop()), gap=1e-9)
+    >>> np.flatnonzero(decision.values).tolist(), decision.objective
+    ([1], -3.0)
     """
     relaxation = run_relaxation(program, priced, watch)
     if relaxation.values is None or relaxation.duals is None:
@@ -175,7 +190,7 @@ def _widening_core(
         if outcome.values is not None and outcome.objective < best.objective:
             values = program.widen(outcome.values, core)
             best = replace(best, values=values, objective=outcome.objective)
-        # What is not in the core costs more than bound + delta; the core at least its own bound.
+        # columns outside the core cost more than bound + delta; the core at least its own bound
         dropped = math.inf if core.all() else bound + delta
         proven = max(bound, min(outcome.bound, dropped))
         best = replace(

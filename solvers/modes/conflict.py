@@ -94,8 +94,7 @@ class ConflictFinder:
     def _least(
         self, taken: Indices, conflict: frozenset[int], groups: Iterable[Indices]
     ) -> frozenset[int]:
-        """What of a conflict remains one once, in this order, every group is left out that is not
-        needed for that."""
+        """Return the part of a conflict that remains without redundant groups, in this order."""
         for group in groups:
             without = conflict.difference(group.tolist())
             if without and without != conflict:

@@ -86,8 +86,7 @@ class ModePacker:
         return None
 
     def left(self, taken: Choices) -> tuple[Indices, Flags]:
-        """What the jobs that keep their placement leave of every node, and where a distributed
-        job may still go."""
+        """Return the room beside jobs that stay, and the nodes open to distributed jobs."""
         instance, current = self.instance, self.instance.current
         keepers = taken.job[taken.of(Kind.KEEP)]
         stays = np.isin(current.job, keepers)
@@ -100,8 +99,7 @@ class ModePacker:
         return room, np.logical_not(closed)
 
     def splits(self, taken: Choices, left: Indices) -> Iterator[list[Piece]]:
-        """The pieces of all jobs: distributed ones on as few full nodes as can be, then evenly;
-        where such jobs may share nodes, then replica by replica."""
+        """Yield the pieces of all jobs in several ways, the fewest pieces first."""
         whole = self._whole_pieces(taken)
         several = taken.of(Kind.SEVERAL_NODES)
         if not several.size:
@@ -236,8 +234,7 @@ class ModePacker:
     def allocation(
         self, taken: Choices, pieces: list[Piece], nodes: list[int]
     ) -> Allocation | None:
-        """The allocation; None where a distributed job came to sit on too many nodes, or on one
-        and is worth less there."""
+        """Return the allocation; None if a distributed job is on too many nodes or a worse one."""
         instance, current = self.instance, self.instance.current
         stays = np.isin(current.job, taken.job[taken.of(Kind.KEEP)])
         held = (current.job[stays], current.node[stays], current.replicas[stays])

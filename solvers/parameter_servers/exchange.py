@@ -105,9 +105,9 @@ def exchange_units(
     Parameters
     ----------
     tables
-        Of every job.
+        Table of every job.
     cells
-        Where every job begins.
+        Cell at which every job begins.
     capacity
         Amount of every resource, shape (resources,).
     free

@@ -48,9 +48,9 @@ def greedy_by_gain(
     Parameters
     ----------
     tables
-        Of every job.
+        Table of every job.
     cells
-        Where every job begins.
+        Cell at which every job begins.
     capacity
         Amount of every resource, shape (resources,).
     axes

@@ -99,8 +99,7 @@ def least_service(
 
 
 def program_scale(job: Indices, service: Floats) -> float:
-    """What service is multiplied by in a program: the mean of the least of every job is then
-    `SCALE`; jobs ascend."""
+    """Return the factor at which the mean of every job's least service is `SCALE`; jobs ascend."""
     first = np.flatnonzero(np.diff(job, prepend=-1))
     mean = float(np.minimum.reduceat(service, first).mean()) if first.size else 0.0
     return SCALE / mean if mean > 0 else 1.0

@@ -55,8 +55,8 @@ class Autoscaling:
     pollux
         Policy that decides the rounds.
     batch_sizes
-        ``"goodput"``, or ``"throughput"`` for jobs whose models know no statistical efficiency
-        (Or et al., MLSys'20, as Pollux's authors compare with it): the rule is the same.
+        ``"goodput"``, or ``"throughput"`` for jobs whose models know no statistical efficiency (Or
+        et al., as Pollux's authors compare with it): the rule is the same.
     low
         L: nodes are removed below this utility, and any change of their number keeps at least this
         utility.

@@ -36,6 +36,19 @@ def check_decision(round_: Round, decision: Decision, *, offloads: bool = False)
     ------
     ValueError
         If the decision is impossible; the message states the time, the item and what was expected.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from goodalloc.models import Cluster
+    >>> from goodalloc.solvers.policies import Decision, Round, check_decision
+    >>> job = SimpleNamespace(name="a", modes=tuple)
+    >>> round_ = Round(60, Cluster.uniform(1, 2), (job,))
+    >>> check_decision(round_, Decision({"a": ((0, 2),)}))
+    >>> check_decision(round_, Decision({"a": ((0, 3),)}))
+    Traceback (most recent call last):
+        ...
+    ValueError: Decision at 60 s: node 0 is to hold 3 GPUs; it has 2.
     """
     at = f"Decision at {round_.time} s"
     if not isinstance(decision, Decision):

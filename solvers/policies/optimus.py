@@ -67,7 +67,16 @@ class Optimus:
 
 
 def most_gpus(job: ActiveJob) -> int:
-    """Return the most GPUs on which the user's batch size still fits."""
+    """Return the most GPUs on which the user's batch size still fits.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from goodalloc.solvers.policies import most_gpus
+    >>> batch = SimpleNamespace(atomic_minimum=32)
+    >>> most_gpus(SimpleNamespace(fixed_replicas=None, batch_size=128, batch=batch))
+    4
+    """
     if job.fixed_replicas is not None:
         return job.fixed_replicas
     return max(int(job.batch_size // job.batch.atomic_minimum), 1)

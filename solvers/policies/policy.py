@@ -53,8 +53,9 @@ class Oracle(Protocol):
     def beside(
         self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
     ) -> tuple[float, float] | None:
-        """Steps per second of the job and of another one that share so many GPUs, packed onto
-        nodes; None where they cannot. They do not change as the jobs train.
+        """Return the steps per second of two jobs that share `replicas` GPUs; None if they cannot.
+
+        The GPUs are packed onto nodes. The speeds do not change as the jobs train.
         """
         ...
 

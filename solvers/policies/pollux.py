@@ -57,6 +57,13 @@ class Pollux:
     proportional
         Whether every replica has a GPU's share of its node's cores, as under policies that know
         GPUs only.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.policies import Pollux
+    >>> Pollux(solver="greedy", stop=Stop(seconds=1.0)).batch_sizes
+    'goodput'
     """
 
     solver: str | Solver = "highs"
@@ -149,7 +156,16 @@ def pollux(
 
 
 def pollux_remaining(rules: Rules, stop: Stop, seed: int) -> Pollux:
-    """Return Pollux for the mean of speedup over remaining time."""
+    """Return Pollux for the mean of speedup over remaining time.
+
+    Examples
+    --------
+    >>> from goodalloc.models import OSDI21
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.policies import pollux_remaining
+    >>> pollux_remaining(OSDI21, Stop(seconds=10.0), seed=0).rules.fair_share
+    'one_gpu'
+    """
     changes = {"fair_share": "one_gpu"}
     return pollux(rules, stop, seed, changes=changes, weight=shortest_remaining_time)
 

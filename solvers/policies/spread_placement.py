@@ -100,6 +100,17 @@ def place_changed(round_: Round, replicas: Mapping[str, int]) -> dict[str, Place
     """Place the given numbers of GPUs; jobs whose number is unchanged stay where they are.
 
     The others are placed in order of their number of GPUs, on the emptiest nodes, as Optimus does.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from goodalloc.models import Cluster
+    >>> from goodalloc.solvers.policies import place_changed
+    >>> held = {"a": ((0, 1),), "b": ()}
+    >>> jobs = [SimpleNamespace(name=name, placement=held[name]) for name in held]
+    >>> round_ = SimpleNamespace(cluster=Cluster.uniform(2, 2), jobs=jobs)
+    >>> place_changed(round_, {"a": 1, "b": 2})
+    {'a': ((0, 1),), 'b': ((1, 2),)}
     """
     placements: dict[str, Placement] = {
         job.name: job.placement

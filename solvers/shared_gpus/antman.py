@@ -195,6 +195,16 @@ def guest_problem(
         Number of idle GPUs, then of the GPUs of every host without a guest.
     sharing
         Way in which guests share GPUs.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from goodalloc.models.shared_gpus.shared_speed import GUARANTEED
+    >>> from goodalloc.solvers.shared_gpus import guest_problem
+    >>> job = SimpleNamespace(replicas=1, busy=0.25, memory=0.5)
+    >>> problem = guest_problem([job], [job], room=[0, 1], sharing=GUARANTEED)
+    >>> problem.rate.shape, float(problem.rate[0, 0])  # idle GPUs, and one host
+    ((1, 2), 1.0)
     """
 
     def rate(guest: GpuUse, host: GpuUse) -> float:
@@ -206,7 +216,15 @@ def guest_problem(
 
 
 def loads(hosts: Sequence[ActiveJob]) -> list[float]:
-    """Return the busy part of the time of idle GPUs (0) and of those of every host."""
+    """Return the busy part of the time of idle GPUs (0) and of those of every host.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from goodalloc.solvers.shared_gpus import loads
+    >>> loads([SimpleNamespace(busy=0.25, memory=0.5)])
+    [0.0, 0.25]
+    """
     return [0.0, *(_use(host).busy for host in hosts)]
 
 

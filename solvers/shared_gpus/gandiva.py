@@ -257,7 +257,16 @@ def _anywhere(
 
 
 def known_use(job: ActiveJob) -> GpuUse | None:
-    """Return a job's use of its requested GPUs, if it ran, and has not grown since; else None."""
+    """Return a job's use of its requested GPUs, if it ran, and has not grown since; else None.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from goodalloc.solvers.shared_gpus import known_use
+    >>> job = SimpleNamespace(busy=0.5, memory=0.25, placement=((0, 1),), replicas=1)
+    >>> known_use(job).busy
+    0.5
+    """
     if job.busy is None or size_of(job.placement) > job.replicas:
         return None
     return GpuUse(job.busy, job.memory)

@@ -44,6 +44,19 @@ def place_by_type(instance: Instance, chosen: Configurations) -> Allocation:
         The round.
     chosen
         One configuration for every job.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.sia_and_synergy import enumerate_configurations
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import place_by_type
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), age=3600.0)
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,))
+    >>> found = enumerate_configurations(instance)
+    >>> two = np.flatnonzero(found.replicas == 2)[:1]
+    >>> place_by_type(instance, found.where(two)).placements()
+    [((0, 2),)]
     """
     nodes = ModeOccupancy(instance)
     of_type = instance.cluster.node_type == np.arange(len(instance.cluster.gpu_types))[:, None]
