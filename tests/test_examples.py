@@ -18,6 +18,18 @@ COMPLETE = (
     "goodalloc.formulations",
     "goodalloc.solvers",
     "goodalloc.experiments",
+    "goodalloc.solvers.interface",
+    "goodalloc.solvers.milp",
+    "goodalloc.solvers.heuristics",
+    "goodalloc.solvers.power_mean",
+    "goodalloc.solvers.certificates",
+    "goodalloc.solvers.sia_and_synergy",
+    "goodalloc.solvers.pods",
+    "goodalloc.solvers.parameter_servers",
+    "goodalloc.solvers.policies",
+    "goodalloc.solvers.classical",
+    "goodalloc.solvers.gavel",
+    "goodalloc.solvers.shared_gpus",
 )
 
 EXAMPLES = sorted(name for name, path in modules().items() if ">>> " in path.read_text("utf-8"))

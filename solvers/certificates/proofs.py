@@ -44,6 +44,16 @@ def strongest(
         Fitness of a feasible allocation, 0 without any.
     gap
         Relative gap; a bound that proves the fitness to it is enough.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.certificates import strongest
+    >>> from goodalloc.solvers.certificates.certificate_search import bounds_of
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)))
+    >>> bounds = bounds_of(Instance(Cluster.uniform(1, 2), (job,), Rules(restart_delay=0.0)))
+    >>> strongest([], bounds, known=0.5, gap=1e-9) is None  # no relaxation was solved
+    True
     """
     power = bounds.instance.rules.power
     usable = [proof for proof in proofs if proof.measure.power == power]

@@ -65,6 +65,19 @@ def read_share_certificate(path: str | os.PathLike[str]) -> ShareCertificate:
     ValueError
         If the file cannot be read, or an entry is missing, unknown or invalid; the message names
         the file and the item.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import ShareProblem
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> from goodalloc.solvers.gavel import best_shares, read_share_certificate
+    >>> from goodalloc.solvers.gavel.share_certificate_file import write_share_certificate
+    >>> sharing = TimeSharing(["a", "b"], [[2.0], [1.0]], [1], [1, 1])  # two jobs, one GPU
+    >>> problem = ShareProblem(sharing, max_min(sharing))
+    >>> result = best_shares(sharing, problem.goal)
+    >>> write_share_certificate(problem, result, "certificate.json")
+    >>> read_share_certificate("certificate.json").bound == result.bound
+    True
     """
     document = read_document(path, (CERTIFICATE_FORMAT,))
     try:

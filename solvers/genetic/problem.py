@@ -132,6 +132,17 @@ def carried_over(
         order.
     instance
         This round.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.genetic import carried_over
+    >>> jobs = tuple(Job(name, SpeedupTable((1.0, 1.8), (1.0, 1.5))) for name in "bc")
+    >>> before = Allocation.from_matrix([[1], [2]])  # of the jobs a and b
+    >>> instance = Instance(Cluster.uniform(1, 4), jobs)
+    >>> members = carried_over([before], {"a": [""], "b": [""]}, instance)
+    >>> members[0].matrix().tolist()
+    [[2], [0]]
     """
     row = {name: index for index, name in enumerate(modes)}
     there = [index for index, job in enumerate(instance.jobs) if job.name in row]

@@ -46,6 +46,17 @@ def place_together(
     -------
     Pods of every kind on every node, shape (jobs, kinds, nodes), 0 of jobs that are not placed; and
     whether a job is, shape (jobs,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import ServiceTable
+    >>> from goodalloc.solvers.parameter_servers import place_together
+    >>> gpus = np.array([[1.0], [2.0]])  # in one pod
+    >>> jobs = [ServiceTable(name, np.array([9.0, 3.0]), gpus) for name in "ab"]
+    >>> pods, placed = place_together(jobs, [(1,), (1,)], np.array([[2.0], [3.0]]))
+    >>> placed.tolist(), pods[0, 0].tolist(), pods[1, 0].tolist()
+    ([True, True], [0, 1], [1, 0])
     """
     left = np.asarray(nodes, dtype=float) * (1 + RESOURCE_TOLERANCE) + RESOURCE_TOLERANCE
     size = np.maximum(np.max(nodes, axis=0), RESOURCE_TOLERANCE)

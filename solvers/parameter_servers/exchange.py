@@ -122,6 +122,18 @@ def exchange_units(
     ValueError
         If the cells do not fit in the cluster, a job cannot be in its cell, `free` is another one,
         or `most` is negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import ServiceTable
+    >>> from goodalloc.solvers.parameter_servers import exchange_units
+    >>> gpus = np.array([[1.0], [2.0], [3.0]])
+    >>> quick = ServiceTable("quick", np.array([9.0, 3.0, 1.0]), gpus)  # on 1, 2 or 3 GPUs
+    >>> slow = ServiceTable("slow", np.array([9.0, 8.0, 7.0]), gpus)
+    >>> found = exchange_units([quick, slow], [(0,), (1,)], np.array([3.0]))
+    >>> found.cells, found.total  # a GPU moves from the slow job to the quick one
+    (((1,), (0,)), 12.0)
     """
     require_choice("Exchange: free", free, get_args(Free))
     if most is not None:

@@ -60,6 +60,17 @@ def greedy_by_gain(
     ------
     ValueError
         If the cells do not fit in the cluster, or a job cannot be in its cell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import ServiceTable
+    >>> from goodalloc.solvers.parameter_servers import greedy_by_gain
+    >>> gpus = np.array([[1.0], [2.0], [3.0]])
+    >>> quick = ServiceTable("quick", np.array([9.0, 3.0, 1.0]), gpus)  # on 1, 2 or 3 GPUs
+    >>> slow = ServiceTable("slow", np.array([9.0, 8.0, 7.0]), gpus)
+    >>> greedy_by_gain([quick, slow], [(0,), (0,)], np.array([3.0]), axes=(0,))
+    ((1,), (0,))
     """
     where = [tuple(cell) for cell in cells]
     left = left_of(tables, where, capacity)

@@ -56,6 +56,17 @@ def least_service_on_nodes(
         Resources of every node, shape (nodes, resources).
     stop
         Limits; when time runs out the best so far is returned, with its bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import ServiceTable
+    >>> from goodalloc.solvers.parameter_servers import least_service_on_nodes
+    >>> gpus = np.array([[1.0], [2.0], [3.0]])  # in one pod
+    >>> jobs = [ServiceTable(name, np.array([9.0, 3.0, 1.0]), gpus) for name in "ab"]
+    >>> found = least_service_on_nodes(jobs, np.array([[2.0], [2.0]]))  # two nodes of two GPUs
+    >>> found.cells, found.total
+    (((1,), (1,)), 6.0)
     """
     stop = stop or Stop()
     watch = Watch(stop)

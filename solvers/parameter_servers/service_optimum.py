@@ -72,6 +72,18 @@ def least_service(
         Amount of every resource, shape (resources,).
     stop
         Limits; when time runs out the best so far is returned, with its bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import ServiceTable
+    >>> from goodalloc.solvers.parameter_servers import least_service
+    >>> gpus = np.array([[1.0], [2.0], [3.0]])
+    >>> quick = ServiceTable("quick", np.array([9.0, 3.0, 1.0]), gpus)  # on 1, 2 or 3 GPUs
+    >>> slow = ServiceTable("slow", np.array([9.0, 8.0, 7.0]), gpus)
+    >>> found = least_service([quick, slow], np.array([3.0]))
+    >>> found.cells, found.total
+    (((1,), (0,)), 12.0)
     """
     stop = stop or Stop()
     watch = Watch(stop)

@@ -90,6 +90,22 @@ def maximise_power_mean(
     ------
     ValueError
         If `leximin` is true and the power is not minus infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.solvers.power_mean import Reply, maximise_power_mean
+    >>> rules = Rules(restart_delay=0.0, speedup_scale="job", floor=0.001)
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)))
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,), rules)
+    >>> utility = np.array([0.001, 1.001, 1.801])  # on 0, 1 or 2 GPUs
+    >>> def oracle(request):
+    ...     cost = np.where(request.forbidden(utility), np.inf, request.cost(utility))
+    ...     return Reply(Allocation.from_matrix([[int(cost.argmin())]]), float(cost.min()))
+    >>> outcome = maximise_power_mean(oracle, instance, np.zeros(3, dtype=int), utility)
+    >>> outcome.allocation.placements(), round(outcome.bound, 6)
+    ([((0, 2),)], 1.801)
     """
     power = instance.rules.power if power is None else power
     if leximin and power != -math.inf:

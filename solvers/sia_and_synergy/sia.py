@@ -175,6 +175,20 @@ def decide_published(
     -------
     tuple
         The decision, the gap below which it is optimal, and infinity: no bound on the fitness.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.sia_and_synergy import enumerate_configurations
+    >>> from goodalloc.models import Cluster, Instance, Job, SIA, SpeedupTable
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> from goodalloc.solvers.sia_and_synergy import decide_published
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), age=3600.0)
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,), SIA)
+    >>> found = enumerate_configurations(instance)
+    >>> decision, _, _ = decide_published(instance, found, Watch(Stop()))
+    >>> found.replicas[decision.values > 0.5].tolist()
+    [2]
     """
     power = _finite(instance.rules.power)
     greatest, reference = float(found.utility.max()), 1.0
@@ -198,6 +212,20 @@ def decide_unrounded(
     tuple
         The decision, the gap below which it is optimal, and the bound on the fitness that follows
         from its bound, infinity at infinite powers.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.sia_and_synergy import enumerate_configurations
+    >>> from goodalloc.models import Cluster, Instance, Job, SIA, SpeedupTable
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> from goodalloc.solvers.sia_and_synergy import decide_unrounded
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), age=3600.0)
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,), SIA)
+    >>> found = enumerate_configurations(instance)
+    >>> decision, _, _ = decide_unrounded(instance, found, Watch(Stop()))
+    >>> found.replicas[decision.values > 0.5].tolist()
+    [2]
     """
     power = _finite(instance.rules.power)
     best, best_gap, best_mean, bound = Decision(None, math.inf, -math.inf), 0.0, -math.inf, math.inf

@@ -151,6 +151,16 @@ def integer_optimum(
         The round and the choices of its jobs.
     watch
         A clock; without one there is no limit.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.sia_and_synergy import every_choice
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import integer_optimum
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), age=3600.0)
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,))
+    >>> integer_optimum(instance, every_choice(instance)).gpus.tolist()
+    [2]
     """
     watch, reference = watch or Watch(Stop()), _reference(choices)
     program = build_choice_program(instance, choices, reference)
@@ -168,7 +178,19 @@ def integer_optimum(
 
 
 def linear_optimum(instance: Instance, choices: ModeChoices) -> float:
-    """Return the mean utility of the first program's linear relaxation; -inf if infeasible."""
+    """Return the mean utility of the first program's linear relaxation; -inf if infeasible.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.sia_and_synergy import every_choice
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import integer_optimum, linear_optimum
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), age=3600.0)
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,))
+    >>> choices = every_choice(instance)
+    >>> linear_optimum(instance, choices) >= integer_optimum(instance, choices).value - 1e-9
+    True
+    """
     reference = _reference(choices)
     program = build_choice_program(instance, choices, reference)
     every = np.ones(program.num_columns, dtype=bool)
@@ -199,6 +221,17 @@ def place_modes(
         Row of the mode of every job, shape (jobs,); `NO_MODE` where it stands idle.
     watch
         A clock; without one there is no limit.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.solvers.sia_and_synergy import place_modes
+    >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), max_replicas=2)
+    >>> instance = Instance(Cluster.uniform(1, 2), (job,))
+    >>> modes = synergy_modes(instance)
+    >>> place_modes(instance, modes, modes.ideal).placements()
+    [((0, 2),)]
     """
     nodes, watch = ModeOccupancy(instance), watch or Watch(Stop())
     jobs = np.array(in_order(instance, modes, wanted), dtype=np.int64)
