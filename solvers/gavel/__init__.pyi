@@ -1,3 +1,4 @@
+from .bisection import makespan_by_bisection as makespan_by_bisection
 from .cost import PerDollar as PerDollar
 from .cost import gavel_cost as gavel_cost
 from .levels import Levels as Levels
@@ -14,4 +15,3 @@ from .share_rounds import place_on_types as place_on_types
 from .share_rounds import take_tightest as take_tightest
 from .time_shares import best_shares as best_shares
 from .time_shares import best_shares_with_pairs as best_shares_with_pairs
-from .time_shares import makespan_by_bisection as makespan_by_bisection

@@ -39,12 +39,12 @@ from goodalloc.models.gavel.share_goal import (
 from goodalloc.models.gavel.time_sharing import TimeSharing, equal_rates, rates
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.solvers.gavel import time_shares
+from goodalloc.solvers.gavel.bisection import makespan_by_bisection
 from goodalloc.solvers.gavel.share_certificate_file import share_certificate_to_dict
 from goodalloc.solvers.gavel.time_shares import (
     ShareResult,
     best_shares,
     best_shares_with_pairs,
-    makespan_by_bisection,
 )
 from tests.models.gavel.test_time_sharing import by_linprog, drawn, goals, random_shares
 from tests.support.documents import Place, changed

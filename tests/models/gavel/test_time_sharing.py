@@ -30,11 +30,11 @@ from goodalloc.models.gavel.time_sharing import (
     share_violations,
 )
 from goodalloc.solvers.gavel import time_shares, water_filling
+from goodalloc.solvers.gavel.bisection import makespan_by_bisection
 from goodalloc.solvers.gavel.pop import solve_in_parts
 from goodalloc.solvers.gavel.time_shares import (
     best_shares,
     best_shares_with_pairs,
-    makespan_by_bisection,
     repaired,
 )
 from goodalloc.solvers.gavel.water_filling import Entity, fill_levels
