@@ -312,7 +312,7 @@ def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:
     function = load_callable(name, f"Policy '{name}'")
     try:
         policy: Policy = function()
-    except Exception as error:  # whatever somebody's code does, the user is told whose it is
+    except Exception as error:  # any failure of foreign code is reported with its name
         text = f"{type(error).__name__}: {error}".rstrip(".")
         raise ValueError(f"Policy '{name}' cannot be made without arguments ({text}).") from error
     if not (hasattr(policy, "decide") and hasattr(policy, "batch_sizes")):

@@ -117,7 +117,7 @@ class Themis:
     ------
     ValueError
         If ``terms.fairness_knob`` is outside [0, 1], ``terms.lease`` <= 0, ``terms.wait`` or `seed`
-        is negative, or ``terms.rounding`` is another one.
+        is negative, or ``terms.rounding`` is not one of its choices.
     """
 
     terms: AuctionTerms = PUBLISHED_TERMS
@@ -254,7 +254,7 @@ class ThemisExact:
     Raises
     ------
     ValueError
-        If `lease` <= 0 or `objective` is another one.
+        If `lease` <= 0 or `objective` is not one of its choices.
     """
 
     objective: Objective = "product"

@@ -68,8 +68,8 @@ class PerDollar:
     Raises
     ------
     ValueError
-        If a price <= 0, a deadline or `margin` is negative, or `dropped` is another one; at a
-        decision, if a type has no price.
+        If a price <= 0, a deadline or `margin` is negative, or `dropped` is not one of its choices;
+        at a decision, if a type has no price.
     """
 
     prices: Mapping[str, float] = field(default_factory=lambda: PRICES)

@@ -41,7 +41,7 @@ class GeneticOptions:
     Raises
     ------
     ValueError
-        If a count is not a positive integer or a probability is not between 0 and 1.
+        If `population` < 2, `mating_rounds` < 1, or a probability is outside [0, 1].
     """
 
     population: int = 100

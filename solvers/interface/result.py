@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """The outcome of a run."""
+    """Outcome of a run."""
 
     OPTIMAL = "optimal"
-    """Its bound proves the allocation, to the relative gap that was asked for."""
+    """The bound proves the allocation optimal to the relative gap of the limits."""
     FEASIBLE = "feasible"
     """It passed the checker; nothing proves it."""
     INFEASIBLE = "infeasible"
@@ -49,7 +49,7 @@ class Evidence(StrEnum):
     GIVEN = "given"
     """The caller's own number."""
     NONE = "none"
-    """There is no bound that anybody vouches for."""
+    """No bound is proved or given."""
 
 
 #: Relative excess of a fitness over a bound up to which rounding explains it.

@@ -120,8 +120,8 @@ def exchange_units(
     Raises
     ------
     ValueError
-        If the cells do not fit in the cluster, a job cannot be in its cell, `free` is another one,
-        or `most` is negative.
+        If the cells do not fit in the cluster, a job cannot be in its cell, `free` is not one of
+        its choices, or `most` is negative.
 
     Examples
     --------

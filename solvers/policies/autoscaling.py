@@ -69,7 +69,7 @@ class Autoscaling:
     ------
     ValueError
         If ``0 <= low <= high`` does not hold, ``1 <= min_nodes <= max_nodes`` does not hold, or
-        `batch_sizes` is another one.
+        `batch_sizes` is neither ``"goodput"`` nor ``"throughput"``.
     """
 
     pollux: Pollux = field(default_factory=Pollux)

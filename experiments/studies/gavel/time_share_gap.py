@@ -33,12 +33,9 @@ from goodalloc.models.gavel.share_goal import (
     throughput,
 )
 from goodalloc.models.gavel.time_sharing import TimeSharing, isolated_shares, largest_rates, rates
+from goodalloc.solvers.gavel.bisection import makespan_by_bisection
 from goodalloc.solvers.gavel.pop import solve_in_parts
-from goodalloc.solvers.gavel.time_shares import (
-    best_shares,
-    best_shares_with_pairs,
-    makespan_by_bisection,
-)
+from goodalloc.solvers.gavel.time_shares import best_shares, best_shares_with_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

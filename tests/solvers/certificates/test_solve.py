@@ -250,6 +250,13 @@ def test_infeasible_answers_are_dropped_and_said(matrix: list[list[int]], words:
         result.raise_for_status()
 
 
+def test_an_answer_has_its_allocation_or_says_why_not() -> None:
+    """Heuristics that always find one can so be built upon."""
+    assert Answer(one_each(INSTANCE)).require_allocation() == one_each(INSTANCE)
+    with pytest.raises(SolveError, match="no allocation: too late"):
+        Answer(None, message="too late").require_allocation()
+
+
 def test_fitness_is_recomputed_and_a_bound_is_found() -> None:
     """A solver without a bound is given the knapsack's, or the one that is known."""
     result = solve(INSTANCE, one_each)
