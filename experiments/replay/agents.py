@@ -1,4 +1,4 @@
-"""What the jobs' agents work out between rounds, for all jobs that need it in one call."""
+"""Computations of the agents of all jobs between rounds, in one call for those that need it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.experiments.replay.job_state import BatchChoice
 from goodalloc.models.fitting.fit import ONLINE, fit_throughput
 from goodalloc.models.fitting.problem import pad_observations
 from goodalloc.models.goodput.batch_size import best_batch_size
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def fit_models(jobs: Iterable[SimulatedJob]) -> None:
-    """Fit the throughput parameters of the jobs that measured something new since the last fit."""
+    """Fit the throughput parameters of jobs with new measurements since their last fit."""
     measured = (found for job in jobs for found in job.measured.values())
     stale = [found for found in measured if len(found.times) > found.fitted]
     if not stale:
@@ -35,13 +36,15 @@ def fit_models(jobs: Iterable[SimulatedJob]) -> None:
 
 
 def choose_batch_sizes(jobs: Sequence[SimulatedJob]) -> None:
-    """Give every job the batch size of its best predicted goodput, by the published grid.
+    """Set the batch size of every job to that of its best predicted goodput, by the published grid.
 
-    Nothing is done for jobs that predict the same on the same GPUs as when they chose last.
+    Jobs are skipped whose predictions and GPUs are those of their last choice.
     """
     fit_models(jobs)
     wanted = {
-        job: (model, len(job.spread), job.replicas) for job in jobs if (model := job.batch_model())
+        job: BatchChoice(model, len(job.spread), job.replicas)
+        for job in jobs
+        if (model := job.batch_model())
     }
     changed = {job: choice for job, choice in wanted.items() if choice != job.chosen_for}
     if not changed:

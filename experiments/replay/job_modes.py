@@ -1,4 +1,4 @@
-"""How the replicas of a job of a replay may be equipped, and what it predicts of each way."""
+"""Modes of a job of a replay: equipment of its replicas, and the predicted goodput of each."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from goodalloc.models.goodput.throughput_model import ThroughputParameters
     from goodalloc.models.round.cluster import Cluster
 
-#: One measured configuration: (one node or several as a count, replicas, atomic batch size).
+#: Measured configuration: number of nodes, number of replicas, atomic batch size.
 Configuration = tuple[int, int, int]
 
 
 @dataclass
 class Measured:
-    """What a job measured on one type of GPU, and what follows from it.
+    """Measurements of a job on one type of GPU, and the parameters fitted to them.
 
     Parameters
     ----------
     times
         Seconds of a pass without and with synchronisation, by configuration.
     parameters
-        As last fitted, None before.
+        Parameters of the last fit, None before the first.
     fitted
-        How many configurations they were fitted to.
+        Number of configurations of the last fit.
     """
 
     times: dict[Configuration, tuple[float, float]] = field(default_factory=dict)
@@ -45,14 +45,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Equipment:
-    """What the nodes of a cluster let a replica have.
+    """Equipment that the nodes of a cluster offer a replica.
 
     Parameters
     ----------
     shares
-        Of every type of GPU the cores for each GPU of the node that has the fewest for each.
+        Fewest cores per GPU of any node, by type of GPU.
     most_cores
-        The most cores of any node of every type; 0 where cores do not count.
+        Most cores of any node, by type of GPU; 0 where cores do not count.
     """
 
     shares: dict[str, float]
@@ -60,7 +60,7 @@ class Equipment:
 
     @classmethod
     def of(cls, cluster: Cluster) -> Equipment:
-        """What there is on the nodes with GPUs."""
+        """Return the equipment of the nodes with GPUs."""
         shares: dict[str, float] = {}
         most: dict[str, float] = {}
         for group in cluster.groups:
@@ -73,7 +73,7 @@ class Equipment:
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
-        """The types of GPU, in the order of the groups."""
+        """Types of GPU in the order of the groups."""
         return tuple(self.shares)
 
     @property
@@ -83,25 +83,25 @@ class Equipment:
 
     @property
     def plain(self) -> bool:
-        """Whether GPUs are all that counts."""
+        """Whether there is one unnamed type of GPU and cores do not count."""
         return len(self.shares) == 1 and "" in self.shares and not self.counts_cores
 
 
 def draw_pipeline(
     application: Application, gpu_types: tuple[str, ...], random: np.random.Generator
 ) -> InputPipeline:
-    """An input that some number of cores keeps apace with the fastest type of GPU.
+    """Draw an input pipeline that keeps up with the fastest type of GPU on a number of cores.
 
     The number is drawn from those that a replica may have; slower GPUs need fewer.
 
     Parameters
     ----------
     application
-        What the job trains.
+        The application of the job.
     gpu_types
-        The types of GPU there are.
+        The types of GPU of the cluster.
     random
-        Draws one number.
+        Generator of which one number is drawn.
     """
     fastest = min(pass_time(application.on(name)).per_example for name in gpu_types)
     return InputPipeline(float(random.integers(CORES[0], CORES[-1] + 1)) * fastest)
@@ -113,10 +113,10 @@ def predict(
     gradient: GradientStatistics | None,
     gpu_types: tuple[str, ...],
 ) -> dict[str, GoodputModel]:
-    """The goodput model of a job on every type of GPU; empty before it measured anything.
+    """Return the goodput model of a job on every type of GPU; empty before any measurement.
 
-    What it never ran on is bootstrapped from the first type that it ran on and from its throughput
-    on one GPU of each, which every job is profiled on beforehand
+    The model on a type that it never ran on is bootstrapped from the first type that it ran on and
+    from its throughput on one GPU of each type, on which every job is profiled beforehand
     (`models/goodput/bootstrapped_goodput.py`).
     """
     fitted = {
@@ -135,19 +135,19 @@ def predict(
 def equip(
     equipment: Equipment, models: dict[str, GoodputModel], pipeline: InputPipeline | None
 ) -> tuple[Mode, ...]:
-    """The modes of a job: of every type, with every number of cores; none if all that is plain.
+    """Return the modes of a job, one per type and number of cores; none on plain equipment.
 
-    A job that never ran may have the cores of a GPU's share only, since nothing tells it what more
-    or fewer are worth.
+    A job that never ran may have the cores of a GPU's share only, since it cannot predict the value
+    of more or fewer.
 
     Parameters
     ----------
     equipment
-        What there is.
+        Equipment of the nodes.
     models
-        What it predicts on every type, empty before it ran.
+        Predictions on every type of GPU, empty before the job ran.
     pipeline
-        Its input, None where cores do not count.
+        Its input pipeline, None where cores do not count.
     """
     if equipment.plain:
         return ()
@@ -166,5 +166,5 @@ def equip(
 
 
 def bounded(model: GoodputModel, pipeline: InputPipeline, cores: float) -> GoodputModel:
-    """The model with as many cores beside every GPU."""
+    """Return `model` with `cores` beside every GPU."""
     return model._replace(throughput=bounded_by_input(model.throughput, pipeline, cores))

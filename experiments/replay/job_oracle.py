@@ -1,7 +1,8 @@
-"""What an oracle tells a policy of a simulated job: the truth, which no scheduler has."""
+"""True speed of simulated jobs, as an oracle tells it to a policy, and where they share GPUs."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from goodalloc.data.applications.application import packed
@@ -9,20 +10,22 @@ from goodalloc.experiments.replay.simulated_job import gpu_use, published_split,
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from goodalloc.experiments.replay.simulated_job import SimulatedJob
     from goodalloc.models.shared_gpus.shared_speed import GpuUse, Sharing
     from goodalloc.solvers.policies.policy import Oracle
 
 
 class JobOracle:
-    """What Optimus is told of a job: its remaining steps and true step times.
+    """Remaining steps and true step times of a job, as Optimus is given them.
 
     Parameters
     ----------
     job
         The job.
     sharing
-        How jobs share GPUs.
+        Rule by which jobs share GPUs.
     """
 
     def __init__(self, job: SimulatedJob, sharing: Sharing = FAIR) -> None:
@@ -30,7 +33,7 @@ class JobOracle:
         self._seconds: dict[tuple[str, int, int], float] = {}
 
     def remaining_steps(self) -> float:
-        """Steps at the requested batch size from the end of this epoch to that of the last."""
+        """Return the steps at the requested batch size from the end of this epoch to the last."""
         job, last = self._job, self._job.application.epochs - 1
         if job.epoch >= last:
             return 1.0
@@ -38,7 +41,7 @@ class JobOracle:
         return job.application.steps(batch, last) - job.application.steps(batch, job.epoch)
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
-        """True seconds of a step on packed nodes; one GPU always accumulates (as published)."""
+        """Return the true seconds of a step on packed nodes; one GPU always accumulates."""
         key = (gpu_type or self._job.gpu_type, replicas, gpus_per_node)
         if key not in self._seconds:
             self._seconds[key] = self._step(*key)
@@ -47,7 +50,7 @@ class JobOracle:
     def beside(
         self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
     ) -> tuple[float, float] | None:
-        """Rates at the requested batch sizes, of the first as the host, in the way of this replay.
+        """Return the rates of this job as host and of `other` as guest at requested batch sizes.
 
         None where the memory of a GPU is too small for both.
         """
@@ -63,12 +66,13 @@ class JobOracle:
         return mine, its
 
     def use(self, gpu_type: str, replicas: int, gpus_per_node: int) -> GpuUse:
-        """What it takes of each of so many GPUs at the requested batch size, rounded up."""
+        """Return its load on each of its GPUs at the requested batch size, rounded up."""
         application, batch = self._job.application_on(gpu_type), self._job.submission.batch_size
         split = requested_split(batch, replicas, application.batch)
         return gpu_use(application, packed(replicas, gpus_per_node), *split)
 
     def _step(self, gpu_type: str, replicas: int, gpus_per_node: int) -> float:
+        """Return the true seconds of a step."""
         application = self._job.application_on(gpu_type)
         limits = application.batch
         atomic, steps = published_split(
@@ -77,3 +81,41 @@ class JobOracle:
         atomic = min(atomic, int(limits.maximum / (replicas * (steps + 1))))
         step, synchronisation = application.step_times(packed(replicas, gpus_per_node), atomic)
         return float(step + (step - synchronisation) * steps)
+
+
+def crowded_nodes(jobs: Iterable[SimulatedJob]) -> set[int]:
+    """Return the nodes that several distributed jobs share."""
+    counts = Counter(node for job in jobs if len(job.placement) > 1 for node, _ in job.placement)
+    return {node for node, count in counts.items() if count > 1}
+
+
+def share_gpus(jobs: Iterable[SimulatedJob], sharing: Sharing) -> None:
+    """Set the relative speed of every job in the interval that begins.
+
+    A pair lasts to the end of the interval even if one of the two completes, or waits for its
+    restart. (A guest whose host is gone afterwards is alone on its GPUs until the next decision,
+    which follows at once.)
+
+    Parameters
+    ----------
+    jobs
+        All jobs.
+    sharing
+        Rule by which they share GPUs.
+    """
+    uses: dict[str, GpuUse] = {}
+    guests: dict[str, list[str]] = defaultdict(list)
+    for job in jobs:
+        job.share = 1.0
+        if job.placement and job.completion is None:
+            uses[job.submission.name] = job.measure_use()
+            guests[job.host].append(job.submission.name)
+    for job in jobs:
+        own = uses.get(job.submission.name)
+        if own is None:
+            continue
+        if job.host in uses:
+            job.share = sharing.guest_rate(uses[job.host], own)
+        else:
+            beside = [uses[name] for name in guests[job.submission.name]]
+            job.share = sharing.host_rate(own, beside)

@@ -1,4 +1,10 @@
-"""How good a decision is by Pollux's own objective, whoever took it and for whatever reason."""
+"""Quality of a decision of any policy by the objective of Pollux.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 
@@ -24,27 +30,28 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import Decision, Round
 
 
-#: A decision with a relative gap up to this is the best there is.
+#: Largest relative gap of a decision that counts as optimal.
 OPTIMAL = 1e-9
 
 
 class Verdict(NamedTuple):
-    """Fitness of a decision, a bound on any, and the relative gap between them.
+    """Fitness of a decision, an upper bound on any fitness, and the relative gap between them.
 
     Attributes
     ----------
     fitness
-        Recomputed here.
+        Fitness of the decision, computed by the judge.
     bound, bound_source, evidence
-        A bound that is believed, what proved it, and how it is known to hold.
+        A believed bound, its source, and the kind of evidence for it.
     gap
-        From the fitness to the bound.
+        Relative gap from the fitness to the bound.
     starved, served_fitness
-        The parts of the fitness (`goodalloc.models.round.starved_jobs`); the latter None if all
+        Parts of the fitness (`goodalloc.models.round.starved_jobs`); the latter is None if all jobs
         starve.
     best_starved, best_served_fitness
-        Those of the best answer known: of the proof, or of the decision itself if it is optimal;
-        None where the policy's bound is taken over and the decision may not be.
+        The same parts of the best known answer: that of the proof, or the decision itself if it is
+        optimal; None where the bound of the policy is taken over and the decision may not be
+        optimal.
     """
 
     fitness: float
@@ -59,11 +66,12 @@ class Verdict(NamedTuple):
 
 
 def _known(value: float) -> float | None:
+    """Return `value`, None in place of NaN."""
     return None if math.isnan(value) else value
 
 
 def own_placements(decision: Decision) -> dict[str, Placement]:
-    """What the jobs hold that are beside no other: Pollux's objective knows no shared GPUs."""
+    """Return the placements of jobs that are no guests: Pollux's objective has no shared GPUs."""
     return {
         name: placement
         for name, placement in decision.placements.items()
@@ -72,11 +80,11 @@ def own_placements(decision: Decision) -> dict[str, Placement]:
 
 
 class Judge:
-    """Values decisions by the objective of Pollux, as the jobs' fitted models predict it.
+    """Judge of decisions by the objective of Pollux, as the fitted models of the jobs predict it.
 
-    Policies that know nothing of Pollux break its rules: distributed jobs share nodes and jobs take
-    more GPUs than they have explored. What a decision breaks is lifted for its round, so that it is
-    compared with the best of all that it could have been.
+    Other policies may break the rules of Pollux: distributed jobs share nodes, and jobs take more
+    GPUs than they have explored. A constraint that a decision breaks is lifted for its round, so
+    that the decision is compared with the best of a set that contains it.
 
     Parameters
     ----------
@@ -85,8 +93,8 @@ class Judge:
     seconds
         Time limit of every proof; the gap is then to the best bound found.
     trusting
-        Whether the policy ships. Then the bound that it proved for the very same instance is taken
-        over, unless the decision refutes it; what any other says is not looked at.
+        Whether a bound that the policy proved for the same instance is taken over, unless the
+        decision refutes it. It should be set for the shipped policies only.
     """
 
     def __init__(
@@ -97,12 +105,14 @@ class Judge:
         self.trusting = trusting
 
     def __call__(self, round_: Round, decision: Decision) -> Verdict:
-        """Fitness, bound and gap."""
-        from goodalloc.solvers.certificates.solve import solve  # replays without gaps need none
+        """Return the verdict on `decision` in `round_`."""
+        from goodalloc.solvers.certificates.solve import (
+            solve,
+        )  # not imported by replays without gaps
 
         instance, told = self._instance(round_, decision), NO_BOUND
         if self.trusting and decision.instance is not None and decision.instance == instance:
-            instance = decision.instance  # whose utilities are worked out already
+            instance = decision.instance  # its utilities are computed already
             if decision.bound is not None:
                 told = Bound(decision.bound, decision.bound_source, decision.evidence)
         held = own_placements(decision)
@@ -126,7 +136,7 @@ class Judge:
 
     @staticmethod
     def _modes(round_: Round, decision: Decision, instance: Instance) -> NDArray[np.int64] | None:
-        """Which of its modes every job is given, None where none has any."""
+        """Return the index of the mode of every job, None where jobs have no modes."""
         if instance.plain:
             return None
         decided = decided_modes(round_, decision)
@@ -139,7 +149,7 @@ class Judge:
         return np.array(index, dtype=np.int64)
 
     def _instance(self, round_: Round, decision: Decision) -> Instance:
-        """The round under the judge's rules, less those that the decision breaks."""
+        """Return the instance of `round_` without the constraints that `decision` breaks."""
         own = own_placements(decision)
         wanted = [own.get(job.name, ()) for job in round_.jobs]
         limits = {

@@ -1,8 +1,13 @@
-"""What jobs know of their application when they start: nothing, what others found out, or all.
+"""Prior knowledge of jobs about their application: none, that of earlier jobs, or a profile.
 
-Pollux's jobs start with nothing and explore: their priors make GPUs that they never tried look
-cheap, and they may use at most twice as many as they ever ran on (OSDI'21, section 4.1). A pool of
-experience hands what jobs of the same application measured before to those that follow.
+Jobs of Pollux start without knowledge and explore: their priors make numbers of GPUs that they
+never tried look cheap, and they may use at most twice as many as they ever ran on (section 4.1). A
+pool of experience hands measurements of jobs of the same application to those that follow.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.json_file import check_keys, check_object
 from goodalloc.experiments.replay.job_modes import Measured
-from goodalloc.experiments.replay.job_progress import (
+from goodalloc.experiments.replay.simulation_state import (
     pack_numbers,
     pack_times,
     unpack_numbers,
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.simulated_job import SimulatedJob
 
 
-#: The placements of a profile that is taken beforehand.
+#: Numbers of GPUs on each node, in a profile that is taken beforehand.
 PROFILED_SPREADS: tuple[Spread, ...] = ((1,), (2,), (4,), (4, 4), (4, 4, 4, 4))
 
 
@@ -36,15 +41,13 @@ PROFILED_SPREADS: tuple[Spread, ...] = ((1,), (2,), (4,), (4, 4), (4, 4, 4, 4))
 class ExperiencePool:
     """Measurements by application and type of GPU.
 
-    Of every number of nodes and GPUs the two extreme batch sizes are kept.
-
-    Step times are linear in the batch size, so that the extremes tell what those between would,
-    and fits stay quick however long the pool grows.
+    The smallest and the largest batch size of every number of nodes and GPUs are kept: step times
+    are linear in the batch size, so that those in between add nothing, and fits stay quick.
 
     Parameters
     ----------
     knowledge
-        What the pool hands out.
+        Kind of knowledge that the pool hands out.
     """
 
     knowledge: Knowledge
@@ -54,7 +57,7 @@ class ExperiencePool:
     _gradients: dict[str, GradientStatistics] = field(default_factory=dict)
 
     def teach(self, job: SimulatedJob) -> None:
-        """Give a new job what is known of its application."""
+        """Give a new job the knowledge of its application."""
         application = job.application
         name, types = application.name, job.equipment.gpu_types
         if self.knowledge == "profiled" and name not in self._gradients:
@@ -70,14 +73,14 @@ class ExperiencePool:
             job.gradient = self._gradients[name]
 
     def learn(self, job: SimulatedJob) -> None:
-        """Keep what a finished job measured."""
+        """Keep the measurements of a finished job."""
         if self.knowledge == "history" and job.first_gradient is not None:
             for gpu_type, measured in job.measured.items():
                 self._keep((job.application.name, gpu_type), measured.times)
             self._gradients.setdefault(job.application.name, job.first_gradient)
 
     def pack(self) -> Document:
-        """What a checkpoint keeps of it, in terms of JSON."""
+        """Return the pool in terms of JSON."""
         found: Document = {
             name: {"gradient": pack_numbers(gradient), "times": {}}
             for name, gradient in self._gradients.items()
@@ -87,12 +90,12 @@ class ExperiencePool:
         return found
 
     def unpack(self, document: object) -> None:
-        """The reverse of `pack`.
+        """Restore a pool that `pack` returned.
 
         Raises
         ------
         ValueError
-            If the document makes no sense.
+            If a key is missing or unknown, or gradient statistics or times are malformed.
         """
         for name, value in check_object("Experience", document).items():
             item = f"Experience of '{name}'"
@@ -102,6 +105,7 @@ class ExperiencePool:
                 self._profiles[name, gpu_type] = unpack_times(item, times)
 
     def _keep(self, key: tuple[str, str], found: dict[Configuration, tuple[float, float]]) -> None:
+        """Add times to the profile of `key`, and drop those between the extreme batch sizes."""
         merged = {**self._profiles.get(key, {}), **found}
         sizes: dict[tuple[int, int], list[int]] = {}
         for nodes, replicas, atomic in merged:
@@ -115,7 +119,7 @@ class ExperiencePool:
 
 
 def measure(application: Application) -> dict[Configuration, tuple[float, float]]:
-    """True times of a pass without and with synchronisation, over the range of the application."""
+    """Return true times of a pass without and with synchronisation, at extreme batch sizes."""
     limits = application.batch
     found = {}
     for spread in PROFILED_SPREADS:

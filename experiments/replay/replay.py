@@ -1,14 +1,14 @@
-"""Replays a workload into a folder: progress, records, and checkpoints that survive a kill.
+"""Replay of a workload into a folder: records, and checkpoints from which it can be resumed.
 
 The folder holds (schema in data/FORMAT.md)
 
-- ``rounds.csv``: one row a round: who ran, on how many GPUs, how good the decision was;
-- ``samples.csv``: one row an active job and round;
-- ``jobs.csv``: one row a job, when all are complete;
+- ``rounds.csv``: a row per round: running jobs, allocated GPUs, quality of the decision;
+- ``samples.csv``: a row per active job and round;
+- ``jobs.csv``: a row per job, written when all are complete;
 - ``timing.csv``: wall times, the only file that differs between equal replays;
-- ``checkpoint.json``: the state, replaced every so many rounds and removed at the end.
+- ``checkpoint.json``: the state, replaced at regular intervals and removed at the end.
 
-A killed replay goes on from its checkpoint: what was written after it is cut off and written again.
+A killed replay continues from its checkpoint: rows written after it are cut off and written again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ from goodalloc.experiments.checkpoints.checkpoint import (
     write_checkpoint,
 )
 from goodalloc.experiments.checkpoints.policy_memory import Memory
+from goodalloc.experiments.replay.round_record import (
+    GROWING,
+    JobRow,
+    RoundRow,
+    SampleRow,
+    TimingRow,
+)
 from goodalloc.experiments.replay.simulated_job import total
 from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.support.records import DESCRIPTION, begun_otherwise, check_description
@@ -43,81 +50,29 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.round_record import RoundRecord
     from goodalloc.experiments.replay.simulator import Simulator
 
-ROUND_COLUMNS = (
-    "time",
-    "active_jobs",
-    "running_jobs",
-    "nodes",
-    "allocated_gpus",
-    "restarts",
-    "efficiency",
-    "training_gpus",
-    "throughput",
-    "goodput",
-    "fitness",
-    "bound",
-    "gap",
-    "bound_source",
-    "evidence",
-    "starved",
-    "served_fitness",
-    "best_starved",
-    "best_served_fitness",
-)
-SAMPLE_COLUMNS = (
-    "time",
-    "job",
-    "application",
-    "epoch",
-    "progress",
-    "gpus",
-    "nodes",
-    "batch_size",
-    "efficiency",
-    "restarts",
-    "mode",
-)
-JOB_COLUMNS = (
-    "job",
-    "application",
-    "submission",
-    "start",
-    "completion",
-    "jct",
-    "restarts",
-    "attained_service",
-)
-TIMING_COLUMNS = ("time", "decision_seconds", "round_seconds")
-
-#: The last columns of a round that nobody judged.
-UNJUDGED = ("",) * 9
-
-#: Files that grow row by row.
-GROWING = {"rounds.csv": ROUND_COLUMNS, "samples.csv": SAMPLE_COLUMNS, "timing.csv": TIMING_COLUMNS}
-
-#: Seconds between checkpoints, however few rounds that is.
+#: Most seconds between checkpoints.
 LONGEST_UNSAVED = 20.0
 
 CHECKPOINT = "checkpoint.json"
 
-#: What earlier versions wrote; it is not read, as reading one may run anything.
+#: Checkpoint of earlier versions, which is not read, as reading a pickle may run any code.
 OLD_CHECKPOINT = "checkpoint.pickle"
 
 
 @dataclass
 class Replay:
-    """A simulator with the folder that its records go to.
+    """Simulator together with the folder of its records.
 
     Parameters
     ----------
     simulator
-        The replay; on resuming it takes over the state of the checkpoint.
+        The replay; a resumed one takes over the state of the checkpoint.
     folder
-        Where everything is written.
+        Folder of all files.
     description
-        What is replayed: a folder that holds another replay is refused.
+        Description of the replay; a folder that holds another one is refused.
     judge
-        Values every decision by Pollux's objective; None leaves these columns empty.
+        Judge of every decision by Pollux's objective; None leaves its columns empty.
     every
         Rounds between checkpoints.
     """
@@ -162,11 +117,11 @@ class Replay:
                 saved = time.monotonic()
             report(self.simulator)
         self._flush()
-        write_atomically(self.folder / "jobs.csv", _csv(JOB_COLUMNS, self._job_rows()))
+        write_atomically(self.folder / "jobs.csv", _csv(JobRow._fields, self._job_rows()))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
     def _remembered(self) -> Document:
-        """What the policy remembers; refuses at once one that no checkpoint could keep."""
+        """Return the packed memory of the policy; refuse one that no checkpoint can store."""
         try:
             return self._memory.pack()
         except ValueError as error:
@@ -177,66 +132,61 @@ class Replay:
             ) from error
 
     def _record(self, record: RoundRecord, seconds: float) -> None:
-        jobs = self.simulator.active
+        simulator, now = self.simulator, record.round_.time
+        jobs = simulator.active
         running = [job for job in jobs if job.placement]
-        verdict = self.judge(record.round_, record.decision) if self.judge else UNJUDGED
-        gpus = sum(job.replicas for job in running if not job.host)
-        seconds_each = self.simulator.setting.interval
-        trained, useful, examples, efficient = total(job.interval for job in self.simulator.jobs)
-        self._write(
-            "rounds.csv",
-            [
-                (
-                    record.round_.time,
-                    len(jobs),
-                    len(running),
-                    record.round_.cluster.num_nodes,
-                    gpus,
-                    record.restarts,
-                    efficient / trained if trained else "",
-                    trained / seconds_each,
-                    examples / seconds_each,
-                    useful / seconds_each,
-                    *verdict,
-                )
-            ],
+        verdict = self.judge(record.round_, record.decision)._asdict() if self.judge else {}
+        interval = simulator.setting.interval
+        done = total(job.interval for job in simulator.jobs)
+        trained = done.gpu_seconds
+        row = RoundRow(
+            time=now,
+            active_jobs=len(jobs),
+            running_jobs=len(running),
+            nodes=record.round_.cluster.num_nodes,
+            allocated_gpus=sum(job.replicas for job in running if not job.host),
+            restarts=record.restarts,
+            efficiency=done.efficient_gpu_seconds / trained if trained else None,
+            training_gpus=trained / interval,
+            throughput=done.examples / interval,
+            goodput=done.useful_examples / interval,
+            **verdict,
         )
-        now = record.round_.time
-        self._write(
-            "samples.csv",
-            [
-                (
-                    now,
-                    job.submission.name,
-                    job.submission.application,
-                    job.epoch,
-                    job.progress,
-                    job.replicas,
-                    len(job.spread),
-                    job.batch_size,
-                    job.efficiency,
-                    job.restarts or 0,
-                    job.mode,
-                )
-                for job in jobs
-            ],
-        )
-        self._write("timing.csv", [(now, record.seconds, seconds)])
-
-    def _job_rows(self) -> Iterable[tuple[object, ...]]:
-        for job in self.simulator.jobs:
-            assert job.completion is not None, "all are complete at the end"
-            completion, submitted = job.completion, job.submission
-            yield (
-                submitted.name,
-                submitted.application,
-                submitted.time,
-                job.first_start,
-                completion,
-                completion - submitted.time,
-                job.restarts or 0,
-                job.attained_service,
+        samples = [
+            SampleRow(
+                time=now,
+                job=job.submission.name,
+                application=job.submission.application,
+                epoch=job.epoch,
+                progress=job.progress,
+                gpus=job.replicas,
+                nodes=len(job.spread),
+                batch_size=job.batch_size,
+                efficiency=job.efficiency,
+                restarts=job.restarts or 0,
+                mode=job.mode,
             )
+            for job in jobs
+        ]
+        self._write("rounds.csv", [row])
+        self._write("samples.csv", samples)
+        self._write("timing.csv", [TimingRow(now, record.seconds, seconds)])
+
+    def _job_rows(self) -> Iterable[JobRow]:
+        """Return a row for each complete job, which at the end are all."""
+        for job in self.simulator.jobs:
+            if job.completion is not None:
+                submitted = job.submission
+                yield JobRow(
+                    job=submitted.name,
+                    application=submitted.application,
+                    submission=submitted.time,
+                    start=job.first_start,
+                    completion=job.completion,
+                    jct=job.completion - submitted.time,
+                    restarts=job.restarts or 0,
+                    attained_service=job.attained_service,
+                )
 
     def _write(self, name: str, rows: Iterable[tuple[object, ...]]) -> None:
         csv.writer(self._buffers[name], lineterminator="\n").writerows(map(_cells, rows))
@@ -248,7 +198,7 @@ class Replay:
             buffer.truncate()
 
     def _checkpoint(self) -> None:
-        """Write the rows, then the state together with how long the files are."""
+        """Write the rows, then the state and the sizes of the files."""
         self._flush()
         write_checkpoint(
             self.folder / CHECKPOINT,
@@ -268,14 +218,14 @@ class Replay:
                 "goodalloc wrote and this one does not read; remove the folder or take another."
             )
         if not path.exists():
-            for name, columns in GROWING.items():
-                write_atomically(self.folder / name, _csv(columns, ()))
+            for name, kind in GROWING.items():
+                write_atomically(self.folder / name, _csv(kind._fields, ()))
             return
         try:
             sizes = self._unpack(read_checkpoint(path))
         except OtherVersion:
             raise ValueError(begun_otherwise(self.folder)) from None
-        except Exception as error:  # of Python's own types, by what makes no sense
+        except Exception as error:  # a damaged file may raise any of Python's own types
             said = str(error) if isinstance(error, ValueError) else type(error).__name__
             reason = said.removeprefix(f"File '{path}' ").rstrip(".")
             raise ValueError(
@@ -291,7 +241,7 @@ class Replay:
             os.truncate(self.folder / name, size)
 
     def _unpack(self, state: Document) -> dict[str, int]:
-        """Go on from a state; gives the sizes of the files then."""
+        """Restore `state`; return the sizes that the files had then."""
         check_keys("Checkpoint", state, ("sizes", "simulator", "policy"))
         sizes = check_keys("Checkpoint: sizes", state["sizes"], GROWING)
         for name, size in sizes.items():
@@ -302,7 +252,7 @@ class Replay:
 
 
 def _cells(row: tuple[object, ...]) -> list[object]:
-    """Numbers to ten digits: enough, and equal wherever the last bits differ."""
+    """Return the cells of `row`, numbers to ten digits, so that the last bits do not matter."""
     return [f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row]
 
 

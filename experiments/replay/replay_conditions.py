@@ -1,4 +1,4 @@
-"""Under what conditions a workload is replayed."""
+"""Conditions of a replay."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from goodalloc.models.support.validation import (
     require_number,
 )
 
-#: What a job knows when it starts: nothing (as published), what jobs of its application that are
-#: finished measured, or measurements of the whole range, as if it had been profiled beforehand.
+#: Knowledge of a job when it starts: none (as published), the measurements of finished jobs of its
+#: application, or a profile of the whole range.
 Knowledge = Literal["explored", "history", "profiled"]
-
 
 #: The cluster of Pollux's evaluation.
 TESTBED = Cluster.uniform(16, 4)
 
 
 class Outage(NamedTuple):
-    """The last so many nodes are missing, from the start second up to the end, exclusive."""
+    """Outage of the last `nodes` nodes, from second `start` up to `end`, exclusive."""
 
     start: int
     end: int
@@ -32,34 +31,45 @@ class Outage(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """Under what conditions a workload is replayed; the defaults are Pollux's published ones.
+    """Conditions of a replay; the defaults are those published with Pollux.
 
     Parameters
     ----------
     cluster
-        The nodes; they may have GPUs of several types, and CPU cores.
+        The nodes, which may have GPUs of several types, and CPU cores.
     interval
         Seconds between decisions.
     restart_delay
-        Seconds without progress after a change of allocation, of applications that do not say
-        otherwise.
+        Seconds without progress after a change of allocation, for applications that do not state
+        their own.
     interference
-        Share of its goodput that a distributed job loses while it shares a node with another one.
+        Share of the goodput of a distributed job that is lost while it shares a node with another
+        one.
     outages
-        When nodes are missing; of several at a time the one that takes the most nodes counts.
-        Their jobs lose all their GPUs and keep their progress.
+        Periods in which nodes are missing; of overlapping ones that with the most nodes counts.
+        Jobs on missing nodes lose all their GPUs and keep their progress.
     knowledge
-        What jobs know of their application when they start.
+        Knowledge of jobs about their application when they start.
     free_moves
-        Whether a job that moves to other nodes of the same type, with as many GPUs on each, goes on
-        without a restart (as in Sia's simulator).
+        Whether a job that moves to other nodes of the same type, with as many GPUs on each,
+        continues without a restart (as in the simulator of Sia).
     input_seed
-        Seed of what the input of the jobs costs, where nodes have cores.
+        Seed of the input pipelines of the jobs, where nodes have cores.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a node has a resource other than ``"cpu"`` or fewer cores than GPUs, a number is out of
+        range, `interference` is 1 or more, `knowledge` is unknown, or an outage lies between two
+        decisions.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments import Setting
+    >>> from goodalloc.models.round import Cluster
+    >>> setting = Setting(Cluster.uniform(4, 8), interval=120, knowledge="history")
+    >>> setting.cluster.num_gpus, setting.restart_delay
+    (32, 30.0)
     """
 
     cluster: Cluster = TESTBED

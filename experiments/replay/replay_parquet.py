@@ -1,6 +1,6 @@
-"""The records of a replay as Parquet beside the CSV files: the same tables, typed and smaller.
+"""Records of a replay as Parquet beside the CSV files: the same tables, typed and smaller.
 
-The CSV files stay what a replay is resumed from and compared by; these are for those who analyse.
+A replay is resumed from, and compared by, its CSV files; those in Parquet are for analysis.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from goodalloc.data.documents.json_file import write_bytes_atomically
-from goodalloc.experiments.replay.replay import GROWING, JOB_COLUMNS
+from goodalloc.experiments.replay.round_record import GROWING, JobRow
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TABLES = {**GROWING, "jobs.csv": JOB_COLUMNS}
+#: Columns of every table.
+TABLES = {
+    **{name: kind._fields for name, kind in GROWING.items()},
+    "jobs.csv": JobRow._fields,
+}
 
+#: Columns of strings.
 TEXTS = {"job", "application", "bound_source", "evidence"}
+#: Columns of whole numbers.
 COUNTS = {
     "active_jobs",
     "running_jobs",
@@ -34,12 +40,12 @@ COUNTS = {
 def write_parquet(folder: Path) -> None:
     """Write every table of a finished replay as Parquet; equal tables give equal bytes.
 
-    Types do not depend on the values, so that tables of several replays can be put together.
+    Types do not depend on the values, so that tables of several replays can be concatenated.
 
     Raises
     ------
     ValueError
-        If a file cannot be written.
+        If a table cannot be read or a file cannot be written.
     """
     for name in TABLES:
         content = io.BytesIO()
@@ -48,7 +54,7 @@ def write_parquet(folder: Path) -> None:
 
 
 def read_records(path: Path) -> pd.DataFrame:
-    """A CSV file of a replay: names as strings, whatever they look like, blank numbers as NaN."""
+    """Return a CSV file of a replay: names as strings even if numeric, blank numbers as NaN."""
     columns = TABLES[path.name]
     return pd.read_csv(
         path,

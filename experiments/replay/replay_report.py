@@ -1,4 +1,4 @@
-"""What replays came to: a table of policies, and a picture of how they got there."""
+"""Results of replays: a table of policies, and pictures of the course of the replays."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ LOOKS = (
     "pollux-proportional",
 )
 
-#: What a finished replay leaves, of which the table is made.
+#: Files of a finished replay from which the table is made.
 RECORDS = ("jobs", "rounds", "timing")
 
 
 def summarise(policy: str, folder: Path) -> dict[str, Any]:
-    """One row of the table: job completion times, makespan and gaps of a finished replay.
+    """Return a row of the table: job completion times, makespan and gaps of a finished replay.
 
-    Gaps are relative, of Pollux's own objective, beside what they are made of (`parts_of_gaps`);
-    the 99th percentile is interpolated linearly, as published.
+    Gaps are relative, in the objective of Pollux, beside their parts (`parts_of_gaps`); the 99th
+    percentile is interpolated linearly, as published.
     """
     jobs, rounds, timing = (_records(folder / f"{name}.csv") for name in RECORDS)
     row = {
@@ -67,15 +67,25 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
     }
 
 
-#: What stands beside the gaps of a replay.
+#: Columns of the parts of the gaps of a replay.
 GAP_PARTS = ("mean_starved", "mean_more_starved", "served_over_best")
 
 
 def parts_of_gaps(rounds: pd.DataFrame) -> dict[str, float]:
-    """What the gaps of rows of ``rounds.csv`` are made of (`goodalloc.models.round.starved_jobs`).
+    """Return the parts of the gaps of rows of ``rounds.csv``.
 
-    The mean number of starved jobs, how many of them the best answers known serve, and what the
-    served are worth over the served of those answers (geometric mean); NaN where nothing is judged.
+    They are (`goodalloc.models.round.starved_jobs`) the mean number of starved jobs, the mean
+    excess over the starved jobs of the best known answers, and the geometric mean ratio of the
+    fitness of the served jobs to that of those answers; NaN where no round was judged.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from goodalloc.experiments.replay import parts_of_gaps
+    >>> rounds = pd.DataFrame({"starved": [2, 1], "best_starved": [1, 1]})
+    >>> rounds[["served_fitness", "best_served_fitness"]] = [[1.8, 2.0], [2.0, 2.0]]
+    >>> {name: round(value, 3) for name, value in parts_of_gaps(rounds).items()}
+    {'mean_starved': 1.5, 'mean_more_starved': 0.5, 'served_over_best': 0.949}
     """
     starved, served, best_starved, best_served = (
         rounds[name].astype(float)
@@ -90,12 +100,12 @@ def parts_of_gaps(rounds: pd.DataFrame) -> dict[str, float]:
 
 
 def _records(path: Path) -> pd.DataFrame:
-    """A file of a finished replay.
+    """Return a file of a finished replay.
 
     Raises
     ------
     ValueError
-        If it is gone or empty.
+        If the file is missing or empty.
     """
     try:
         return pd.read_csv(path)
@@ -107,14 +117,23 @@ def _records(path: Path) -> pd.DataFrame:
 
 
 def mean_efficiency(rounds: pd.DataFrame) -> float:
-    """Statistical efficiency of a training GPU, averaged over rows of ``rounds.csv``."""
+    """Return the mean statistical efficiency of a training GPU over rows of ``rounds.csv``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from goodalloc.experiments.replay import mean_efficiency
+    >>> rounds = pd.DataFrame({"efficiency": [1.0, 0.5], "training_gpus": [1.0, 3.0]})
+    >>> mean_efficiency(rounds)  # (1 * 1 + 0.5 * 3) / 4
+    0.625
+    """
     known = rounds[rounds.efficiency.notna()]
     weight = known.training_gpus.sum()
     return float((known.efficiency * known.training_gpus).sum() / weight) if weight else math.nan
 
 
 def plot_replays(folders: Mapping[str, Path]) -> Figure:
-    """GPUs, efficiency and, if judged, gap over time, and the distribution of completion times."""
+    """Draw GPUs, efficiency and, if judged, gap over time, and the completion times of jobs."""
     from matplotlib.figure import Figure
 
     judged = any(pd.read_csv(path / "rounds.csv").gap.notna().any() for path in folders.values())
@@ -127,7 +146,7 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
     for gap in others:
         draw_over_time(gap, folders, "gap", "gap of the decision's fitness (%)", 100.0)
         gap.set_yscale("symlog", linthresh=0.01)
-        gap.set_ylim(bottom=-0.003)  # so that no gap at all is seen
+        gap.set_ylim(bottom=-0.003)  # so that a gap of zero is visible
         gap.yaxis.set_major_formatter("{x:g}")
     figure.suptitle("over time: moving averages over half an hour", fontsize="medium")
     for policy, look in curves(folders).items():
@@ -140,11 +159,20 @@ def plot_replays(folders: Mapping[str, Path]) -> Figure:
 
 
 def _completion_hours(folder: Path) -> NDArray[np.float64]:
+    """Return the completion time of every job, in hours from its submission."""
     return pd.read_csv(folder / "jobs.csv").jct.to_numpy(float) / HOUR
 
 
 def curves(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """How the curve of each name looks; markers are set apart, so that they tell curves apart."""
+    """Return the style of the curve of each name; markers are staggered along the curves.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.replay import curves
+    >>> styles = curves(["pollux", "tiresias"])
+    >>> styles["pollux"]["label"], styles["pollux"]["markevery"]
+    ('pollux', (0.02, 0.15))
+    """
     return {
         name: {
             **look,
@@ -160,7 +188,7 @@ def curves(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 def draw_over_time(
     ax: Axes, folders: Mapping[str, Path], column: str, label: str, factor: float = 1.0
 ) -> None:
-    """A column of the rounds of every replay, as a moving average over half an hour."""
+    """Draw a column of the rounds of every replay as a moving average over half an hour."""
     for name, look in curves(folders).items():
         smooth = over_time(pd.read_csv(folders[name] / "rounds.csv"), column)
         if smooth.notna().any():
@@ -172,9 +200,10 @@ def draw_over_time(
 
 
 def over_time(rounds: pd.DataFrame, column: str, window: float = 1800.0) -> pd.Series:
-    """A column of ``rounds.csv``, averaged over the seconds before each interval, idle ones too.
+    """Return a column of ``rounds.csv`` averaged over the `window` seconds before each interval.
 
-    While no job is active there is no round: no GPU is allocated then, and all else is unknown.
+    While no job is active there is no round: no GPU is allocated then, and all other columns are
+    unknown.
     """
     steps = np.diff(rounds.time)
     interval = int(np.gcd.reduce(steps)) if steps.size else 60
@@ -187,7 +216,7 @@ def over_time(rounds: pd.DataFrame, column: str, window: float = 1800.0) -> pd.S
 
 
 def draw_distribution(ax: Axes, values: NDArray[np.float64], look: Mapping[str, Any]) -> None:
-    """The share of jobs with at most so much of something."""
+    """Draw the share of jobs with at most each of `values`."""
     ordered = np.sort(values)
     share = 100 * np.arange(1, ordered.size + 1) / ordered.size
     ax.step(ordered, share, where="post", **look)
@@ -197,5 +226,6 @@ def draw_distribution(ax: Axes, values: NDArray[np.float64], look: Mapping[str, 
 
 
 def _rule(ax: Axes) -> None:
+    """Draw a grid behind the curves."""
     ax.grid(color="0.9")
     ax.set_axisbelow(True)

@@ -1,4 +1,4 @@
-"""Replays as plain data: what to replay and where its records go, alone or several at a time."""
+"""Replays as plain data, run alone or several at a time."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReplayTask:
-    """One replay.
+    """Description of a replay, and of the folder of its records.
 
     Parameters
     ----------
     folder
-        Where its records go.
+        Folder of the records.
     policy
         Name of the policy.
     workload
-        Which jobs are submitted when.
+        The submitted jobs.
     setting
-        The conditions.
+        Conditions of the replay.
     traces
-        Folder of the measurements that are the truth, None for the shipped profiles.
+        Folder of measurements of the true applications, None for the shipped profiles.
     power, interference_avoidance
-        Of Pollux's rules.
+        Power of the mean and constraint on distributed jobs in the rules of Pollux.
     seed
-        Of the genetic algorithm.
+        Seed of the genetic algorithm.
     seconds
         Time limit of a decision and of a proof.
     gaps
         Whether decisions are judged.
     utility
-        Between which utilities autoscaling keeps the cluster, None for the published ones.
+        Lowest and highest utility of the cluster under autoscaling, None for the published ones.
     themis
-        Terms of Themis's auctions.
+        Terms of the auctions of Themis.
     """
 
     folder: Path
@@ -77,7 +77,7 @@ class ReplayTask:
 
     @property
     def rules(self) -> Rules:
-        """Pollux's rules."""
+        """Rules of Pollux."""
         return OSDI21.replace(
             power=self.power,
             interference_avoidance=self.interference_avoidance,
@@ -86,22 +86,22 @@ class ReplayTask:
 
     @property
     def applications(self) -> dict[str, Application]:
-        """The truth."""
+        """True applications, by name."""
         return applications_of(self.traces)
 
     def made_policy(self) -> Policy:
-        """Who decides.
+        """Return a new policy.
 
         Raises
         ------
         ValueError
-            As `make_policy`.
+            As in `make_policy`.
         """
         options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility, self.themis)
         return make_policy(self.policy, options)
 
     def description(self) -> dict[str, Any]:
-        """Everything that the records depend on, for `Replay`."""
+        """Return the description for `Replay`: all inputs on which the records depend."""
         known = POLICIES.get(self.policy)
         auctions = known is not None and "terms" in known.takes
         return {
@@ -126,14 +126,18 @@ class ReplayTask:
         }
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Replay, or what is left of it.
+        """Replay the workload, from the last checkpoint if there is one.
 
         Raises
         ------
         ValueError
-            If something in the task makes no sense or its folder holds another replay.
+            If the policy or an application is unknown, the policy or an application does not know a
+            type of GPU, a job is out of the range of its application, or the folder holds another
+            replay.
         """
-        from goodalloc.experiments.replay.simulator import Simulator  # not to describe a replay
+        from goodalloc.experiments.replay.simulator import (
+            Simulator,
+        )  # not needed to describe a replay
 
         require_types_known(self.policy, self.setting.cluster)
         self._require_truth()
@@ -148,12 +152,12 @@ class ReplayTask:
         Replay(simulator, self.folder, self.description(), judge).run(advanced)
 
     def _require_truth(self) -> None:
-        """Refuse types of GPU that an application was not measured on, before anything is written.
+        """Refuse types of GPU without measurements of an application, before anything is written.
 
         Raises
         ------
         ValueError
-            With the group of nodes.
+            If an application was not measured on the type of GPU of a group of nodes.
         """
         applications = self.applications
         used = {job.application for job in self.workload} & applications.keys()

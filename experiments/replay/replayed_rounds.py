@@ -1,4 +1,4 @@
-"""Rounds as they come up in a replay, for what is measured round by round."""
+"""Rounds of a replay, for measurements round by round."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def replayed_rounds(
     every: int,
     least_jobs: int,
 ) -> Iterator[tuple[float, Instance]]:
-    """The share of the replay that is done, and a round as the policy put it to its solver.
+    """Generate rounds as the policy put them to its solver, each with the share of training done.
 
     Parameters
     ----------
     workload, applications, policy, setting
-        As of `Simulator`.
+        As in `Simulator`.
     every
-        One round in so many, …
+        Take one of so many consecutive rounds that have enough jobs.
     least_jobs
-        … of those with at least so many active jobs.
+        Least number of active jobs of a round.
     """
     simulator, met = Simulator(workload, applications, policy, setting), 0
     while not simulator.finished:

@@ -1,8 +1,13 @@
-"""One job of a replay: what it truly does, what it measures, and what it makes of that.
+"""Job of a replay: its true progress, its measurements, and its predictions from them.
 
-The rules are those of the simulator published with Pollux (OSDI'21): a job advances in segments
-that end with its epoch or with the interval. In every segment it measures its true step times and
-gradient statistics; from what it measured it predicts its goodput and chooses its batch size.
+The rules are those of the simulator published with Pollux: a job advances in segments that end with
+its epoch or with the interval. In every segment it measures its true step times and gradient
+statistics; from its measurements it predicts its goodput and chooses its batch size.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.data.applications.application import pass_time
 from goodalloc.data.workloads.loss_runs import losses_of
 from goodalloc.experiments.replay.job_modes import Equipment, Measured, bounded, equip, predict
+from goodalloc.experiments.replay.job_state import SimulatedJobState
 from goodalloc.models.goodput.statistical_efficiency import adascale_gain
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import GpuUse, busy_part, memory_part
@@ -24,25 +30,24 @@ if TYPE_CHECKING:
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.models.goodput.input_pipeline import InputPipeline
     from goodalloc.models.goodput.model import BatchLimits, GoodputModel
-    from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
     from goodalloc.models.losses.reduction import LossHistory
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.mode import Mode
     from goodalloc.solvers.policies.policy import BatchSizes
 
-#: Slack of the published ceilings, in examples.
+#: Tolerance of the published ceilings, in examples.
 ROUNDING = 1e-8
 
 
 class Interval(NamedTuple):
-    """What a job did in one interval.
+    """Work of a job in one interval.
 
     Attributes
     ----------
     gpu_seconds
-        In which it trained.
+        GPU-seconds of training.
     useful_examples, examples
-        Worth of M0, and as they were processed.
+        Examples in units of those at the initial batch size M0, and examples processed.
     efficient_gpu_seconds
         GPU-seconds times statistical efficiency.
     """
@@ -53,32 +58,40 @@ class Interval(NamedTuple):
     efficient_gpu_seconds: float = 0.0
 
 
-#: What a job did that did not train.
+#: Work of a job that did not train.
 NOTHING = Interval()
 
 
 def total(intervals: Iterable[Interval]) -> Interval:
-    """The sum of what was done."""
+    """Return the sum of the work of `intervals`."""
     return Interval._make(map(sum, zip(NOTHING, *intervals, strict=True)))
 
 
-#: A cluster where GPUs are all that counts.
+#: Equipment of a cluster where only GPUs matter.
 PLAIN = Equipment.of(Cluster.uniform(1, 1))
 
 
 def published_split(
     batch: int, replicas: int, limits: BatchLimits, *, accumulates: bool
 ) -> tuple[int, int]:
-    """Examples a GPU and pass, and accumulation steps, of a total batch size; rounded up.
+    """Split a total batch size into examples per GPU and pass and accumulation steps, rounded up.
 
     Parameters
     ----------
     batch, replicas
-        What is split over how many GPUs.
+        Total batch size, and the number of GPUs it is split over.
     limits
         Batch limits of the application.
     accumulates
         Whether there is at least one accumulation step.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.replay import published_split
+    >>> from goodalloc.models.goodput import BatchLimits
+    >>> limits = BatchLimits(initial=128, maximum=4096, atomic_minimum=32, atomic_maximum=256)
+    >>> published_split(1024, 2, limits, accumulates=False)  # 512 a GPU, in two passes
+    (256, 1)
     """
     local = math.ceil(batch / replicas - ROUNDING)
     passes = math.ceil(local / limits.atomic_maximum - ROUNDING)
@@ -87,12 +100,12 @@ def published_split(
 
 
 def requested_split(batch: int, replicas: int, limits: BatchLimits) -> tuple[int, int]:
-    """The same for what users ask for: one GPU accumulates once, above the initial batch size.
+    """Split a batch size that a user requested: one GPU accumulates above the initial batch size.
 
     Parameters
     ----------
     batch, replicas, limits
-        As of `published_split`.
+        As in `published_split`.
     """
     alone = replicas == 1 and batch > limits.initial
     return published_split(batch, replicas, limits, accumulates=alone)
@@ -101,16 +114,18 @@ def requested_split(batch: int, replicas: int, limits: BatchLimits) -> tuple[int
 def gpu_use(
     application: Application, spread: Spread, atomic_batch_size: int, accumulation_steps: int
 ) -> GpuUse:
-    """What a job takes of each of its GPUs, by (1) and (2) of `models/shared_gpus/shared_speed.py`.
+    """Return the load of a job on each of its GPUs.
+
+    By equations (1) and (2) of `models/shared_gpus/shared_speed.py`.
 
     Parameters
     ----------
     application
-        The truth about it on the type of its GPUs.
+        The true application on the type of its GPUs.
     spread
-        Its GPUs on each of its nodes.
+        Number of GPUs on each of its nodes.
     atomic_batch_size, accumulation_steps
-        Examples a GPU and pass, and passes before the one that synchronises.
+        Examples per GPU and pass, and passes before the one that synchronises.
     """
     times = application.step_times(spread, atomic_batch_size)
     step = times.step + accumulation_steps * (times.step - times.synchronisation)
@@ -119,21 +134,21 @@ def gpu_use(
     return GpuUse(busy, memory_part(atomic_batch_size, application.batch.atomic_maximum))
 
 
-class SimulatedJob:
-    """A job under way.
+class SimulatedJob(SimulatedJobState):
+    """Job under way: a state, and the rules by which it changes.
 
     Parameters
     ----------
     submission
-        What its user submitted.
+        The submission of its user.
     application
-        The truth about it, on the first type of GPU.
+        The true application, on the first type of GPU.
     batch_sizes
-        How it comes to its batch size; an application that Pollux restricts keeps to that.
+        Rule for its batch size; an application that Pollux restricts keeps to its restriction.
     equipment
-        What nodes let it have.
+        Equipment that the nodes offer.
     pipeline
-        Its input, None where cores do not count.
+        Its input pipeline, None where cores do not count.
     """
 
     def __init__(
@@ -144,43 +159,33 @@ class SimulatedJob:
         equipment: Equipment = PLAIN,
         pipeline: InputPipeline | None = None,
     ) -> None:
+        super().__init__(gpu_type=equipment.gpu_types[0])
         self.submission, self._application = submission, application
         self.batch_sizes = batch_sizes
         self.equipment, self.pipeline = equipment, pipeline
-        self.gpu_type, self.cores, self.mode = equipment.gpu_types[0], 0.0, ""
         restriction = application.restriction
         fixed = restriction.batch_size if restriction else None
         as_asked = batch_sizes in ("requested", "proportional")
         self.target_batch_size = submission.batch_size if as_asked else fixed
         self.fixed_replicas = restriction.replicas if restriction else None
-        self.placement: Placement = ()
         self.spread: Spread = ()
         self.replicas = 0
-        self.atomic_batch_size = self.accumulation_steps = 0
-        self.delay = 0.0
-        self.restarts: int | None = None
-        self.epoch = 0
-        self.progress = 0.0
-        self.attained_service = 0.0
-        self.first_start: float | None = None
-        self.completion: float | None = None
-        self.measured: dict[str, Measured] = {}
-        self.gradient: GradientStatistics | None = None
-        self.first_gradient: GradientStatistics | None = None
-        self.chosen_for: tuple[GoodputModel, int, int] | None = None
-        self.efficiency = self.rate = 0.0
-        self.host = ""
-        self.busy: float | None = None
-        self.share = 1.0
+        self.rate = 0.0
         self.interval = NOTHING
+
+    def restore(self, state: SimulatedJobState) -> None:
+        """Take over a whole state."""
+        vars(self).update(vars(state))
+        self.spread = tuple(gpus for _, gpus in self.placement)
+        self.replicas = sum(self.spread)
 
     @property
     def application(self) -> Application:
-        """The truth about it on the type of GPU that it runs on, or ran on last."""
+        """The true application on the type of GPU that it runs on, or ran on last."""
         return self.application_on(self.gpu_type)
 
     def application_on(self, gpu_type: str) -> Application:
-        """The truth about it on a type of GPU."""
+        """Return the true application on `gpu_type`."""
         return self._application.on(gpu_type)
 
     @property
@@ -190,7 +195,7 @@ class SimulatedJob:
 
     @property
     def memory(self) -> float:
-        """The part of a GPU's memory that its batch takes, or will on the GPUs that it asks for."""
+        """Part of a GPU's memory that its batch takes, or would take on the GPUs it requests."""
         limits, atomic = self.application.batch, self.atomic_batch_size
         if not atomic:
             atomic, _ = requested_split(
@@ -199,7 +204,7 @@ class SimulatedJob:
         return memory_part(atomic, limits.atomic_maximum)
 
     def measure_use(self) -> GpuUse:
-        """What it takes of its GPUs, as it runs; it keeps note of how busy they are."""
+        """Return its load on its GPUs, and note their busy part."""
         batch = self.atomic_batch_size, self.accumulation_steps
         use = gpu_use(self.application, self.spread, *batch)
         self.busy = use.busy
@@ -207,41 +212,41 @@ class SimulatedJob:
 
     @property
     def most_explored(self) -> int:
-        """Largest number of GPUs it measured itself on."""
+        """Largest number of GPUs on which it has measurements."""
         measured = self.measured.values()
         return max((replicas for found in measured for _, replicas, _ in found.times), default=0)
 
     @property
     def chooses_batch_size(self) -> bool:
-        """Whether its batch size follows from its model, now."""
+        """Whether its batch size follows from its model now."""
         return self.target_batch_size is None and bool(self.measured)
 
     def model(self) -> GoodputModel | None:
-        """Its goodput as it predicts it where it runs, None before it measured anything."""
+        """Return its prediction of its goodput where it runs, None before any measurement."""
         model = self._models().get(self.gpu_type)
         return bounded(model, self.pipeline, self.cores) if model and self.pipeline else model
 
     def modes(self) -> tuple[Mode, ...]:
-        """Everything it may have and what it predicts of that; none where only GPUs count."""
+        """Return its modes with predictions; none where only GPUs count."""
         return equip(self.equipment, self._models(), self.pipeline)
 
     def _models(self) -> dict[str, GoodputModel]:
-        """Its goodput on every type of GPU, as it predicts it."""
+        """Return its predictions of its goodput on every type of GPU."""
         return predict(self._application, self.measured, self.gradient, self.equipment.gpu_types)
 
     def losses(self) -> LossHistory:
-        """The losses that it measured so far, drawn for its name; they are no part of the truth."""
+        """Return its losses so far, drawn for its name; they do not influence its progress."""
         last = self.application.progress(self.application.epochs - 1)
         run = losses_of(self.submission.name, self.application.name, last)
         return run.history(self.progress)
 
     def batch_model(self) -> GoodputModel | None:
-        """The model by which it chooses its batch size, None before it measured anything."""
+        """Return the model by which it chooses its batch size, None before any measurement."""
         model = self.model()
         return model.by_throughput() if model and self.batch_sizes == "throughput" else model
 
     def reallocate(self, placement: Placement, delay: float, mode: Mode | None = None) -> None:
-        """Start anew on other GPUs, in a mode if it has any, after a delay; or stop on none."""
+        """Restart on `placement` after `delay` seconds, in `mode` if there is one; stop on none."""
         self.chosen_for = None
         self.mode = mode.name if mode else ""
         if mode:
@@ -256,12 +261,12 @@ class SimulatedJob:
             self.atomic_batch_size = self.accumulation_steps = 0
 
     def move(self, placement: Placement) -> None:
-        """Go on elsewhere as if nothing had happened, on as many GPUs of as many nodes."""
+        """Continue on `placement`, with the same number of GPUs per node, without a restart."""
         if sorted(placement) != sorted(self.placement):
             self.placement, self.spread = placement, tuple(gpus for _, gpus in placement)
 
     def set_requested_batch(self) -> None:
-        """Split the fixed batch size, or before any measurement the initial one, over the GPUs."""
+        """Split the fixed batch size over the GPUs; the initial one before any measurement."""
         limits = self.application.batch
         batch = self.target_batch_size
         if batch is None:
@@ -272,20 +277,20 @@ class SimulatedJob:
         self.set_batch(*requested_split(batch, self.replicas, limits))
 
     def set_batch(self, atomic_batch_size: int, accumulation_steps: int) -> None:
-        """Take a batch size, no larger in total than the application allows."""
+        """Set the batch size, in total at most that which the application allows."""
         most = int(self.application.batch.maximum / (self.replicas * (accumulation_steps + 1)))
         self.atomic_batch_size = min(atomic_batch_size, most)
         self.accumulation_steps = accumulation_steps
 
     def wait_for_restart(self, seconds: float) -> float:
-        """Spend what is left of the restart delay; returns the seconds that remain to train."""
+        """Spend the remaining restart delay; return the remaining seconds."""
         delay = min(self.delay, seconds)
         self.delay -= delay
         self.attained_service += delay * self.replicas
         return seconds - delay
 
     def train(self, now: float, seconds: float, interference: float) -> float:
-        """Train to the end of the epoch or of the interval; returns the seconds that remain.
+        """Train to the end of the epoch or of the interval; return the remaining seconds.
 
         Parameters
         ----------
@@ -294,7 +299,7 @@ class SimulatedJob:
         seconds
             Seconds to the end of the interval.
         interference
-            Share of the goodput that is lost to other distributed jobs.
+            Share of the goodput lost to other distributed jobs.
         """
         if self.first_start is None:
             self.first_start = now
@@ -315,7 +320,7 @@ class SimulatedJob:
         return seconds - spent
 
     def _note(self, seconds: float, steps: float) -> None:
-        """Add to the sums of this interval."""
+        """Add work to that of this interval."""
         useful, gpu_seconds = steps * self.application.batch.initial, seconds * self.replicas
         done = Interval(
             gpu_seconds, useful, useful / self.efficiency, gpu_seconds * self.efficiency
@@ -323,7 +328,7 @@ class SimulatedJob:
         self.interval = total((self.interval, done))
 
     def _measure(self) -> float:
-        """True progress per second; the job takes note of its step times and statistics."""
+        """Return the true progress per second, and note step times and gradient statistics."""
         batch, passes = self.batch_size, self.accumulation_steps + 1
         step, synchronisation = self.application.step_times(self.spread, self.atomic_batch_size)
         forward_backward = step - synchronisation

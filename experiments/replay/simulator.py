@@ -1,32 +1,40 @@
-"""A cluster in discrete time: jobs advance, then a policy decides, then its decision applies.
+"""Cluster in discrete time: jobs advance, then a policy decides, then its decision is applied.
 
-The rules are those of the simulator published with Pollux (OSDI'21). The policy sees what the
-agents of the jobs measured and predict (`solvers/policies/policy.py`), never the truth behind it.
+The rules are those of the simulator published with Pollux. The policy sees what the agents of the
+jobs measured and predict (`solvers/policies/policy.py`), never the true applications.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 5.3. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from goodalloc.data.documents.json_file import check_keys, pack_number
+from goodalloc.data.documents.json_file import check_keys
 from goodalloc.data.workloads.workload import check_workload
 from goodalloc.experiments.replay.agents import choose_batch_sizes, fit_models
 from goodalloc.experiments.replay.job_modes import Equipment, draw_pipeline
-from goodalloc.experiments.replay.job_oracle import JobOracle
-from goodalloc.experiments.replay.job_progress import pack_job, unpack_job
+from goodalloc.experiments.replay.job_oracle import JobOracle, crowded_nodes, share_gpus
 from goodalloc.experiments.replay.prior_knowledge import ExperiencePool
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.round_record import RoundRecord
-from goodalloc.experiments.replay.shared_gpus import share_gpus
 from goodalloc.experiments.replay.simulated_job import NOTHING, SimulatedJob
+from goodalloc.experiments.replay.simulation_state import (
+    SimulatorState,
+    pack_simulator,
+    unpack_job,
+    unpack_simulator,
+)
 from goodalloc.models.shared_gpus.shared_speed import FAIR
-from goodalloc.models.support.validation import require_choice, require_count, require_number
+from goodalloc.models.support.validation import require_choice
 from goodalloc.solvers.policies.decided_modes import decided_modes
 from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
@@ -45,51 +53,68 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import Decision, Policy
 
 
-#: Rounds, each with a restart, without any progress after which a replay is given up.
+#: Rounds, each with a restart, without any progress after which a replay is abandoned.
 PATIENCE = 100
 
-#: Seconds without any progress after which it is given up while nodes are missing: a week.
+#: Seconds without any progress after which it is abandoned while nodes are missing: a week.
 LONGEST_OUTAGE = 7 * 24 * 3600
 
 
 @dataclass
 class Simulator:
-    """A replay under way.
+    """Replay of a workload under a policy, interval by interval.
 
     Parameters
     ----------
     workload
-        Which jobs are submitted when.
+        The submitted jobs.
     applications
-        The truth about what they train, by name.
+        The true applications that they train, by name.
     policy
-        Decides the rounds.
+        The policy that decides the rounds.
     setting
-        The conditions.
+        Conditions of the replay.
+
+    Attributes
+    ----------
+    state
+        State that a checkpoint stores, beside that of the jobs and of the pool of experience.
+    jobs
+        The jobs in order of submission.
 
     Raises
     ------
     ValueError
-        If the workload is empty, names a job twice, or an unknown application.
+        If the workload is empty, a name occurs twice, an application is unknown, or the batch size
+        of a job is outside the range of its application.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import applications_of
+    >>> from goodalloc.data.workloads import Submission
+    >>> from goodalloc.experiments import Setting, Simulator
+    >>> from goodalloc.models.round import Cluster
+    >>> from goodalloc.solvers import make_policy
+    >>> workload = [Submission("a", time=0, application="ncf", replicas=1, batch_size=32768)]
+    >>> policy, setting = make_policy("fifo"), Setting(Cluster.uniform(1, 4))
+    >>> simulator = Simulator(workload, applications_of(None), policy, setting)
+    >>> simulator.step().decision.placements
+    {'a': ((0, 1),)}
     """
 
     workload: Sequence[Submission]
     applications: Mapping[str, Application]
     policy: Policy
     setting: Setting = Setting()
-    time: int = field(default=0, init=False)
+    state: SimulatorState = field(init=False)
     jobs: list[SimulatedJob] = field(init=False)
-    cluster: Cluster = field(init=False)
-    _progress: float = field(default=0.0, init=False)
-    _last_progress: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         check_workload(self.workload)
         rule = getattr(self.policy, "batch_sizes", None)
         require_choice("Policy: batch_sizes", rule, get_args(BatchSizes))
         self._sharing: Sharing | None = getattr(self.policy, "sharing", None)
-        self._wanted_nodes = self.setting.cluster.num_nodes
-        self.cluster = self.setting.cluster
+        self.state = SimulatorState(self.setting.cluster, self.setting.cluster.num_nodes)
         self._equipment = Equipment.of(self.cluster)
         self._pool = ExperiencePool(self.setting.knowledge)
         self.jobs = []
@@ -98,7 +123,7 @@ class Simulator:
             self.submit(submission)
 
     def submit(self, submission: Submission) -> None:
-        """Add a job, whose time is not before that of the last one.
+        """Add a job that is not submitted before the last one.
 
         Raises
         ------
@@ -129,38 +154,33 @@ class Simulator:
         self._oracles[submission.name] = JobOracle(job, self._sharing or FAIR)
 
     def pack(self) -> Document:
-        """What a checkpoint keeps beside what the policy remembers, in terms of JSON."""
-        return {
-            "time": self.time,
-            "last_progress": self._last_progress,
-            "progress": pack_number(self._progress),
-            "nodes": self.cluster.num_nodes,
-            "wanted_nodes": int(self._wanted_nodes),
-            "experience": self._pool.pack(),
-            "jobs": {job.submission.name: pack_job(job) for job in self.jobs},
-        }
+        """Return the state of the replay, except that of the policy, in terms of JSON."""
+        return pack_simulator(self.state, self._pool.pack(), self.jobs)
 
     def unpack(self, document: object) -> None:
-        """Go on from a checkpoint of the same replay.
+        """Restore the state of the same replay that `pack` returned.
 
         Raises
         ------
         ValueError
-            If the document makes no sense.
+            If a key is missing or unknown, a value is not of its type or out of range, or the
+            values of a job contradict each other.
         """
-        keys = ("nodes", "wanted_nodes", "time", "last_progress", "progress", "experience", "jobs")
-        found = check_keys("Simulator", document, keys)
-        for name in keys[:4]:
-            require_count(f"Simulator: {name}", found[name], int(name.endswith("nodes")))
-        require_number("Simulator: progress", found["progress"])
-        self.time, self._last_progress = found["time"], found["last_progress"]
-        self._wanted_nodes, self._progress = found["wanted_nodes"], float(found["progress"])
-        self.cluster = self.setting.cluster.resized(found["nodes"])
-        self._pool.unpack(found["experience"])
-        names = [job.submission.name for job in self.jobs]
-        jobs = check_keys("Simulator: jobs", found["jobs"], names)
+        self.state, experience, packed = unpack_simulator(document, self.setting.cluster)
+        self._pool.unpack(experience)
+        jobs = check_keys("Simulator: jobs", packed, [job.submission.name for job in self.jobs])
         for job in self.jobs:
             unpack_job(job, jobs[job.submission.name], self.cluster)
+
+    @property
+    def time(self) -> int:
+        """Seconds since the start of the replay."""
+        return self.state.time
+
+    @property
+    def cluster(self) -> Cluster:
+        """The nodes that are available now."""
+        return self.state.cluster
 
     @property
     def finished(self) -> bool:
@@ -169,12 +189,12 @@ class Simulator:
 
     @property
     def completed(self) -> int:
-        """How many jobs are complete."""
+        """Number of complete jobs."""
         return sum(job.completion is not None for job in self.jobs)
 
     @property
     def share_done(self) -> float:
-        """How much of all training is done, every job counting the same."""
+        """Mean over the jobs of the share of their training that is done."""
         whole = (job.application.progress(job.application.epochs - 1) for job in self.jobs)
         shares = (job.progress / total for job, total in zip(self.jobs, whole, strict=True))
         return sum(shares) / len(self.jobs)
@@ -187,33 +207,34 @@ class Simulator:
         ]
 
     def step(self) -> RoundRecord | None:
-        """Advance all jobs by one interval, then decide; None where no job is active.
+        """Advance all jobs by one interval, then decide; return None if no job is active.
 
         Raises
         ------
         ValueError
-            As `decide`.
+            As in `decide`.
         """
         self.advance()
         return self.decide()
 
     def advance(self) -> None:
-        """Let one interval pass; jobs submitted after it take part in the decision that follows."""
+        """Advance by one interval, at whose end jobs join that were submitted by then."""
         self._train()
-        self.time += self.setting.interval
+        self.state.time += self.setting.interval
         self._resize()
 
     def decide(self) -> RoundRecord | None:
-        """Decide on the active jobs and apply it; None where no job is active.
+        """Apply the decision of the policy on the active jobs; return None if no job is active.
 
         Raises
         ------
         ValueError
-            If the decision is impossible, or no job has made progress for long.
+            If the policy fails, its decision is impossible, or no job has made progress for
+            `PATIENCE` restarts (`LONGEST_OUTAGE` while nodes are missing).
         """
         active = self.active
         if not active:
-            self._last_progress = self.time
+            self.state.last_progress = self.time
             return None
         for job in active:
             if job.restarts is None and not job.measured:
@@ -222,43 +243,43 @@ class Simulator:
         begin = time.perf_counter()
         try:
             decision = self.policy.decide(round_)
-        except Exception as error:  # whatever somebody's code does, the user is told when
+        except Exception as error:  # of a user's own code: report the time at which it failed
             text = f"{type(error).__name__}: {error}".rstrip(".")
             raise ValueError(f"Policy failed at {self.time} s ({text}).") from error
         seconds = time.perf_counter() - begin
         offloads = self._sharing is not None and self._sharing.offload > 0
         check_decision(round_, decision, offloads=offloads)
         if decision.beside and self._sharing is None:
+            text = "jobs run beside others and the policy does not say how"
             raise ValueError(
-                f"Decision at {self.time} s: jobs run beside others and the policy does not say "
-                "how; expected a policy with `sharing`."
+                f"Decision at {self.time} s: {text}; expected a policy with `sharing`."
             )
-        self._wanted_nodes = decision.nodes or self._wanted_nodes
+        self.state.wanted_nodes = decision.nodes or self.state.wanted_nodes
         self._require_progress(active)
         return RoundRecord(round_, decision, seconds, self._apply(active, round_, decision))
 
     def _resize(self) -> None:
-        """Give the cluster the nodes it has now; jobs on those that are gone stop."""
-        left = [
+        """Set the available nodes; jobs on nodes that are gone stop."""
+        limits = [
             self.setting.cluster.num_nodes - outage.nodes
             for outage in self.setting.outages
             if outage.start <= self.time < outage.end
         ]
-        nodes = min([self._wanted_nodes, *left])
+        nodes = min([self.state.wanted_nodes, *limits])
         if nodes == self.cluster.num_nodes:
             return
-        self.cluster = self.setting.cluster.resized(nodes)
+        self.state.cluster = self.setting.cluster.resized(nodes)
         for job in self.jobs:
             if any(node >= nodes for node, _ in job.placement):
                 job.reallocate((), 0.0)
 
     def _require_progress(self, active: Sequence[SimulatedJob]) -> None:
-        """Refuse to go on for ever under a policy that lets no job run."""
+        """Refuse to continue if no job has made progress for long."""
         progress = sum(job.progress for job in self.jobs)
-        if progress > self._progress:
-            self._progress, self._last_progress = progress, self.time
+        if progress > self.state.progress:
+            self.state.progress, self.state.last_progress = progress, self.time
             return
-        idle = self.time - self._last_progress
+        idle = self.time - self.state.last_progress
         patience = PATIENCE * (self.setting.interval + self.setting.restart_delay)
         if any(start <= self.time < end for start, end, _ in self.setting.outages):
             patience = max(patience, LONGEST_OUTAGE)
@@ -276,7 +297,7 @@ class Simulator:
             )
 
     def observe(self, active: Sequence[SimulatedJob]) -> Round:
-        """What a scheduler knows now."""
+        """Return the round as a scheduler sees it now."""
 
         def model_of(job: SimulatedJob) -> GoodputModel | None:
             fit_models(active)
@@ -321,38 +342,31 @@ class Simulator:
         )
 
     def _train(self) -> None:
-        """Let every running job train for one interval, segment by segment side by side."""
+        """Train every running job for one interval; all advance by one segment at a time."""
         if self._sharing is not None:
             share_gpus(self.jobs, self._sharing)
-        crowded = self._crowded_nodes() if self.setting.interference else set()
-        left: dict[SimulatedJob, float] = {}
+        crowded = crowded_nodes(self.jobs) if self.setting.interference else set()
+        remaining: dict[SimulatedJob, float] = {}
         for job in self.jobs:
             job.interval = NOTHING
             if job.placement and job.completion is None:
-                left[job] = job.wait_for_restart(float(self.setting.interval))
+                remaining[job] = job.wait_for_restart(float(self.setting.interval))
         end = float(self.time + self.setting.interval)
-        training = [job for job, seconds in left.items() if seconds > 0]
+        training = [job for job, seconds in remaining.items() if seconds > 0]
         while training:
             for job in training:
                 meets = len(job.spread) > 1 and any(node in crowded for node, _ in job.placement)
                 loss = self.setting.interference if meets else 0.0
-                left[job] = job.train(end - left[job], left[job], loss)
+                remaining[job] = job.train(end - remaining[job], remaining[job], loss)
             choose_batch_sizes([job for job in training if job.chooses_batch_size])
-            training = [job for job in training if left[job] > 0 and job.completion is None]
-        for job in left:
+            training = [job for job in training if remaining[job] > 0 and job.completion is None]
+        for job in remaining:
             if job.completion is not None:
                 job.placement = ()
                 self._pool.learn(job)
 
-    def _crowded_nodes(self) -> set[int]:
-        """Nodes that several distributed jobs share."""
-        jobs = Counter(
-            node for job in self.jobs if len(job.placement) > 1 for node, _ in job.placement
-        )
-        return {node for node, count in jobs.items() if count > 1}
-
     def _apply(self, active: Sequence[SimulatedJob], round_: Round, decision: Decision) -> int:
-        """Give the jobs what was decided; returns how many restart."""
+        """Apply `decision` to the active jobs; return the number of restarts."""
         restarts = 0
         moved: list[SimulatedJob] = []
         modes = decided_modes(round_, decision)
@@ -377,7 +391,7 @@ class Simulator:
         return restarts
 
     def _stays(self, job: SimulatedJob, placement: Placement, mode: Mode | None) -> bool:
-        """Whether a job goes on as it was."""
+        """Return whether `job` continues without a restart."""
         if (mode.name if mode else "") != job.mode:
             return False
         if self.setting.free_moves:
