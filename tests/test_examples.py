@@ -34,6 +34,9 @@ COMPLETE = (
 
 EXAMPLES = sorted(name for name, path in modules().items() if ">>> " in path.read_text("utf-8"))
 
+#: Optional modules that examples of a module need.
+NEEDS = {"experiments.agent.training_agent": "torch"}
+
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -56,6 +59,8 @@ def test_examples_do_what_they_show(
     module: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run in an empty folder, one module at a time."""
+    if module in NEEDS:
+        pytest.importorskip(NEEDS[module])
     monkeypatch.chdir(str(tmp_path))
     found = importlib.import_module(f"goodalloc.{module}")
     result = doctest.testmod(found, optionflags=FLAGS)

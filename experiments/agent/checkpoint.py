@@ -1,7 +1,7 @@
-"""Checkpoints of a training agent: everything that training depends on, in one file (PyTorch).
+"""Checkpoints of a training agent: the complete state of a training, in one file (PyTorch).
 
-The file holds tensors, numbers and their containers only, and is read so (`weights_only`): whatever
-a file that somebody else has written contains, nothing of it is run.
+The file holds tensors, numbers and their containers only, and is read as such (`weights_only`), so
+that no code in a file of another origin is run.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
+#: Version of the layout of the file.
 VERSION = 1
 
+#: Keys of the file.
 KEYS = (
     "version",
     "name",
@@ -39,7 +41,7 @@ KEYS = (
 
 
 def random_states() -> dict[str, Any]:
-    """Where the random numbers of this process are: Python's, NumPy's and PyTorch's."""
+    """Return the states of the random number generators of Python, NumPy and PyTorch."""
     import torch
 
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
@@ -52,7 +54,7 @@ def random_states() -> dict[str, Any]:
 
 
 def restore_random(states: dict[str, Any]) -> None:
-    """Put the random numbers of this process back to where they were."""
+    """Restore the states that `random_states` returned."""
     import torch
 
     version, inner, gauss = states["python"]
@@ -66,12 +68,12 @@ def restore_random(states: dict[str, Any]) -> None:
 
 
 def seed_random(entropy: Sequence[int]) -> None:
-    """Begin the random numbers of this process anew: what goes on as other replicas has no past.
+    """Seed the generators of this process, for a job that is resumed on another number of replicas.
 
     Parameters
     ----------
     entropy
-        Numbers of at least 0; others give other random numbers.
+        Numbers of at least 0 that determine the seeds.
     """
     import torch
 
@@ -82,12 +84,12 @@ def seed_random(entropy: Sequence[int]) -> None:
 
 
 def save_checkpoint(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
-    """Write a checkpoint; it is there as a whole or not at all.
+    """Write a checkpoint atomically.
 
     Raises
     ------
     ValueError
-        If it cannot be written.
+        If the file cannot be written.
     """
     import torch
 
@@ -102,23 +104,24 @@ def load_checkpoint(
     parameters: list[tuple[int, ...]],
     companions: Iterable[str],
 ) -> dict[str, Any] | None:
-    """The checkpoint in a file, on the processor; None if there is no file.
+    """Return the checkpoint in a file, in the memory of the processor; None if there is no file.
 
     Parameters
     ----------
     path
         The file.
     name
-        Of the job.
+        Name of the job.
     parameters
-        Shapes of what it trains.
+        Shapes of the trained parameters.
     companions
-        Names of what else it holds.
+        Names of the other objects with a state.
 
     Raises
     ------
     ValueError
-        If it cannot be read, or is that of something else.
+        If the file cannot be read or has another version, or is of another job, of parameters of
+        other shapes or of other companions.
     """
     import torch
 
@@ -126,7 +129,7 @@ def load_checkpoint(
         return None
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # what a damaged file raises is not documented
+    except Exception as error:  # PyTorch does not document the errors of a damaged file
         reason = str(error).split("\n", maxsplit=1)[0].split(". ", maxsplit=1)[0]
         raise ValueError(f"Checkpoint '{path}' cannot be read ({reason}).") from error
     if not isinstance(found, dict) or any(key not in found for key in KEYS):

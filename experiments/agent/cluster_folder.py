@@ -1,15 +1,15 @@
-"""The folder by which a scheduler and its jobs know each other; either may die, the files stay.
+"""Folder through which a scheduler and its jobs communicate; its files survive both.
 
 ::
 
-    CLUSTER/allocation.json     what the scheduler decided (`goodalloc-allocation`)
-    CLUSTER/decisions.jsonl     every decision, a line each
-    CLUSTER/jobs/NAME/          one folder a job, locked by its launcher as long as that lives:
-        submission.json         who it is (`goodalloc-submission`), by the launcher
-        state.json              how far it is (`goodalloc-job-state`), by its agent
-        checkpoint.pt           likewise
+    CLUSTER/allocation.json     decision of the scheduler (`goodalloc-allocation`)
+    CLUSTER/decisions.jsonl     all decisions, one per line
+    CLUSTER/jobs/NAME/          folder of a job, locked by its launcher while that lives:
+        submission.json         the job (`goodalloc-submission`), by the launcher
+        state.json              its state (`goodalloc-job-state`), by its agent
+        checkpoint.pt           its checkpoint, by its agent
         replicas.json           processes of the replicas, by the launcher
-        replica-0.log           what the first replica said, and so on
+        replica-0.log           output of the first replica, and so on
 """
 
 from __future__ import annotations
@@ -22,33 +22,47 @@ from goodalloc.data.files.job_submission import require_job_name
 if TYPE_CHECKING:
     import os
 
+#: Files and folders of a cluster.
 ALLOCATION, DECISIONS, JOBS = "allocation.json", "decisions.jsonl", "jobs"
 
-#: Files of a job's folder that its launcher writes; those of its agent are in `agent_options`.
+#: Files of a job's folder that its launcher writes.
 SUBMISSION, REPLICAS = "submission.json", "replicas.json"
 
-#: Variables of the environment of a replica, beside those of torchrun.
+#: Environment variables of a replica, beside those of torchrun.
 JOB_VARIABLE, CLUSTER_VARIABLE = "GOODALLOC_JOB", "GOODALLOC_CLUSTER"
 LAUNCHER_VARIABLE = "GOODALLOC_LAUNCHER"
 
 
 def job_folder(cluster: str | os.PathLike[str], name: str) -> Path:
-    """The folder of a job.
+    """Return the folder of the job `name`.
 
     Raises
     ------
     ValueError
-        If no job can have that name.
+        If `name` is not a valid name of a job.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.agent import job_folder
+    >>> job_folder("cluster", "digits").as_posix()
+    'cluster/jobs/digits'
     """
     require_job_name(name)
     return Path(cluster) / JOBS / name
 
 
 def allocation_file(cluster: str | os.PathLike[str]) -> Path:
-    """The file of what the scheduler decided."""
+    """Return the file of the decision of the scheduler.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.agent import allocation_file
+    >>> allocation_file("cluster").as_posix()
+    'cluster/allocation.json'
+    """
     return Path(cluster) / ALLOCATION
 
 
-#: Files of a job's folder.
+#: Files of a job's folder that its agent writes.
 CHECKPOINT = "checkpoint.pt"
 STATE = "state.json"

@@ -1,9 +1,9 @@
-"""The order in which a job sees its examples, whatever its replicas and batch sizes.
+"""Order of the examples of a job, independent of its replicas and batch sizes.
 
-The data set comes in an endless sequence, a fresh permutation every epoch. A pass takes the next
-K m of it, m for each replica in turn. So one number, how many were taken, says where training is,
-and a job that goes on with other replicas goes on in the same sequence. A step may reach from one
-epoch into the next; every step is whole.
+The examples form an endless sequence, with a new permutation in every epoch. A pass takes the next
+K m of it, m for each replica in turn. The number of examples taken thus determines the position of
+a training, and a job that is resumed with other replicas continues the same sequence. A step may
+extend from one epoch into the next; every step is whole.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 
 
 class ExampleOrder(NamedTuple):
-    """An endless sequence of the examples of a data set.
+    """Endless sequence of the examples of a data set.
 
     Attributes
     ----------
     examples
-        How many there are.
+        Number of examples of the data set.
     seed
-        Of the permutations.
+        Seed of the permutations.
     """
 
     examples: int
     seed: int
 
     def rows(self, begin: int, count: int) -> list[int]:
-        """Some consecutive members of the sequence.
+        """Return consecutive members of the sequence.
 
         Parameters
         ----------
         begin
-            How many come before.
+            Position of the first.
         count
-            How many.
+            Number of members.
         """
         found: list[int] = []
         while len(found) < count:
@@ -53,21 +53,21 @@ class ExampleOrder(NamedTuple):
         return found
 
     def passes(self, begin: int, atomic: int, replicas: int, rank: int) -> Iterator[list[int]]:
-        """The examples of one replica, pass by pass, without end.
+        """Generate the examples of one replica, pass by pass, without end.
 
         Parameters
         ----------
         begin
-            Examples that were taken before.
+            Number of examples taken before.
         atomic
-            m.
+            Examples per replica and pass, m.
         replicas, rank
-            K, and which of them this is.
+            Number of replicas K, and the index of this one.
 
         Raises
         ------
         ValueError
-            If a number makes no sense.
+            If `atomic` or `replicas` is below 1, or `rank` is outside 0 to `replicas` - 1.
         """
         require_count("Examples: atomic", atomic, 1)
         require_count("Examples: replicas", replicas, 1)
@@ -79,23 +79,25 @@ class ExampleOrder(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _permutation(seed: int, epoch: int, examples: int) -> NDArray[np.int64]:
+    """Return the order of the examples in an epoch."""
     return np.random.default_rng((seed, epoch)).permutation(examples)
 
 
 def order_of(loader: Any, seed: int) -> ExampleOrder:
-    """The order of a loader's data set.
+    """Return the order of the data set of `loader`.
 
     Parameters
     ----------
     loader
-        Of PyTorch.
+        A `DataLoader` of PyTorch.
     seed
-        Of the permutations.
+        Seed of the permutations.
 
     Raises
     ------
     ValueError
-        If it is none, or its data set has no length, or it draws its order in a way of its own.
+        If `loader` is no `DataLoader`, has a sampler of its own or no batch size, or its data set
+        is empty or has no length.
     """
     from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
@@ -114,16 +116,16 @@ def order_of(loader: Any, seed: int) -> ExampleOrder:
 
 
 def batches_of(loader: Any, passes: Iterator[list[int]], seed: int) -> Iterator[Any]:
-    """What a loader would give, but for other examples in every batch.
+    """Return batches as `loader` makes them, of given examples.
 
     Parameters
     ----------
     loader
-        Says what the data set is and how it is loaded.
+        Loader that determines the data set and how it is loaded.
     passes
         Examples of each batch.
     seed
-        Of a generator of its own: a new iterator would draw from that of the training.
+        Seed of a generator of its own, as an iterator without one draws from that of the training.
     """
     import torch
     from torch.utils.data import DataLoader
@@ -142,7 +144,7 @@ def batches_of(loader: Any, passes: Iterator[list[int]], seed: int) -> Iterator[
 
 
 class _Batches:
-    """An iterator, as DataLoader wants a sampler of batches."""
+    """Iterator over batches in the form that `DataLoader` expects of a batch sampler."""
 
     def __init__(self, batches: Iterator[list[int]]) -> None:
         self._batches = batches

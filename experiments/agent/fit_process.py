@@ -1,9 +1,9 @@
-"""Refits of the throughput model beside training: a child process that fits on demand.
+"""Refits of the throughput model beside training, in a child process.
 
-It reads a line of JSON (rows of N, K, m and seconds of a pass without and with synchronisation) and
-answers with a line of the seven parameters. Training does not wait for it, and neither compiles
-anything nor loads JAX: the child does, on the processor and with a lower priority. A fit that
-takes longer than its patience is given up, the child with it. It ends when its input does.
+The child reads a line of JSON (rows of N, K, m and seconds of a pass without and with
+synchronisation) and answers with a line of the seven parameters. Training neither waits for it nor
+compiles anything nor loads JAX: the child does, on the processor and with a lower priority. A child
+whose fit exceeds its time limit is killed. The child ends at the end of its input.
 """
 
 from __future__ import annotations
@@ -24,83 +24,85 @@ from goodalloc.models.goodput.throughput_model import ThroughputParameters
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from goodalloc.experiments.support.processes import PipedProcess
+
+#: Module that the child runs.
 PROGRAM = "goodalloc.experiments.agent.fit_process"
 
+#: Time limit of a fit in seconds, which includes compilation in the first.
 PATIENCE = 60.0
-"""Seconds that a fit may take, the first of which compiles."""
 
+#: Niceness of the child: on a busy machine the lowest priority would delay a fit by minutes.
 NICENESS = 5
-"""Of the child: on a crowded machine the lowest priority would keep a fit waiting for minutes."""
 
 
 class FitProcess:
-    """A child that fits, started when it is first needed.
+    """Child process that fits, started when it is first needed.
 
     Parameters
     ----------
     patience
-        Seconds after which a fit is given up.
+        Time limit of a fit in seconds.
     """
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: PipedProcess[bytes] | None = None
         self._asked: float | None = None
         self._heard = b""
 
     @property
     def busy(self) -> bool:
-        """Whether a fit is under way."""
+        """Whether a fit is in progress."""
         return self._asked is not None
 
     def submit(self, table: Sequence[Sequence[float]]) -> None:
-        """Ask for a fit, unless one is under way or there is nothing to fit."""
+        """Request a fit of `table`, unless one is in progress or `table` is empty."""
         if self.busy or not table:
             return
         if self._child is None:
             variables = {"JAX_PLATFORMS": "cpu"} | compilation_cache()
             self._child = fresh_interpreter(PROGRAM, variables, stderr=subprocess.DEVNULL)
-            assert self._child.stdout is not None
-            os.set_blocking(self._child.stdout.fileno(), False)
-        assert self._child.stdin is not None
+            os.set_blocking(self._child.answers.fileno(), False)
         try:
-            self._child.stdin.write(json.dumps(table).encode() + b"\n")
-            self._child.stdin.flush()
+            self._child.requests.write(json.dumps(table).encode() + b"\n")
+            self._child.requests.flush()
         except OSError:
             self.close()
             return
         self._asked = time.monotonic()
 
     def collect(self) -> ThroughputParameters | None:
-        """The fit that was asked for; None if it is not there, now or ever."""
+        """Return the requested fit; None if it is not finished, failed or was not requested."""
         if self._child is None or self._asked is None:
             return None
-        assert self._child.stdout is not None
         with contextlib.suppress(BlockingIOError):
-            self._heard += os.read(self._child.stdout.fileno(), 65536)
+            self._heard += os.read(self._child.answers.fileno(), 65536)
         line, end, rest = self._heard.partition(b"\n")
         if end:
             self._heard, self._asked = rest, None
             return ThroughputParameters(*json.loads(line))
-        if time.monotonic() - self._asked > self._patience or self._child.poll() is not None:
+        if (
+            time.monotonic() - self._asked > self._patience
+            or self._child.process.poll() is not None
+        ):
             self.close()
         return None
 
     def close(self) -> None:
-        """End the child; another one is started when a fit is asked for again."""
+        """End the child; the next request starts another one."""
         child, self._child = self._child, None
         self._asked, self._heard = None, b""
         if child is not None:
-            child.kill()
-            child.wait()
-            for stream in (child.stdin, child.stdout):
-                assert stream is not None
+            child.process.kill()
+            child.process.wait()
+            for stream in (child.requests, child.answers):
                 with contextlib.suppress(OSError):
                     stream.close()
 
 
 def fit_table(table: Sequence[Sequence[float]]) -> ThroughputParameters:
-    """Fit the parameters of one job, as schedulers refit online.
+    """Fit the throughput parameters of one job, as schedulers refit online.
 
     Parameters
     ----------
@@ -115,7 +117,7 @@ def fit_table(table: Sequence[Sequence[float]]) -> ThroughputParameters:
 
 
 def main() -> int:
-    """Answer every line until there are no more."""
+    """Answer every line of the input."""
     end_with_parent()
     with contextlib.suppress(OSError):
         os.nice(NICENESS)

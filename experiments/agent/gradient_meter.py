@@ -1,16 +1,22 @@
-r"""Squared norms of the gradients of a step of training, taken as they arise (PyTorch).
+r"""Squared norms of the gradients of a step of training, measured during the step (PyTorch).
 
-A step on K replicas that make s + 1 passes each has :math:`c = K (s + 1)` local gradients. A pass's
-loss is divided by s + 1, and autograd adds its gradient to those of the passes before, as it does
-without an agent; the difference between two readings of the sum is the gradient of the pass. In the
-last pass of several replicas, the sum is read in the communication hook of
+A step on K replicas that make s + 1 passes each has :math:`c = K (s + 1)` local gradients. The
+loss of a pass is divided by s + 1, and autograd adds its gradient to those of the passes before, as
+it does without an agent; the difference between two readings of the sum is the gradient of the
+pass. In the last pass of several replicas, the sum is read in the communication hook of
 `DistributedDataParallel`, bucket by bucket, before the replicas exchange it.
 
-A reading copies as many coordinates as was agreed (`gradient_sample.py`), and all else is done on
-that. No pass through the network is added, and gradients live no longer than in a plain loop.
+A reading copies a sample of the coordinates (`gradient_sample.py`), and all norms are computed from
+the copy. No pass through the network is added, and gradients live no longer than in a plain loop.
 
-For Adam the norms are those of the preconditioned gradient. Its preconditioner hardly moves in a
-few steps and is taken anew only every `REFRESH` of them, and every `EARLY` of the first ones.
+For Adam the norms are those of the preconditioned gradient. Its preconditioner hardly changes in a
+few steps and is refreshed only every `REFRESH` steps, and every `EARLY` of the first ones.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 3.1. https://www.usenix.org/conference/osdi21/presentation/qiao
+McCandlish et al., "An Empirical Model of Large-Batch Training", arXiv:1812.06162
 """
 
 from __future__ import annotations
@@ -33,23 +39,23 @@ if TYPE_CHECKING:
     from goodalloc.experiments.agent.gradient_sample import Reading
     from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 
+#: Steps between two refreshes of a preconditioner, later and among the first `REFRESH` steps.
 REFRESH, EARLY = 50, 5
-"""Steps for which a preconditioner serves, and in the first of these."""
 
 
 class StepNorms(NamedTuple):
-    """What a step's gradients measure.
+    """Norms and products of the gradients of a step.
 
     Attributes
     ----------
     local
         Sum of the squared norms of this replica's local gradients, a tensor of one number.
     mean
-        Squared norm of the mean gradient of the step, over all replicas; likewise.
+        Squared norm of the mean gradient of the step over all replicas, a tensor of one number.
     product
-        Inner product of the mean gradient and that of the step before; None where there is none.
+        Inner product of the mean gradient and that of the step before; None if that is unknown.
     previous
-        Squared norm of the latter.
+        Squared norm of the mean gradient of the step before.
     """
 
     local: Any
@@ -61,19 +67,19 @@ class StepNorms(NamedTuple):
 def estimate_of(
     local: float, mean: Sequence[float], count: int, scale: float
 ) -> GradientStatistics | None:
-    """The gradient statistics of one step; None where it says nothing about them.
+    """Return the gradient statistics of one step; None if they cannot be estimated from it.
 
     Parameters
     ----------
     local
         Sum of the squared norms of the local gradients of all replicas.
     mean
-        The other norms of the step: the mean gradient's, and if there are any, the product with the
-        gradient before and that one's.
+        The other norms of the step: that of the mean gradient and, if they are known, its product
+        with the gradient before and the norm of the latter.
     count
-        c, local gradients.
+        Number of local gradients, c.
     scale
-        M / M0.
+        Relative batch size, M / M0.
     """
     if not all(map(math.isfinite, (local, *mean))):
         return None
@@ -86,21 +92,21 @@ def estimate_of(
 
 
 class GradientMeter:
-    """Reads the gradients of a step, and has their norms.
+    """Meter of the norms of the gradients of a step.
 
     Parameters
     ----------
     optimiser
-        Whose parameters are trained.
+        Optimiser of the trained parameters.
     replicas
-        K.
+        Number of replicas, K.
     most_coordinates, seed
-        What is read of a gradient, as in `GradientSample`.
+        Sample of the coordinates that are read, as in `GradientSample`.
 
     Raises
     ------
     ValueError
-        If there is nothing to train.
+        If no parameter requires a gradient.
     """
 
     def __init__(
@@ -131,9 +137,9 @@ class GradientMeter:
         Parameters
         ----------
         passes
-            s + 1.
+            Number of passes, s + 1.
         measuring, next_measuring
-            Whether norms of this step, and of the next one, are wanted.
+            Whether norms of this step, and of the next one, are required.
         """
         self._passes, self._taken, self._local = passes, 0, 0.0
         self._measuring, self._next_measuring = measuring, next_measuring
@@ -142,18 +148,18 @@ class GradientMeter:
             one.grad = None
 
     def take_pass(self) -> None:
-        """Read the gradient of a pass, after its backward pass; not what the hook reads."""
+        """Read the gradient of a pass after its backward pass, unless the hook reads it."""
         if self._measuring and not self._alone:
             self._read()
             self._take()
 
     def hook(self, _: object, bucket: Any) -> Any:
-        """Communication hook of the last pass: read the sum of the passes, exchange it.
+        """Read the sum of the passes and exchange it: the communication hook of the last pass.
 
         Parameters
         ----------
         bucket
-            Gradients of some parameters, of all passes of this replica.
+            Gradients of some parameters, summed over the passes of this replica.
         """
         import torch.distributed as dist
 
@@ -167,7 +173,7 @@ class GradientMeter:
         return work.get_future().then(lambda found: found.value()[0])
 
     def finish(self) -> StepNorms | None:
-        """The norms of a step whose mean gradient the parameters hold; None if not measured."""
+        """Return the norms of the step whose mean gradient is set; None if it is not measured."""
         if self._alone:
             return self._finish_alone()
         self._known = False
@@ -182,7 +188,7 @@ class GradientMeter:
         return StepNorms(local, mean.dot(mean), None, None)
 
     def _finish_alone(self) -> StepNorms | None:
-        """The norms of a step of one gradient, and of it and the one of the step before."""
+        """Return the norms of a step of one gradient, compared with that of the step before."""
         known, self._known = self._known, self._next_measuring
         before = self._square
         self._square = None
@@ -200,7 +206,7 @@ class GradientMeter:
         return StepNorms(square, square, now.dot(other), before)
 
     def _read(self) -> Reading:
-        """Read what the parameters' gradients are now."""
+        """Read the present gradients of the parameters."""
         self._sample.read([one.grad for one in self.parameters], self._now)
         return self._now
 
@@ -224,12 +230,12 @@ class GradientMeter:
         self._known = False
 
     def refresh(self, steps: int) -> None:
-        """Take the preconditioner anew, every so many steps.
+        """Refresh the preconditioner if it is due.
 
         Parameters
         ----------
         steps
-            That were made.
+            Number of steps made.
         """
         import torch
 
@@ -251,15 +257,15 @@ class GradientMeter:
             self._weights *= self._sample.factors
         if self._known:
             self._before.weigh(self._weights)
-        self._square = None  # it was by the other one
+        self._square = None  # it was computed with the former preconditioner
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shape of every parameter."""
+        """Shape of every parameter."""
         return [tuple(one.shape) for one in self.parameters]
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint needs so that nothing is lost."""
+        """Return the state for a checkpoint."""
         return {
             "weights": self._weights if self._adam else None,
             "previous": self._before.raw if self._known else None,
@@ -267,7 +273,7 @@ class GradientMeter:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state; what was read of other coordinates is left out."""
+        """Restore `state`; readings of another sample of coordinates are dropped."""
         weights, previous = (
             None if one is None or len(one) != self._sample.size else one.to(self._now.raw)
             for one in (state["weights"], state["previous"])
@@ -287,16 +293,16 @@ def adam_weight(
     parameter: Any,
     pick: Callable[[Any], Any] = lambda tensor: tensor,
 ) -> Any:
-    """The preconditioner of a parameter; 1 before a step of Adam.
+    """Return the preconditioner of `parameter` under Adam; 1 before the first step.
 
     Parameters
     ----------
     state, group
-        The optimiser's, of the parameter.
+        State and group of the parameter in the optimiser.
     parameter
         The parameter.
     pick
-        Takes some coordinates of a tensor of its shape.
+        Function that returns some coordinates of a tensor of its shape.
     """
     import torch
 

@@ -1,22 +1,22 @@
-r"""Which coordinates of a gradient the noise is measured by: all of them, or a sample (PyTorch).
+r"""Coordinates of a gradient from which its noise is measured: all, or a sample (PyTorch).
 
-Squared norms and inner products are sums over coordinates. Of a tensor of *n* numbers, *k* of them
-drawn evenly, each sum times :math:`n / k`, give an estimate of its part of the sum; so the
-reading multiplies the numbers by
+Squared norms and inner products are sums over coordinates. If *k* of the *n* numbers of a
+tensor are drawn evenly, the sum over them times :math:`n / k` estimates the sum over the tensor; so
+the reading multiplies the numbers by
 
 .. math:: \sqrt{n / k},                                                                        (1)
 
-and what is then computed of it are estimates for the whole gradient. Both terms of the noise scale
-are multiplied alike where coordinates are alike, so their ratio is closer than either.
+and all norms of a reading are estimates of those of the whole gradient. Errors of both terms of the
+noise scale are similar where coordinates are, so that their ratio is closer than either.
 
-Tensors share the coordinates equally, except that none gets more than it has (the others share what
-it leaves): small ones, whose numbers are often large, are read whole. Of a larger one, blocks of
+Tensors share the coordinates equally, except that none gets more than it has (the others share the
+rest): small ones, whose numbers are often large, are read whole. From a larger one, blocks of
 `BLOCK` neighbours are read, as many as its share holds, one at random in each of as many equal
 ranges of the tensor; fewer than `BLOCK` numbers at its end are never read. The blocks depend on the
 shapes and a seed alone.
 
-This is ours: Pollux's agent reads everything, which of a network with many parameters costs more
-than a few hundredths of a step on a processor.
+Sampling is not part of Pollux, whose agent reads all coordinates; for a network with many
+parameters that costs more than a few hundredths of a step on a processor.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ from goodalloc.models.support.validation import require_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Neighbouring numbers that are read together: in single precision half a line of most caches.
 BLOCK = 8
-"""Numbers that lie together, which in single precision is a line of a processor's cache."""
 
 
 def equal_shares(sizes: Sequence[int], most: int) -> list[int]:
-    """Divide a number equally among things that can take only so much each.
+    """Divide `most` equally among tensors, none of which can take more than its size.
 
     Parameters
     ----------
     sizes
-        The most that each can take.
+        Sizes of the tensors.
     most
-        What is divided.
+        Number of coordinates.
 
     Raises
     ------
     ValueError
-        If it is negative.
+        If `most` is negative.
     """
     require_count("Shares: most", most, 0)
-    found, left = [0] * len(sizes), most
+    found, remaining = [0] * len(sizes), most
     for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
-        found[index] = min(sizes[index], left // (len(sizes) - rank))
-        left -= found[index]
+        found[index] = min(sizes[index], remaining // (len(sizes) - rank))
+        remaining -= found[index]
     return found
 
 
 class Reading:
-    """Coordinates of a gradient, and the same ones weighted.
+    """Sampled coordinates of a gradient, raw and weighted.
 
     Parameters
     ----------
     raw
-        Room for them as they are, a vector.
+        Vector for the coordinates.
     parts
-        The same memory by parameters.
+        Views of `raw`, one for each parameter.
     """
 
     def __init__(self, raw: Any, parts: Sequence[Any]) -> None:
         self.raw, self.parts, self.weighted = raw, parts, raw
 
     def weigh(self, weights: Any) -> None:
-        """Bring the weighted ones up to date; weights of None are 1."""
+        """Compute the weighted coordinates; weights of None are 1."""
         import torch
 
         if weights is None:
@@ -82,26 +82,26 @@ class Reading:
             torch.mul(self.raw, weights, out=self.weighted)
 
     def dot(self, other: Reading) -> Any:
-        """Inner product of the weighted ones with others', in double precision."""
+        """Return the inner product of the weighted coordinates with others, in double precision."""
         return self.weighted.dot(other.weighted).double()
 
 
 class GradientSample:
-    """Reads the same coordinates of every gradient.
+    """Sample of coordinates, the same for every gradient.
 
     Parameters
     ----------
     parameters
         Tensors whose gradients are read.
     most
-        Coordinates in all, or a few more: at least a block of every tensor. None for all there are.
+        Number of coordinates, exceeded where a tensor would get no block; None for all.
     seed
-        Of the blocks.
+        Seed of the blocks.
 
     Attributes
     ----------
     factors
-        (1) of every coordinate, a vector; None if it is 1 everywhere.
+        Factor (1) of every coordinate, a vector; None if all are 1.
     """
 
     def __init__(self, parameters: Sequence[Any], most: int | None, seed: int) -> None:
@@ -133,11 +133,11 @@ class GradientSample:
 
     @property
     def size(self) -> int:
-        """Coordinates that are read."""
+        """Number of coordinates that are read."""
         return sum(self._counts)
 
     def reading(self) -> Reading:
-        """Room for a reading, zeros, in single precision or better."""
+        """Return a reading of zeros, in single precision or better."""
         import torch
 
         kind = torch.promote_types(self._like.dtype, torch.float32)
@@ -153,11 +153,11 @@ class GradientSample:
         Parameters
         ----------
         tensors
-            One for every parameter, or for those of `indices`; None counts as zeros.
+            A tensor for every parameter, or for those of `indices`; None counts as zeros.
         target
-            Where to.
+            Reading that is overwritten.
         indices
-            Which parameters these are; None for all.
+            Indices of the parameters; None for all.
         """
         for tensor, index in zip(
             tensors, range(len(self._rows)) if indices is None else indices, strict=True
@@ -168,14 +168,14 @@ class GradientSample:
                 target.parts[index].copy_(self.pick(index, tensor))
 
     def pick(self, index: int, tensor: Any) -> Any:
-        """The coordinates of one tensor, of the shape that its part of a reading has.
+        """Return the coordinates of one tensor, in the shape of its part of a reading.
 
         Parameters
         ----------
         index
-            Of the parameter.
+            Index of the parameter.
         tensor
-            Of its shape.
+            Tensor of the shape of the parameter.
         """
         rows = self._rows[index]
         if rows is None:

@@ -1,4 +1,4 @@
-"""What a training agent is told: who the job is, where its files are, rules and intervals."""
+"""Options of a training agent: name and files of its job, rules and intervals."""
 
 from __future__ import annotations
 
@@ -34,20 +34,17 @@ if TYPE_CHECKING:
 
     from goodalloc.models.adaptation.batch_rules import BatchRule
 
+#: Exit code of a job that has a new allocation, on which it is to be resumed from its checkpoint;
+#: EX_TEMPFAIL of sysexits.h, "try again later".
 EXIT_REALLOCATED = 75
-"""Exit code of a job that has another allocation now and is to be started again on it.
 
-It is EX_TEMPFAIL of sysexits.h, "try again later"; everything is in the checkpoint.
-"""
-
-
-#: How many times its batch size a job may take next while its statistics have not settled.
+#: Largest growth of the batch size from one decision to the next before the statistics settle.
 DOUBLE = 2
 
-#: Relative error that weights of averages may have.
+#: Relative rounding error of weights of averages.
 ROUNDING = 1e-9
 
-#: Complete what is given to a model that can be checked.
+#: Stand-ins that complete the options to a model that can be validated.
 _PLAIN = (
     ThroughputParameters(
         alpha_grad=1.0,
@@ -65,11 +62,11 @@ _ANY = BatchLimits(1, 1, 1, 1)
 #: Options that are counts.
 _COUNTS = ("nodes", "decision_steps", "settling_steps", "checkpoint_steps", "measure_steps")
 
+#: Coordinates of a gradient that are read, few enough to cost little at any number of parameters.
 MOST_COORDINATES = 2**15
-"""What a gradient is read of, so that it costs little however many parameters there are."""
 
+#: Seconds between fits and reports of the agent of Pollux.
 PUBLISH_SECONDS = 30.0
-"""Interval of Pollux's agent between fits and reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,51 +76,62 @@ class AgentOptions:
     Parameters
     ----------
     name
-        Of the job, as in the scheduler's files.
+        Name of the job, as in the files of the scheduler.
     folder
-        Where checkpoint and published state are; made if there is none.
+        Folder of the checkpoint and the published state; made if it does not exist.
     batch
-        Limits of the batch size; None for the loader's batch size and no other.
+        Limits of the batch size; None to keep the batch size of the loader.
     batch_rule
-        What sets the batch size: one of `models/adaptation/batch_rules.py`.
+        Rule that sets the batch size, one of `models/adaptation/batch_rules.py`.
     learning_rate
-        What scales the learning rate: one of `models/adaptation/learning_rate.py`.
+        Name of the rule that scales the learning rate (`models/adaptation/learning_rate.py`).
     allocation
-        File in which the scheduler says what the job gets; None if nobody does.
+        File of the allocation by the scheduler; None if there is no scheduler.
     nodes
-        N, as long as no allocation says it.
+        Number of nodes N, unless an allocation states it.
     seed
-        Of the order of the examples.
+        Seed of the order of the examples.
     decision_steps
-        Steps between two questions to the batch rule. Steps, not seconds: so a rule that asks only
-        for statistics decides the same in every run.
+        Steps between two decisions of the batch rule. They are counted in steps rather than in
+        seconds, so that a rule that depends on statistics alone decides the same in every run.
     settling_steps
-        Until the gradients of so many steps at M0 are in the statistics, the batch size at most
-        doubles from one question to the next: the noise scale of a few is often infinite.
+        Steps at M0 whose gradients must be in the statistics before the batch size may more than
+        double from one decision to the next: the noise scale of few gradients is often infinite.
     checkpoint_steps
         Steps between two checkpoints.
     measure_steps
-        Gradient noise is measured in every so-manieth step.
+        Steps between two measurements of the gradient noise.
     most_coordinates
-        Gradient noise is measured by about so many coordinates at most (`gradient_sample.py`);
-        by all if None, which is better where few of very many matter, as in large embeddings.
+        Approximate number of coordinates of the gradient that are measured (`gradient_sample.py`);
+        None for all, which is better if few of many matter, as in large embeddings.
     publish_seconds
-        Between two fits and published states; at first they follow each other faster.
+        Seconds between two fits and published states; the first ones follow each other faster.
     look_seconds
-        Between two looks at the allocation.
+        Seconds between two looks at the allocation.
     decay
-        Theta of the moving averages of the gradient statistics.
+        Decay theta of the moving averages of the gradient statistics.
     throughput
-        Throughput parameters as `goodalloc fit` found them for this job, by which the batch rule
-        goes until the first fit; None if nothing was measured before.
+        Throughput parameters that `goodalloc fit` found for this job, on which the batch rule
+        relies until the first fit; None without earlier measurements.
     launcher
-        The process that started the replicas and starts them again: when it is gone, they make a
-        checkpoint and end as with another allocation. None if nobody does.
+        Process that starts the replicas, and restarts them: when it has ended, they write a
+        checkpoint and end as for a new allocation. None without a launcher.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If `name` is empty, `learning_rate` is unknown, a count or a number of seconds is out of
+        range, `decay` is outside [0, 1), or `batch`, `throughput` or `batch_rule` is of another
+        type or invalid.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments import AgentOptions
+    >>> from goodalloc.models.goodput import BatchLimits
+    >>> limits = BatchLimits(initial=128, maximum=4096, atomic_minimum=32, atomic_maximum=512)
+    >>> options = AgentOptions("digits", "jobs/digits", limits, checkpoint_steps=200)
+    >>> options.file("checkpoint.pt").as_posix()
+    'jobs/digits/checkpoint.pt'
     """
 
     name: str
@@ -146,7 +154,7 @@ class AgentOptions:
     launcher: ProcessIdentity | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse invalid options."""
         require_name("Training agent", self.name)
         item = f"Training agent of '{self.name}'"
         require_choice(f"{item}: learning_rate", self.learning_rate, tuple(LEARNING_RATE_RULES))
@@ -174,23 +182,23 @@ class AgentOptions:
 
     @classmethod
     def of_launcher(cls, batch: BatchLimits | None = None, **options: Any) -> Self:
-        """The options of a job that `goodalloc launch` starts, which says who and where it is.
+        """Return the options of a job that `goodalloc launch` started, from its environment.
 
-        The launcher also sets torchrun's variables, for a single replica too, so a script may
-        begin with ``torch.distributed.init_process_group("gloo")`` whatever it gets; it must where
-        it is to run on several.
+        The launcher also sets the variables of torchrun, even for a single replica. A script may
+        therefore always begin with ``torch.distributed.init_process_group("gloo")``, and it must
+        in order to run on several replicas.
 
         Parameters
         ----------
         batch
             Limits of the batch size.
         options
-            Further ones, but not name, folder, allocation and launcher.
+            Further options, except name, folder, allocation and launcher.
 
         Raises
         ------
         ValueError
-            If no launcher started this process, or a value makes no sense.
+            If no launcher started this process, or an option is invalid.
         """
         found = {}
         for name in (JOB_VARIABLE, CLUSTER_VARIABLE, LAUNCHER_VARIABLE):
@@ -211,5 +219,5 @@ class AgentOptions:
         )
 
     def file(self, name: str) -> Path:
-        """A file of the job's folder."""
+        """Return the path of a file in the folder of the job."""
         return Path(self.folder) / name

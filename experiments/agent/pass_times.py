@@ -1,9 +1,9 @@
-"""What an agent measures of its steps: seconds of a pass without and with synchronisation.
+"""Measured seconds of passes without and with synchronisation, by configuration.
 
-Of every configuration (nodes, replicas, examples per replica and pass) the last few of each are
-kept, and their medians are what the throughput model is fitted to; so one pass that was held up
-says little. The configurations that were not used for longest are dropped beyond `MOST`, which
-bounds the time of a fit.
+The last `KEPT` measurements of every configuration (nodes, replicas, examples per replica and pass)
+are kept, and the throughput model is fitted to their medians, so that a single delayed pass has
+little influence. Beyond `MOST` configurations the least recently used is dropped, which bounds the
+time of a fit.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 
 from goodalloc.models.support.validation import require_number
 
+#: Measurements of each kind that are kept of a configuration.
 KEPT = 32
-"""Measurements of a configuration that are kept of each kind."""
 
+#: Measurements after which a configuration is part of the table.
 LEAST = 3
-"""Measurements before a configuration counts."""
 
+#: Most configurations.
 MOST = 64
-"""Configurations."""
 
 
 class Configuration(NamedTuple):
-    """N, K and m."""
+    """Numbers of nodes N, of replicas K, and of examples per replica and pass m."""
 
     nodes: int
     replicas: int
@@ -41,24 +41,24 @@ class PassTimes:
         self.steps = 0
 
     def record(self, configuration: Configuration, gradient: float, step: float) -> None:
-        """Take in one step.
+        """Add the measurements of one step.
 
         Parameters
         ----------
         configuration
-            What it ran in.
+            Configuration of the step.
         gradient, step
             Seconds of a pass without synchronisation, and of the one with it.
 
         Raises
         ------
         ValueError
-            If one is not above 0 or not finite.
+            If `gradient` or `step` is not above 0 or not finite.
         """
         require_number("Pass times: gradient", gradient, 0.0, strict=True)
         require_number("Pass times: step", step, 0.0, strict=True)
         kept = self._seconds.pop(configuration, None) or (deque(maxlen=KEPT), deque(maxlen=KEPT))
-        self._seconds[configuration] = kept  # the last one now
+        self._seconds[configuration] = kept  # now the most recently used
         for seconds, value in zip(kept, (gradient, step), strict=True):
             seconds.append(value)
         if len(self._seconds) > MOST:
@@ -66,7 +66,7 @@ class PassTimes:
         self.steps += 1
 
     def table(self) -> list[list[float]]:
-        """Rows of N, K, m and the two medians, as `fitting.pad_observations` takes them."""
+        """Return rows of N, K, m and the two medians, as `pad_observations` expects them."""
         return [
             [*map(float, one), *(float(np.median(seconds)) for seconds in kept)]
             for one, kept in sorted(self._seconds.items())
@@ -74,11 +74,11 @@ class PassTimes:
         ]
 
     def state(self) -> list[Any]:
-        """What a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return [[*one, *map(list, kept)] for one, kept in self._seconds.items()]
 
     def load(self, state: list[Any]) -> None:
-        """Go on from a state."""
+        """Restore `state`."""
         for *configuration, gradient, step in state:
             kept = deque(gradient, maxlen=KEPT), deque(step, maxlen=KEPT)
             self._seconds[Configuration(*configuration)] = kept

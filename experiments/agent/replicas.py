@@ -1,4 +1,4 @@
-"""The replicas of a training job: processes of `torch.distributed`, or this one alone (PyTorch)."""
+"""Replicas of a training job: processes of `torch.distributed`, or this one alone (PyTorch)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ if TYPE_CHECKING:
 
 
 class Replicas:
-    """How many there are, which one this is, and what they tell each other.
+    """Replicas of a job, and communication among them.
+
+    Attributes
+    ----------
+    count
+        Number of replicas.
+    rank
+        Index of this one.
 
     Raises
     ------
     ValueError
-        If there are to be several, but this process is in no group.
+        If ``WORLD_SIZE`` is not 1, but this process is in no group.
     """
 
     def __init__(self) -> None:
@@ -35,40 +42,40 @@ class Replicas:
 
     @property
     def several(self) -> bool:
-        """Whether there are others."""
+        """Whether there is more than one replica."""
         return self.count > 1
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that decides and writes."""
+        """Whether this replica is the first, which decides and writes."""
         return self.rank == 0
 
     def wrap(self, module: Any, hook: Callable[[object, Any], Any]) -> Any:
-        """The module to call: where there are others, one that exchanges gradients by a hook."""
+        """Return the module to call, which exchanges gradients by `hook` among several replicas."""
         self._device = next(module.parameters()).device.type
         if not self.several:
             return module
         from torch.nn.parallel import DistributedDataParallel
 
         self._wrapped = DistributedDataParallel(module)
-        # PyTorch looks at the hook's annotations, of which strings will not do
+        # PyTorch checks the annotations of a hook and refuses strings; a lambda has none
         self._wrapped.register_comm_hook(None, lambda state, bucket: hook(state, bucket))
         return self._wrapped
 
     def exchange(self, now: bool) -> None:
-        """Whether the next pass ends in an exchange of gradients; to be said before it begins."""
-        if self._wrapped is not None:  # what its `no_sync` does, which cannot span a yield
+        """Set whether the next pass ends in an exchange of gradients, before the pass begins."""
+        if self._wrapped is not None:  # as its `no_sync` does, which cannot span a yield
             self._wrapped.require_backward_grad_sync = now
 
     def added(self, shared: Sequence[Any], own: Sequence[Any]) -> tuple[list[float], list[float]]:
-        """Numbers added up over the replicas, and others that are the same on each.
+        """Return sums of `shared` over the replicas, and `own`, which is the same on each.
 
-        One message, and one wait for the device.
+        It takes one message and one wait for the device.
         """
         import torch
         import torch.distributed as dist
 
-        if not self.several and str(self._device) == "cpu":  # there is nothing to wait for
+        if not self.several and str(self._device) == "cpu":  # no message and no wait
             return [float(one) for one in shared], [float(one) for one in own]
         numbers = [torch.as_tensor(one, dtype=torch.float64) for one in (*shared, *own)]
         vector = torch.stack([one.to(self._device) for one in numbers])
@@ -80,7 +87,7 @@ class Replicas:
         return found[: len(shared)], found[len(shared) :]
 
     def told(self, numbers: Sequence[float]) -> list[float]:
-        """What the first replica says."""
+        """Return the numbers of the first replica."""
         if not self.several:
             return [float(number) for number in numbers]
         import torch
@@ -92,11 +99,11 @@ class Replicas:
         return found
 
     def agree(self, here: bool) -> bool:
-        """Whether the first replica says so."""
+        """Return the value of `here` on the first replica."""
         return bool(self.told([float(here)])[0])
 
     def gathered(self, value: Any) -> list[Any]:
-        """What every replica says, in their order."""
+        """Return the values of all replicas in their order."""
         if not self.several:
             return [value]
         import torch.distributed as dist
@@ -106,7 +113,7 @@ class Replicas:
         return found
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait until all replicas call this."""
         if self.several:
             import torch.distributed as dist
 

@@ -1,8 +1,8 @@
-"""What an agent and its scheduler tell each other, by files.
+"""Communication of an agent with its scheduler, by files.
 
-The first replica keeps the seconds of steps, has the throughput model refitted by a child process,
-writes the job's state (`data/files/job_state.py`) now and then, and looks what the scheduler gives
-it.
+The first replica keeps the seconds of steps, has a child process refit the throughput model, writes
+the state of the job (`data/files/job_state.py`) at intervals, and looks at the allocation of the
+scheduler.
 """
 
 from __future__ import annotations
@@ -23,38 +23,37 @@ if TYPE_CHECKING:
     from goodalloc.experiments.agent.options import AgentOptions
     from goodalloc.models.goodput.model import BatchLimits
 
-
+#: Seconds until a job first publishes and requests a fit, unless its interval is shorter.
 FIRST = 2.0
-"""Seconds after which a job first publishes, and asks for a fit, unless it is to do so oftener."""
 
 
 class AgentReport:
-    """The scheduler's side of a training agent.
+    """Part of a training agent that communicates with the scheduler.
 
     Parameters
     ----------
     options
-        Those of the agent.
+        Options of the agent.
     replicas
-        K, what the job runs on.
+        Number of replicas of the job, K.
 
     Attributes
     ----------
     nodes
-        N.
+        Number of nodes, N.
     stale
-        Whether the job was given something else before it began.
+        Whether the job was reallocated before it began.
     times
-        Measured seconds.
+        Measured seconds of passes.
     throughput
-        The last fit; before there is one what the options say, which may be None.
+        Parameters of the last fit; before it, those of the options, which may be None.
     restarts
-        Times the job was restarted.
+        Number of restarts of the job.
 
     Raises
     ------
     ValueError
-        If there are more nodes than replicas, or the job's folder cannot be made.
+        If there are more nodes than replicas, or the folder of the job cannot be made.
     """
 
     def __init__(self, options: AgentOptions, replicas: int) -> None:
@@ -75,20 +74,20 @@ class AgentReport:
             require_count(item, self.nodes, 1, replicas)
 
     def _wanted(self) -> dict[str, int] | None:
-        """What the scheduler gives the job; None if it has said nothing that can be read."""
+        """Return the placement that the scheduler decided; None if there is no readable one."""
         file = self._options.allocation
         if file is None:
             return None
         try:
             return read_placement(file, self._options.name)
-        except ValueError:  # no news: the scheduler writes the file anew when it next decides
+        except ValueError:  # the scheduler writes the file again with its next decision
             return None
 
     def look(self) -> bool:
-        """Whether the job has to be started again: asked now and then.
+        """Return whether the job has to be restarted; looks at most every `look_seconds`.
 
-        That is when the scheduler gives it something else than it runs on, or when its launcher is
-        gone, for the next one starts replicas of its own.
+        It has to when the scheduler has decided another placement, or when its launcher has ended,
+        as the next launcher starts replicas of its own.
         """
         now, options = time.monotonic(), self._options
         if now - self._looked < options.look_seconds:
@@ -101,19 +100,19 @@ class AgentReport:
             return False
         launched = options.launcher is not None
         if self._placement is None and launched and sum(wanted.values()) == self._replicas:
-            # what the launcher read just before the file could not be read any more
+            # the launcher read this placement, before the file became unreadable for a while
             self._placement, self.nodes = wanted, len(wanted)
         return wanted != self._placement
 
     @property
     def due(self) -> bool:
-        """Whether it is time to publish: first after `FIRST`, then twice as late each time."""
+        """Whether it is time to publish: after `FIRST` seconds, later at doubled intervals."""
         age = self._published - self._started
         interval = min(self._options.publish_seconds, max(FIRST, age))
         return time.monotonic() - self._published >= interval
 
     def publish(self, batch: BatchLimits, **known: Any) -> None:
-        """Take in a fit, ask for the next one, and write the job's state.
+        """Collect a fit, request the next one, and write the state of the job.
 
         Parameters
         ----------
@@ -145,15 +144,15 @@ class AgentReport:
         self._published = time.monotonic()
 
     def _attained(self, now: float) -> float:
-        """GPU-seconds so far."""
+        """Return the GPU-seconds that the job has held."""
         return self._service + self._replicas * max(now - self._began, 0.0)
 
     def close(self) -> None:
-        """End the child."""
+        """End the child process."""
         self._fits.close()
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "times": self.times.state(),
             "restarts": self.restarts,
@@ -164,7 +163,7 @@ class AgentReport:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state, as a restarted job."""
+        """Restore `state` in a restarted job."""
         self.times.load(state["times"])
         self.restarts, self._most = state["restarts"] + 1, max(state["most"], self._replicas)
         self._submitted, self._service = state["submitted"], state["service"]

@@ -1,20 +1,20 @@
-"""Seconds of the passes of a step, as the training program meets them."""
+"""Seconds of the passes of a step, as measured by the training program."""
 
 from __future__ import annotations
 
 import time
 
+#: First steps of a configuration, which are not timed.
 WARM_UP = 2
-"""Steps of a configuration that are not timed."""
 
 
 class StepClock:
-    """Times one pass after the other.
+    """Clock of successive passes.
 
     Parameters
     ----------
     steps
-        That were made before.
+        Number of steps made before.
     """
 
     def __init__(self, steps: int) -> None:
@@ -23,40 +23,40 @@ class StepClock:
         self.warm_up(steps)
 
     def warm_up(self, steps: int) -> None:
-        """The configuration is a new one, after so many steps."""
+        """Begin the warm-up of a new configuration after `steps` steps."""
         self._timed_from = steps + WARM_UP
 
     def begin_step(self) -> None:
-        """The next pass is the first one of a step."""
+        """Begin a step with the next pass."""
         self._seconds = []
 
     def begin(self) -> None:
-        """A pass begins now."""
+        """Begin a pass now."""
         self._begin = time.perf_counter()
 
     def end(self) -> None:
-        """A pass ends and the next one begins."""
+        """End a pass and begin the next one."""
         now = time.perf_counter()
         self._seconds.append(now - self._begin)
         self._begin = now
 
     def passes(self, steps: int, waited: float) -> tuple[float, float] | None:
-        """Seconds of a pass without synchronisation, and of the last one, with it.
+        """Return the seconds of a pass without synchronisation, and of the last one, with it.
 
-        The former is the mean over the passes, the latter what they leave of the step, which has
-        the optimiser's update (`data/files/measured_profile.py`).
+        The former is the mean over the passes, the latter the rest of the step, which includes the
+        update of the optimiser (`data/files/measured_profile.py`).
 
         Parameters
         ----------
         steps
-            That were made.
+            Number of steps made.
         waited
             Seconds that the last pass waited for the exchange of gradients.
 
         Returns
         -------
         tuple of float, or None
-            None while the configuration warms up, or if the clock stood still.
+            None while the configuration warms up, or if a time is not above 0.
         """
         whole = sum(self._seconds)
         gradient = (whole - waited) / len(self._seconds)

@@ -1,30 +1,29 @@
-r"""An agent beside the training of a network, as Pollux has one in every job (PyTorch).
+r"""Agent that adapts the training of a network to its allocation, as in Pollux (PyTorch).
 
-Pollux (OSDI'21, section 4.1) gives every job an agent that measures gradient noise and the seconds
-of steps, fits the throughput model, sets batch size and learning rate to the allocation, and
-reports to the scheduler. `TrainingAgent` is one, around module, optimiser and data loader::
+Every job of Pollux has an agent (section 4.1) that measures gradient noise and the seconds of
+steps, fits the throughput model, adapts batch size and learning rate to the allocation, and reports
+to the scheduler. `TrainingAgent` wraps module, optimiser and data loader of a training loop. Every
+iteration is one pass of m examples on this replica; every (s + 1)-th pass ends a step. The loss is
+a mean over the examples. If the process group of `torch.distributed` is initialised, its processes
+are the replicas, each of which runs the same program.
 
-    agent = TrainingAgent(module, optimiser, loader, AgentOptions("digits", "job"))
-    for inputs, classes in agent.batches(epochs=20):
-        agent.learn(cross_entropy(agent.module(inputs), classes))
+After every step the gradient statistics are updated (`models/adaptation/gradient_noise.py`), the
+learning rate is scaled for this step by its rule (a scheduler of the user still sets the rate tuned
+for M0), and progress grows by the gain of AdaScale. The batch rule decides at the beginning, after
+a change of the number of replicas, and every `decision_steps`. Every `publish_seconds` the first
+replica collects the last fit, requests the next one, and writes the state of the job
+(`data/files/job_state.py`). When the allocation file has another placement for the job, all
+replicas write a checkpoint and end with `EXIT_REALLOCATED`; their launcher starts the new number of
+replicas, which continue from the checkpoint with the next example of the same order. A killed job
+loses the steps since its last checkpoint. In one process, with a rule that does not depend on
+measured seconds, an interrupted job ends with the same bytes as an uninterrupted one. On an
+accelerator a pass is timed on the host, which waits for the device once per step.
 
-Every turn of the loop is one pass of m examples on this replica; every (s + 1)-th ends a step. The
-loss is a mean over the examples. Where the process group of `torch.distributed` is up, its
-processes are the replicas and each runs the same program.
-
-After every step the gradient statistics are brought up to date
-(`models/adaptation/gradient_noise.py`), the learning rate is scaled for this step by its rule (a
-scheduler of the user's sets the one tuned for M0 as ever), and progress grows by AdaScale's gain.
-The batch rule is asked at the beginning, on another number of replicas, and every `decision_steps`.
-Every `publish_seconds` the first replica takes in the last fit, asks for the next one, and writes
-the job's state (`data/files/job_state.py`). When the allocation file gives the job something else
-than it runs on, all replicas make a checkpoint and end with `EXIT_REALLOCATED`; their launcher
-starts as many as it says, and each goes on from the checkpoint, with the next example of the same
-order. Killed, a job loses the steps since its last checkpoint. In one process, with a rule that
-does not go by measured seconds, a job that was interrupted ends with the same bytes as one that was
-not.
-
-On an accelerator a pass is timed as the program meets it, waiting for the device once a step.
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
+Johnson et al., "AdaScale SGD: A User-Friendly Algorithm for Distributed Training", ICML 2020
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ from goodalloc.experiments.agent.options import DOUBLE, EXIT_REALLOCATED, ROUNDI
 from goodalloc.experiments.agent.pass_times import Configuration
 from goodalloc.experiments.agent.replicas import Replicas
 from goodalloc.experiments.agent.report import AgentReport
+from goodalloc.experiments.agent.scaling import decide_batch, rescaled, scaled_step
 from goodalloc.experiments.agent.step_clock import StepClock
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.models.adaptation.batch_rules import Situation
@@ -66,26 +66,41 @@ if TYPE_CHECKING:
 
 
 class TrainingAgent:
-    """Trains with batch sizes and learning rates that suit the job and its allocation.
+    """Agent that adapts batch size and learning rate to a job and its allocation.
 
     Parameters
     ----------
     module
-        The network, not wrapped; call `agent.module` in its place.
+        The network, not wrapped; `agent.module` is to be called in its place.
     optimiser
-        Of its parameters, with the learning rate tuned for M0.
+        Optimiser of its parameters, with the learning rate tuned for M0.
     loader
-        Gives the data set, how it is collated and by how many processes; its batch size is M0 where
-        the options have no limits. The agent draws the order itself, shuffled.
+        Loader that determines the data set, its collation and the number of processes; its batch
+        size is M0 if the options have no limits. The agent shuffles the examples itself.
     options
-        Everything else.
+        The other options.
     companions
-        Other things with a state that goes into the checkpoint, by name: a scheduler, say.
+        Further objects with a state that is part of the checkpoint, by name: a scheduler, say.
 
     Raises
     ------
     ValueError
-        If anything makes no sense, or the checkpoint cannot be read or is of something else.
+        If a learning rate is negative, no parameter requires a gradient, the loader has a sampler
+        of its own, there are more nodes than replicas, or the checkpoint cannot be read or is of
+        another job or module.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from goodalloc.experiments import AgentOptions, TrainingAgent
+    >>> module = torch.nn.Linear(4, 1)
+    >>> optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
+    >>> loader = torch.utils.data.DataLoader(torch.ones(64, 4), batch_size=8)
+    >>> agent = TrainingAgent(module, optimiser, loader, AgentOptions("a", "job"))
+    >>> for batch in agent.batches(epochs=1):
+    ...     agent.learn(agent.module(batch).square().mean())
+    >>> agent.steps, agent.epoch
+    (8, 1)
     """
 
     def __init__(
@@ -123,31 +138,31 @@ class TrainingAgent:
 
     @property
     def gradient(self) -> GradientStatistics | None:
-        """Gradient statistics; None before there are any."""
+        """Gradient statistics; None before the first measurement."""
         return statistics_of(self._average)
 
     @property
     def epoch(self) -> int:
-        """Whole passes through the data."""
+        """Number of complete passes through the data."""
         return self.examples // self._order.examples
 
     @property
     def total(self) -> int:
-        """M, the examples of a step."""
+        """Total batch size M, the examples of a step."""
         return self.choice.total(self._replicas.count)
 
     def batches(self, epochs: int) -> Iterator[Any]:
-        """What the loader gives, a pass at a time, until so many epochs are over in all.
+        """Generate the batches of the loader, one per pass, until the end of an epoch.
 
         Parameters
         ----------
         epochs
-            Passes through the data, those before a restart included.
+            Passes through the data, including those before a restart.
 
         Raises
         ------
         ValueError
-            If `learn` was not called for what came before.
+            If `epochs` < 1, or `learn` was not called for the batch before.
         SystemExit
             With `EXIT_REALLOCATED`, if there is another allocation.
         """
@@ -180,18 +195,18 @@ class TrainingAgent:
         self._end(finished=True)
 
     def finish(self) -> None:
-        """Say that the training is over, though `batches` is not; all replicas do, and leave it."""
+        """End the training before `batches` ends; all replicas must call this."""
         self._end(finished=True)
 
     def _loaded(self) -> Iterator[Any]:
-        """Batches of m examples of this replica, from where training is, without end."""
+        """Generate batches of m examples of this replica from the present position, endlessly."""
         passes = self._order.passes(
             self.examples, self.choice.atomic, self._replicas.count, self._replicas.rank
         )
         return batches_of(self._loader, passes, self.options.seed + self.examples)
 
     def learn(self, loss: Any) -> None:
-        """Take the gradient of the loss of a batch; with the last pass of a step, make the step.
+        """Compute the gradient of the loss of a batch; make a step after its last pass.
 
         Parameters
         ----------
@@ -201,7 +216,7 @@ class TrainingAgent:
         Raises
         ------
         ValueError
-            If there is no batch to learn.
+            If there is no batch that was not learnt.
         SystemExit
             With `EXIT_REALLOCATED`, if there is another allocation.
         """
@@ -233,35 +248,25 @@ class TrainingAgent:
 
     @contextlib.contextmanager
     def untimed(self) -> Iterator[None]:
-        """What is done within, between two batches (an evaluation, say), is no part of a step."""
+        """Exclude the body, between two batches, from the time of a step: an evaluation, say."""
         yield
         self._clock.begin()
 
     def _step(self) -> None:
-        """Statistics, learning rate, the optimiser's step, progress."""
+        """Make a step: update statistics, learning rate, parameters and progress."""
         total, scale = self.total, self.total / self.batch.initial
         self._measure(scale)
-        gradient, groups = self.gradient, self._optimiser.param_groups
-        rule = self.options.learning_rate
-        gain = learning_rate_factor("adascale", gradient, self.batch.initial, total)
-        factor = self.choice.rate_factor * (
-            gain
-            if rule == "adascale"
-            else learning_rate_factor(rule, gradient, self.batch.initial, total)
-        )
-        tuned = [group["lr"] for group in groups]
-        for group in groups:
-            group["lr"] *= factor
-        self._optimiser.step()
-        self._rate = float(max(group["lr"] for group in groups))
-        for group, rate in zip(groups, tuned, strict=True):
-            group["lr"] = rate
+        gradient, rule = self.gradient, self.options.learning_rate
+        initial = self.batch.initial
+        gain = learning_rate_factor("adascale", gradient, initial, total)
+        own = gain if rule == "adascale" else learning_rate_factor(rule, gradient, initial, total)
+        self._rate = scaled_step(self._optimiser, self.choice.rate_factor * own)
         self.steps, self.examples = self.steps + 1, self.examples + total
         self.progress += gain
         self._meter.refresh(self.steps)
 
     def _measure(self, scale: float) -> None:
-        """Add up what the replicas measured, in one message, and take it into the averages."""
+        """Sum the measurements of the replicas in one message, and update the averages."""
         norms = self._meter.finish()
         local, *own = (0.0,) if norms is None else norms
         wish = self._replicas.first and self.report.look()
@@ -277,7 +282,7 @@ class TrainingAgent:
             self._average = averaged(self._average, estimate, scale, self.options.decay)
 
     def _between_steps(self) -> None:
-        """Whatever is due."""
+        """Decide, leave, write a checkpoint or publish, if it is due."""
         if self.steps % self.options.decision_steps == 0:
             self._decide()
         if self._stale:
@@ -288,26 +293,22 @@ class TrainingAgent:
             self._publish()
 
     def _decide(self) -> None:
-        """Ask the batch rule; the first replica's answer is everybody's."""
+        """Take the decision of the batch rule on the first replica, for all replicas."""
         found = self.choice
         if self._replicas.first:
-            found = self.options.batch_rule.choose(
-                Situation(
-                    nodes=self.report.nodes,
-                    replicas=self._replicas.count,
-                    present=self.choice,
-                    batch=self.batch,
-                    epoch=self.epoch,
-                    learning_rate=self._rate,
-                    loss=self.loss,
-                    gradient=self.gradient,
-                    throughput=self.report.throughput,
-                )
+            situation = Situation(
+                nodes=self.report.nodes,
+                replicas=self._replicas.count,
+                present=self.choice,
+                batch=self.batch,
+                epoch=self.epoch,
+                learning_rate=self._rate,
+                loss=self.loss,
+                gradient=self.gradient,
+                throughput=self.report.throughput,
             )
-            most = DOUBLE * self.total
-            if self._unsettled and found.total(self._replicas.count) > most:
-                bounded = split_batch(most, self._replicas.count, self.batch)
-                found = bounded._replace(rate_factor=found.rate_factor)
+            most = DOUBLE * self.total if self._unsettled else math.inf
+            found = decide_batch(self.options.batch_rule, situation, most)
         atomic, accumulation, factor = self._replicas.told(found)
         found = BatchChoice(int(atomic), int(accumulation), factor)
         if found != self.choice:
@@ -317,12 +318,12 @@ class TrainingAgent:
 
     @property
     def _unsettled(self) -> bool:
-        """Whether the statistics, if there are any, are of few steps."""
+        """Whether there are statistics, of fewer than `settling_steps` steps."""
         settled = 1.0 - self.options.decay**self.options.settling_steps
         return 0.0 < self._average.weight < settled * (1.0 - ROUNDING)
 
     def _publish(self, *, finished: bool = False) -> None:
-        """Write the job's state."""
+        """Write the state of the job."""
         self.report.publish(
             self.batch,
             atomic=self.choice.atomic,
@@ -336,20 +337,20 @@ class TrainingAgent:
         )
 
     def _end(self, *, finished: bool = False) -> None:
-        """Make a checkpoint, and say so."""
+        """Write a checkpoint, and publish the state."""
         self._save()
         if self._replicas.first:
             self._publish(finished=finished)
         self.report.close()
 
     def _leave(self) -> None:
-        """End, to be started again on another allocation."""
+        """End, in order to be restarted on another allocation."""
         self._end()
         self._replicas.close()
         raise SystemExit(EXIT_REALLOCATED)
 
     def _save(self) -> None:
-        """Make a checkpoint, the first replica for all."""
+        """Write a checkpoint, the first replica for all."""
         everybody = self._replicas.gathered(random_states())
         if self._replicas.first:
             save_checkpoint(
@@ -372,9 +373,9 @@ class TrainingAgent:
         self._replicas.wait()
 
     def _resume(self) -> bool:
-        """Go on from the checkpoint, if there is one; whether its batch suits as it is."""
-        path = self.options.file(CHECKPOINT)
-        found = load_checkpoint(path, self.options.name, self._meter.shapes, self._companions)
+        """Resume from the checkpoint, if there is one; return whether its batch size is kept."""
+        path, name = self.options.file(CHECKPOINT), self.options.name
+        found = load_checkpoint(path, name, self._meter.shapes, self._companions)
         if found is None:
             return False
         self._plain.load_state_dict(found["module"])
@@ -386,14 +387,12 @@ class TrainingAgent:
         self.steps, self.examples, self.progress, self.loss = found["counts"]
         self.choice = BatchChoice(*found["choice"])
         self._meter.load(found["meter"])
+        rank = self._replicas.rank
         if found["replicas"] == self._replicas.count:
-            mine = found["random"][self._replicas.rank]
-            self._restore_random = partial(restore_random, mine)
+            self._restore_random = partial(restore_random, found["random"][rank])
             return True
         self._meter.forget()
-        entropy = self.options.seed, self.steps, self._replicas.rank
-        self._restore_random = partial(seed_random, entropy)
+        self._restore_random = partial(seed_random, (self.options.seed, self.steps, rank))
         total = float(self.choice.total(found["replicas"]))
-        split = split_batch(total, self._replicas.count, self.batch)
-        self.choice = split._replace(rate_factor=self.choice.rate_factor)
+        self.choice = rescaled(self.choice, total, self._replicas.count, self.batch)
         return False

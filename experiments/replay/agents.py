@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.experiments.replay.job_state import BatchChoice
+from goodalloc.experiments.replay.job_state import BatchBasis
 from goodalloc.models.fitting.fit import ONLINE, fit_throughput
 from goodalloc.models.fitting.problem import pad_observations
 from goodalloc.models.goodput.batch_size import best_batch_size
@@ -42,7 +42,7 @@ def choose_batch_sizes(jobs: Sequence[SimulatedJob]) -> None:
     """
     fit_models(jobs)
     wanted = {
-        job: BatchChoice(model, len(job.spread), job.replicas)
+        job: BatchBasis(model, len(job.spread), job.replicas)
         for job in jobs
         if (model := job.batch_model())
     }

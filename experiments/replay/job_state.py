@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
 
 
-class BatchChoice(NamedTuple):
-    """Circumstances under which a job chose its batch size.
+class BatchBasis(NamedTuple):
+    """Basis on which a job chose its batch size.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SimulatedJobState:
     gradient, first_gradient
         Gradient statistics measured last and first.
     chosen_for
-        Circumstances under which it chose its batch size last.
+        Basis of its last choice of a batch size.
     efficiency
         Statistical efficiency measured last.
     busy, share
@@ -78,7 +78,7 @@ class SimulatedJobState:
     measured: dict[str, Measured] = field(default_factory=dict)
     gradient: GradientStatistics | None = None
     first_gradient: GradientStatistics | None = None
-    chosen_for: BatchChoice | None = None
+    chosen_for: BatchBasis | None = None
     efficiency: float = 0.0
     busy: float | None = None
     share: float = 1.0

@@ -18,7 +18,7 @@ from goodalloc.data.documents.json_file import (
     unpack_number,
 )
 from goodalloc.experiments.replay.job_modes import Measured
-from goodalloc.experiments.replay.job_state import BatchChoice, SimulatedJobState
+from goodalloc.experiments.replay.job_state import BatchBasis, SimulatedJobState
 from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters
@@ -301,7 +301,7 @@ def _unpack_placement(item: str, value: object, cluster: Cluster) -> Placement:
     return tuple(found)
 
 
-def _unpack_choice(job: SimulatedJob, item: str, value: object) -> BatchChoice:
+def _unpack_choice(job: SimulatedJob, item: str, value: object) -> BatchBasis:
     """Return the last choice of a batch size by `job`."""
     throughput, gradient, gpus = _several(item, value, 3)
     nodes, replicas = _several(item, gpus, 2)
@@ -314,7 +314,7 @@ def _unpack_choice(job: SimulatedJob, item: str, value: object) -> BatchChoice:
     )
     if job.batch_sizes == "throughput":
         model = model.by_throughput()
-    return BatchChoice(model, nodes, replicas)
+    return BatchBasis(model, nodes, replicas)
 
 
 def _pack_measured(measured: Measured) -> Document:

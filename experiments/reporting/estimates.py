@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 
 def estimate(values: Sequence[float]) -> dict[str, float]:
-    """Mean of independent values and half the width of its 95 % confidence interval (Student's t).
+    """Return the mean of independent values and the half-width of its 95 % confidence interval.
 
-    With one value the half-width is NaN.
+    The interval is that of Student's t; with one value the half-width is NaN.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import estimate
+    >>> estimate([1.0, 2.0, 3.0])  # 4.3027 * 1 / sqrt(3)
+    {'mean': 2.0, 'half_width': 2.48414}
     """
     from scipy.stats import t
 
@@ -28,12 +34,26 @@ def estimate(values: Sequence[float]) -> dict[str, float]:
 
 
 def estimated(quantity: str, values: Sequence[float]) -> dict[str, float]:
-    """The estimate of a quantity as two columns of a row, its name and that with `_half_width`."""
+    """Return the estimate of a quantity as two columns, its name and that with `_half_width`.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import estimated
+    >>> estimated("hours", [1.0, 2.0, 3.0])
+    {'hours': 2.0, 'hours_half_width': 2.48414}
+    """
     found = estimate(values)
     return {quantity: found["mean"], f"{quantity}_half_width": found["half_width"]}
 
 
 def shown_estimate(mean: float, half_width: float, form: str = ".1f") -> str:
-    """An estimate as people read it: "5.0 ± 0.3", or the mean alone where no interval is known."""
+    """Return an estimate as text, or the mean alone where no interval is known.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import shown_estimate
+    >>> shown_estimate(5.0, 0.3)
+    '5.0 ± 0.3'
+    """
     text = format(mean, form)
     return text if np.isnan(half_width) else f"{text} ± {format(half_width, form.lstrip('+'))}"

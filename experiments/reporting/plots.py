@@ -1,7 +1,7 @@
 """Pictures of benchmarks: functions that draw into an axes and return it.
 
-Nothing here shows, saves or touches matplotlib's global state; colours are those of Okabe and Ito,
-which colour-blind readers tell apart.
+No function shows a picture or touches the global state of matplotlib; colours are those of Okabe
+and Ito, which colour-blind readers can distinguish.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.documents.json_file import write_bytes_atomically
-from goodalloc.experiments.reporting.report import best_of, more_starved
+from goodalloc.experiments.reporting.axes import gap_ticks, place_of_zero, plain_axes
+from goodalloc.experiments.reporting.report import SMALLEST_GAP, best_of, gap_in_words
 from goodalloc.experiments.reporting.statistics import performance_profile, share_within
 from goodalloc.solvers.interface.bounds import Bound, least_bound
-from goodalloc.solvers.interface.result import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,24 +28,29 @@ if TYPE_CHECKING:
     from goodalloc.experiments.reporting.statistics import Profile
     from goodalloc.solvers.interface.result import Result
 
-#: Okabe and Ito's colours, the faintest last.
+#: Colours of Okabe and Ito, the faintest last.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
+#: Markers in the order of the colours, and styles of lines.
 MARKERS = "osD^vPX*"
 STYLES = ("-", "--", "-.", ":")
-#: A line for those that come after many others.
+#: Style of lines beyond those of `STYLES`.
 DASHED = (0, (7, 1.5, 1, 1.5, 1, 1.5))
 #: Solvers in the order of the colours, so that a solver looks the same in every picture.
 LOOKS = ("highs", "local_search", "greedy", "genetic", "knapsack", "convex", "pyomo", "brute_force")
 
-#: A gap below this counts as none on a logarithmic axis.
-SMALLEST_GAP = 1e-10
-
-#: Distance of a legend from the axis above it.
+#: Distance of a legend from the axis above it, in inches.
 LEGEND_INCHES = 0.5
 
 
 def new_axes(width: float = 7.0, height: float = 4.5) -> Axes:
-    """An axes on a figure of its own, in inches."""
+    """Return an axes on a figure of its own, of a size in inches.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import figure_of, new_axes
+    >>> figure_of(new_axes(width=6.0, height=4.0)).get_size_inches().tolist()
+    [6.0, 4.0]
+    """
     from matplotlib.figure import Figure
 
     axes: Axes = Figure(figsize=(width, height), layout="constrained").subplots()
@@ -53,27 +58,46 @@ def new_axes(width: float = 7.0, height: float = 4.5) -> Axes:
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that an axes is on."""
+    """Return the figure of `ax`.
+
+    Raises
+    ------
+    ValueError
+        If `ax` was removed from its figure.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import figure_of, new_axes
+    >>> len(figure_of(new_axes()).axes)
+    1
+    """
     figure = ax.get_figure(root=True)
-    assert figure is not None
+    if figure is None:
+        raise ValueError("Axes: it was removed from its figure; expected one that is on a figure.")
     return figure
 
 
 def looks(names: Iterable[str], known: Sequence[str] = LOOKS) -> dict[str, dict[str, Any]]:
-    """Colour, line and marker for every name: always the same for the known ones.
+    """Return colour, line and marker for every name, always the same for the known ones.
 
-    Other names take those that are left, in order. Forty are told apart.
+    Other names take the remaining ones in order. Forty names can be distinguished.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import looks
+    >>> looks(["greedy", "mine"])["greedy"]
+    {'color': '#009E73', 'linestyle': '-.', 'marker': 'D'}
     """
     given = list(dict.fromkeys(names))
-    left = [index for index, name in enumerate(known) if name not in given]
-    left += list(range(len(known), len(known) + len(given)))
+    unused = [index for index, name in enumerate(known) if name not in given]
+    unused += list(range(len(known), len(known) + len(given)))
     place = {name: known.index(name) for name in given if name in known}
-    place |= dict(zip((name for name in given if name not in known), left, strict=False))
+    place |= dict(zip((name for name in given if name not in known), unused, strict=False))
     return {name: _look(place[name]) for name in given}
 
 
 def _look(place: int) -> dict[str, Any]:
-    """Every further eight have the colours once more, each with another line and marker."""
+    """Return the look of a place; every further eight repeat the colours with other lines."""
     again, first = divmod(place, len(COLOURS))
     lines = (*STYLES, DASHED)
     return {
@@ -84,9 +108,9 @@ def _look(place: int) -> dict[str, Any]:
 
 
 def plot_gaps(results: Sequence[Result], ax: Axes | None = None) -> Axes:
-    """Optimality gap of every solver as a bar, in per cent on a logarithmic axis.
+    """Draw the optimality gap of every solver as a bar, in per cent on a logarithmic axis.
 
-    Of several seeds the bar is the median, with a whisker from the least to the greatest.
+    With several seeds the bar is the median, with a whisker from the least to the greatest.
     """
     ax = ax or new_axes()
     runs: dict[str, list[Result]] = {}
@@ -106,7 +130,7 @@ def plot_gaps(results: Sequence[Result], ax: Axes | None = None) -> Axes:
         ax.text(
             1.02,
             row,
-            _gap_in_words(group, best),
+            gap_in_words(group, best),
             va="center",
             fontsize="small",
             transform=ax.get_yaxis_transform(),
@@ -118,37 +142,23 @@ def plot_gaps(results: Sequence[Result], ax: Axes | None = None) -> Axes:
     ax.set_xlabel("optimality gap of the fitness (%)")
     ax.grid(axis="x", color="#DDDDDD", linewidth=0.6)
     ax.set_axisbelow(True)
-    _open(ax)
+    plain_axes(ax)
     return ax
 
 
-def _gap_in_words(runs: Sequence[Result], best: Result | None) -> str:
-    """The median gap of a solver's runs, how many have none, and how many jobs more starve."""
-    gaps = [result.gap for result in runs if not math.isnan(result.gap)]
-    if not gaps:
-        return "no allocation" if all(r.allocation is None for r in runs) else "no bound"
-    failed = f", {len(runs) - len(gaps)} failed" if len(gaps) < len(runs) else ""
-    if max(gaps) <= SMALLEST_GAP:
-        given = any(result.evidence is Evidence.GIVEN for result in runs)
-        return f"0 ({'by a bound given' if given else 'proven optimal'}){failed}"
-    median, worst = (
-        f"{100 * gap if gap > SMALLEST_GAP else 0:.2g} %" for gap in (np.median(gaps), max(gaps))
-    )
-    spread = "" if worst == median else f", worst {worst}"
-    return f"{median}{spread}{_starved_in_words(runs, best)}{failed}"
-
-
-def _starved_in_words(runs: Sequence[Result], best: Result | None) -> str:
-    """By how many jobs more starve than in the best answer; nothing where as many do."""
-    more = [int(number) for run in runs if (number := more_starved(run, best)) != ""]
-    if not any(more):
-        return ""
-    low, high = f"{min(more):+d}", f"{max(more):+d}"
-    return f"; {low if low == high else f'{low} to {high}'} starved"
-
-
 def plot_comparison(results: Sequence[Result], gaps: Axes, time: Axes) -> None:
-    """Gaps at the end in one axes, and in another over time, each solver with its first seed."""
+    """Draw final gaps in one axes, and gaps over time in another, of the first seed per solver.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import random_instance
+    >>> from goodalloc.experiments.reporting import new_axes, plot_comparison
+    >>> from goodalloc.solvers import solve
+    >>> gaps, time = new_axes(), new_axes()
+    >>> plot_comparison([solve(random_instance(2, 1), "greedy")], gaps, time)
+    >>> gaps.get_title(), time.get_xlabel()
+    ('Gap at the end', 'time (s)')
+    """
     plot_gaps(results, gaps)
     gaps.set_title("Gap at the end", fontsize="medium")
     histories: dict[str, list[tuple[float, float]]] = {}
@@ -174,18 +184,18 @@ def plot_gap_over_time(
     ax: Axes | None = None,
     end: float | None = None,
 ) -> Axes:
-    """Gap of the best allocation so far against time, one line a solver.
+    """Draw the gap of the best allocation so far against time, one line per solver.
 
     Parameters
     ----------
     histories
-        (seconds, fitness) of the incumbents of every solver, in time order.
+        Seconds and fitness of the incumbents of every solver, in the order of time.
     bound
-        An upper bound on the fitness that is believed.
+        A believed upper bound on the fitness.
     ax
-        Where to draw; a new figure if None.
+        Axes to draw into; a new one if None.
     end
-        Seconds to which lines are drawn; a little past the last incumbent if None.
+        End of the lines in seconds; slightly after the last incumbent if None.
     """
     ax = ax or new_axes()
     last = max((point[0] for history in histories.values() for point in history), default=1.0)
@@ -195,7 +205,7 @@ def plot_gap_over_time(
         name: [100 * max(bound - point[1], 0.0) / bound for point in history]
         for name, history in histories.items()
     }
-    none = _place_of_zero([gap for values in gaps.values() for gap in values])
+    none = place_of_zero([gap for values in gaps.values() for gap in values])
     widths = np.linspace(3.5, 1.0, len(histories)).tolist()  # so that none hides another
     for index, (name, history) in enumerate(histories.items()):
         if not history:
@@ -220,31 +230,18 @@ def plot_gap_over_time(
     ax.set_xlabel("time (s)")
     ax.set_ylabel("optimality gap of the fitness (%)")
     _finish(ax)
-    ax.set_yticks(*_gap_ticks(none))
+    ax.set_yticks(*gap_ticks(none))
     ax.set_ylim(none / 2, 100.0)
     return ax
 
 
-def _place_of_zero(gaps: Sequence[float]) -> float:
-    """Where a logarithmic axis shows no gap: one decade below the smallest there is."""
-    smallest = min((gap for gap in gaps if gap > 100 * SMALLEST_GAP), default=1.0)
-    return float(10.0 ** (math.floor(math.log10(smallest)) - 1))
-
-
-def _gap_ticks(none: float) -> tuple[list[float], list[str]]:
-    """Ticks from no gap to 100 %, and what they are called."""
-    decades = [10.0**k for k in range(round(math.log10(none)) + 1, 3)]
-    kept = decades[:: max(-(-len(decades) // 7), 1)]
-    return [none, *kept], ["0", *(f"{tick:g}" for tick in kept)]
-
-
 def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: Axes | None = None) -> Axes:
-    """Share of runs that end within a gap, one line a solver; NaN is a failed run."""
+    """Draw the share of runs that end within a gap, one line per solver; NaN is a failed run."""
     ax = ax or new_axes()
-    none = _place_of_zero([100 * gap for values in gaps.values() for gap in values])
+    none = place_of_zero([100 * gap for values in gaps.values() for gap in values])
     shown = {n: [max(100 * gap, none) for gap in values] for n, values in gaps.items()}
     _draw_profiles(ax, {name: share_within(values) for name, values in shown.items()}, 100.0)
-    ax.set_xticks(*_gap_ticks(none))
+    ax.set_xticks(*gap_ticks(none))
     ax.set_xlim(none / 2, 100.0)
     ax.set_xlabel("optimality gap of the fitness (%)")
     ax.set_ylabel("share of runs within the gap")
@@ -254,7 +251,7 @@ def plot_gap_profile(gaps: Mapping[str, Sequence[float]], ax: Axes | None = None
 def plot_performance_profile(
     seconds: Mapping[str, Sequence[float]], ax: Axes | None = None
 ) -> Axes:
-    """Share of runs within a factor of the fastest solver, one line a solver; NaN is a failure."""
+    """Draw the share of runs within a factor of the fastest solver; NaN is a failed run."""
     ax = ax or new_axes()
     costs = np.maximum(np.array(list(seconds.values()), dtype=float).T, 1e-4)
     profiles = dict(zip(seconds, performance_profile(costs), strict=True))
@@ -265,7 +262,7 @@ def plot_performance_profile(
 
 
 def _draw_profiles(ax: Axes, profiles: Mapping[str, Profile], end: float = 0.0) -> None:
-    """Draw step functions to the right edge: `end`, or twice the largest value if that is more."""
+    """Draw step functions up to `end`, or to twice the largest value if that is more."""
     points = [p.value for p in profiles.values() if p.value.size]
     low, high = (min(p[0] for p in points), max(p[-1] for p in points)) if points else (1.0, 1.0)
     right = max(2 * high, end)
@@ -291,9 +288,16 @@ def _draw_profiles(ax: Axes, profiles: Mapping[str, Profile], end: float = 0.0) 
 def plot_scaling(
     seconds: Mapping[str, Mapping[int, Sequence[float]]], ax: Axes | None = None
 ) -> Axes:
-    """Time against the number of jobs, one line a group: medians, with the range as whiskers.
+    """Draw time against the number of jobs, one line per group: medians, and ranges as whiskers.
 
-    A dashed line of slope 1 shows what growing in proportion to the size would look like.
+    A dashed line of slope 1 shows growth in proportion to the size.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import plot_scaling
+    >>> ax = plot_scaling({"highs": {10: [0.1, 0.2], 20: [0.3, 0.5]}})
+    >>> ax.get_xlabel(), ax.get_xscale()
+    ('jobs', 'log')
     """
     ax = ax or new_axes()
     smallest = min(jobs for group in seconds.values() for jobs in group)
@@ -332,15 +336,26 @@ def plot_scaling(
 
 
 def _finish(ax: Axes) -> None:
+    """Draw the grid and, if lines have labels, a legend."""
     ax.grid(color="#DDDDDD", linewidth=0.6)
     ax.set_axisbelow(True)
-    _open(ax)
+    plain_axes(ax)
     if ax.get_legend_handles_labels()[0]:
         legend_below(ax)
 
 
 def legend_below(ax: Axes, columns: int = 3, **arguments: Any) -> None:
-    """A legend under the label of the horizontal axis, where it hides nothing."""
+    """Draw a legend below the label of the horizontal axis, where it hides nothing.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import legend_below, new_axes
+    >>> ax = new_axes()
+    >>> _ = ax.plot([1, 2], [1, 2], label="a line")
+    >>> legend_below(ax)
+    >>> ax.get_legend().get_texts()[0].get_text()
+    'a line'
+    """
     from matplotlib.transforms import ScaledTranslation
 
     figure = figure_of(ax)
@@ -356,23 +371,21 @@ def legend_below(ax: Axes, columns: int = 3, **arguments: Any) -> None:
     )
 
 
-def _open(ax: Axes) -> None:
-    """Plain numbers on logarithmic axes, and no box."""
-    for axis in (ax.xaxis, ax.yaxis):
-        if axis.get_scale() == "log":
-            axis.set_major_formatter(lambda value, _: f"{value:g}")
-            axis.set_minor_formatter(lambda _value, _: "")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
-
 def save(drawn: Axes | Figure, path: Path) -> None:
-    """Write a figure, or that of an axes, to a file, atomically, as its name ends.
+    """Write a figure, or that of an axes, atomically to a file, in the format of its suffix.
 
     Raises
     ------
     ValueError
-        If the file cannot be written or its name ends in no known format.
+        If the file cannot be written or its suffix is no known format.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.experiments.reporting import new_axes, save
+    >>> save(new_axes(), Path("empty.png"))
+    >>> Path("empty.png").read_bytes()[1:4]
+    b'PNG'
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""How far a command is: a bar on a terminal, a line now and then in a log."""
+"""Progress of a command: a bar on a terminal, lines at intervals in a log."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ INTERVAL = 30.0
 
 
 def progress_bar(name: str, total: int, *, quiet: bool, expected: str = "") -> Any:
-    """A context whose `update(steps)` says on standard error how far a command is.
+    """Return a context whose `update(steps)` shows the progress of a command on standard error.
 
     Parameters
     ----------
     name
-        Of the command.
+        Name of the command.
     total
-        Steps to the end.
+        Total number of steps.
     quiet
-        Whether nothing is said.
+        Whether nothing is shown.
     expected
-        How long it should take, in words; empty where that is not known.
+        Expected duration in words; empty where it is not known.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import progress_bar
+    >>> with progress_bar("replay", total=2, quiet=True) as bar:
+    ...     for _ in range(2):
+    ...         _ = bar.update(1)
     """
     if not quiet and not sys.stderr.isatty():
         if expected:
@@ -40,18 +47,18 @@ def progress_bar(name: str, total: int, *, quiet: bool, expected: str = "") -> A
 
 @dataclass
 class ProgressLines:
-    """Progress where nobody watches, in batch jobs and logs; short runs say nothing.
+    """Progress as lines, for batch jobs and logs; short runs write none.
 
     Parameters
     ----------
     name
-        What each line begins with.
+        Beginning of each line.
     total
-        Steps to the end.
+        Total number of steps.
     stream
-        Where the lines go.
+        Stream of the lines.
     clock
-        Seconds from anywhere.
+        Clock in seconds, of any origin.
     """
 
     name: str
@@ -66,15 +73,15 @@ class ProgressLines:
         self._begin = self._last = self.clock()
 
     def update(self, steps: float = 1.0) -> None:
-        """So many steps more are done; the rest is taken to be as fast."""
+        """Count `steps` more; the remaining time assumes the mean speed so far."""
         self._done += steps
         now = self.clock()
         if now - self._last < INTERVAL or self._done <= 0:
             return
         self._last, passed = now, now - self._begin
-        left = passed * max(self.total / self._done - 1.0, 0.0)
+        remaining = passed * max(self.total / self._done - 1.0, 0.0)
         share = 100.0 * self._done / self.total
-        line = f"{self.name}: {share:.0f} % after {passed:.0f} s, about {left:.0f} s left\n"
+        line = f"{self.name}: {share:.0f} % after {passed:.0f} s, about {remaining:.0f} s left\n"
         self.stream.write(line)
         self.stream.flush()
 
@@ -82,4 +89,4 @@ class ProgressLines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The command's own output says that it has ended."""
+        """Write nothing, as the output of the command shows its end."""

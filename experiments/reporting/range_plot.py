@@ -1,4 +1,4 @@
-"""Lines of means with whiskers, side by side over sizes."""
+"""Lines of means with whiskers, drawn side by side over sizes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,33 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-#: How far lines are moved aside, as a share of the size, so that no whisker hides another.
+#: Shift between lines as a share of the size, so that no whisker hides another.
 SHIFT = 0.055
+#: The same on a linear axis.
 LINEAR_SHIFT = 0.008
 
 
 def plot_ranges(
     ax: Axes, lines: Mapping[str, Mapping[Any, Sequence[float]]], *, doubling: bool = True
 ) -> None:
-    """Means over what was measured at every size, whiskers from the least to the greatest.
+    """Draw the mean of the values at every size, with whiskers from the least to the greatest.
 
     Parameters
     ----------
     ax
-        Where to draw; its horizontal axis gets a tick for every size.
+        Axes to draw into; its horizontal axis gets a tick for every size.
     lines
-        By label: by size what was measured there.
+        Values by label and by size.
     doubling
-        Whether the axis becomes logarithmic; on a linear one lines are moved aside by less.
+        Whether the horizontal axis becomes logarithmic, with base 2.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import new_axes, plot_ranges
+    >>> ax = new_axes()
+    >>> plot_ranges(ax, {"exact": {2: [0.1, 0.3], 4: [0.5, 0.7]}})
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['2', '4']
     """
     shift = SHIFT if doubling else LINEAR_SHIFT
     for index, (label, measured) in enumerate(lines.items()):

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from goodalloc.data.documents.json_file import pack_number
 from goodalloc.experiments.reporting.statistics import shifted_geometric_mean
 from goodalloc.solvers.interface.result import Evidence
@@ -16,23 +18,32 @@ if TYPE_CHECKING:
 
     from goodalloc.solvers.interface.result import Result
 
+#: Row of a table, by column.
 Row = Mapping[str, object]
 
-#: Shifts of the geometric means: differences far below these do not matter to anyone.
+#: Shifts of the geometric means, below which differences are irrelevant: of gaps, and of seconds.
 GAP_SHIFT = 1e-4
 SECONDS_SHIFT = 1.0
 
-#: What a solver that does not ship says; it certifies nothing.
+#: Column of the bound that a user's solver claims, without a certificate.
 CLAIMED = "claimed bound, unverified"
 
-#: Solvers stop at relative gaps about this small, which is rounding and no more.
+#: Relative gaps below this are rounding errors.
 SMALLEST_GAP = 1e-10
 
 
 def text_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Rows as aligned text: numbers to the right, with the digits that matter.
+    """Return rows as aligned text, numbers to the right and rounded.
 
-    Headings longer than what stands below them go over several lines.
+    Headings wider than their column are wrapped.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import text_table
+    >>> print(text_table([{"solver": "highs", "gap": 0.0125}], ("solver", "gap")))
+    solver     gap
+    ------  ------
+    highs   1.25 %
     """
     body = [[shown_cell(column, row.get(column, "")) for column in columns] for row in rows]
     numeric = [
@@ -59,17 +70,18 @@ def text_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 
 def _heading(column: str, width: int) -> list[str]:
-    """The words of a column's name in lines no longer than a width or the longest word."""
+    """Return the words of a column's name in lines of at most `width`, or of the longest word."""
     words = column.replace("_", " ").split()
     return textwrap.wrap(" ".join(words), max(width, *map(len, words)), break_on_hyphens=False)
 
 
 def _is_text(rows: Sequence[Row], column: str) -> bool:
+    """Return whether a column has strings other than blanks."""
     return any(isinstance(value := row.get(column), str) and value not in ("", "-") for row in rows)
 
 
 def shown_cell(column: str, value: object) -> str:
-    """A value as a table shows it."""
+    """Return a value as a table shows it."""
     if value is None or value == "":
         return "-"
     if isinstance(value, float):
@@ -84,7 +96,14 @@ def shown_cell(column: str, value: object) -> str:
 
 
 def percent(value: float) -> str:
-    """A gap in per cent; below `SMALLEST_GAP` it counts as none."""
+    """Return a gap in per cent; below `SMALLEST_GAP` it counts as zero.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import percent
+    >>> percent(0.0125), percent(1e-12)
+    ('1.25 %', '0 %')
+    """
     if math.isnan(value):
         return "-"
     if value < SMALLEST_GAP:
@@ -92,7 +111,7 @@ def percent(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
-#: What is said of a bound beside its source.
+#: Text on the evidence of a bound.
 _EVIDENCE = {
     Evidence.PRICES: "proved by prices",
     Evidence.SOLVER: "without certificate",
@@ -101,7 +120,15 @@ _EVIDENCE = {
 
 
 def bound_text(bound: float, source: str, evidence: Evidence) -> str:
-    """A bound with whose it is and how it is known to hold."""
+    """Return a bound with its source and its evidence.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import bound_text
+    >>> from goodalloc.solvers import Evidence
+    >>> bound_text(1.5, "highs", Evidence.PRICES)
+    '1.5 (highs, proved by prices)'
+    """
     if evidence is Evidence.NONE:
         return "none"
     words = dict.fromkeys((source, _EVIDENCE[evidence]))
@@ -109,21 +136,41 @@ def bound_text(bound: float, source: str, evidence: Evidence) -> str:
 
 
 def best_of(results: Iterable[Result]) -> Result | None:
-    """The result with the best allocation; None if there is no allocation."""
+    """Return the result with the best allocation; None if there is no allocation.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import random_instance
+    >>> from goodalloc.experiments.reporting import best_of
+    >>> from goodalloc.solvers import solve
+    >>> instance = random_instance(2, 1)
+    >>> best_of([solve(instance, "greedy")]).solver
+    'greedy'
+    """
     served = [result for result in results if result.allocation is not None]
     return max(served, key=lambda result: result.fitness, default=None)
 
 
 def comparison_rows(results: Sequence[Result]) -> list[dict[str, object]]:
-    """Results of one instance as rows for people: what they are worth, and how many jobs starve.
+    """Return results of one instance as rows of a printed table, with fitness and starved jobs.
 
-    ``more starved`` counts from the best answer among them.
+    ``more starved`` is the excess over the best answer among them.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import random_instance
+    >>> from goodalloc.experiments.reporting import comparison_rows
+    >>> from goodalloc.solvers import solve
+    >>> (row,) = comparison_rows([solve(random_instance(2, 1), "greedy")])
+    >>> row["solver"], row["more starved"]
+    ('greedy', 0)
     """
     best = best_of(results)
     return [_comparison_row(result, best) for result in results]
 
 
 def _comparison_row(result: Result, best: Result | None) -> dict[str, object]:
+    """Return the row of one result."""
     used = "" if result.allocation is None else int(result.allocation.replicas.sum())
     return {
         "solver": result.solver,
@@ -145,23 +192,60 @@ def _comparison_row(result: Result, best: Result | None) -> dict[str, object]:
 
 
 def more_starved(result: Result, best: Result | None) -> int | str:
-    """How many jobs more starve than in the best answer; blank where that is not known."""
+    """Return the excess of starved jobs over the best answer; blank where it is unknown."""
     if result.starved is None or best is None or best.starved is None:
         return ""
     return result.starved - best.starved
 
 
+def gap_in_words(runs: Sequence[Result], best: Result | None) -> str:
+    """Return the median gap of runs, the number of failures, and the excess of starved jobs."""
+    gaps = [result.gap for result in runs if not math.isnan(result.gap)]
+    if not gaps:
+        return "no allocation" if all(r.allocation is None for r in runs) else "no bound"
+    failed = f", {len(runs) - len(gaps)} failed" if len(gaps) < len(runs) else ""
+    if max(gaps) <= SMALLEST_GAP:
+        given = any(result.evidence is Evidence.GIVEN for result in runs)
+        return f"0 ({'by a bound given' if given else 'proven optimal'}){failed}"
+    median, worst = (
+        f"{100 * gap if gap > SMALLEST_GAP else 0:.2g} %" for gap in (np.median(gaps), max(gaps))
+    )
+    spread = "" if worst == median else f", worst {worst}"
+    return f"{median}{spread}{starved_in_words(runs, best)}{failed}"
+
+
+def starved_in_words(runs: Sequence[Result], best: Result | None) -> str:
+    """Return the excess of starved jobs over the best answer; empty where it is zero."""
+    more = [int(number) for run in runs if (number := more_starved(run, best)) != ""]
+    if not any(more):
+        return ""
+    low, high = f"{min(more):+d}", f"{max(more):+d}"
+    return f"; {low if low == high else f'{low} to {high}'} starved"
+
+
 def comparison_text(rows: Sequence[Row], results: Sequence[Result], columns: Sequence[str]) -> str:
-    """The table of some results, the bound that judges them, and what is to be said of them.
+    """Return the table of results, their common bound, and their messages.
 
     Parameters
     ----------
     rows
-        As `comparison_rows` makes them.
+        The rows of `comparison_rows`.
     results
-        Of one instance, by their common bound.
+        The results, of one instance.
     columns
-        Of the table; a claimed bound is shown beside them if there is one.
+        Columns of the table; a claimed bound is shown beside them if there is one.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import random_instance
+    >>> from goodalloc.experiments.reporting import comparison_rows, comparison_text
+    >>> from goodalloc.solvers import solve
+    >>> results = [solve(random_instance(2, 1), "greedy")]
+    >>> print(comparison_text(comparison_rows(results), results, ("solver", "seed")))
+    solver  seed
+    ------  ----
+    greedy     0
+    ...
     """
     claims = any(row[CLAIMED] != "" for row in rows)
     text = text_table(rows, [*columns, *([CLAIMED] if claims else [])])
@@ -193,10 +277,18 @@ SUMMARY_COLUMNS = (
 
 
 def solver_averages(rows: Iterable[Row]) -> list[dict[str, object]]:
-    """One row a solver: runs, failures, proven optima, shifted geometric means of gap and time.
+    """Return a row per solver: runs, failures, proven optima, and means of gap and time.
 
-    Beside the gaps, by how many more jobs starve than in the best answers, on average, and what the
-    served are worth over those of the best answers (geometric mean).
+    The means are shifted geometric ones. Beside the gaps are the mean excess of starved jobs over
+    the best answers, and the geometric mean ratio of the fitness of the served jobs to theirs.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import solver_averages
+    >>> runs = [{"solver": "highs", "status": "optimal", "gap": 0.0, "solve_seconds": 1.0}] * 2
+    >>> (row,) = solver_averages(runs)
+    >>> row["runs"], row["optimal"], row["geometric mean seconds"]
+    (2, 2, 1.0)
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -221,32 +313,44 @@ def solver_averages(rows: Iterable[Row]) -> list[dict[str, object]]:
 
 
 def _by_gap(row: Row) -> tuple[float, str]:
+    """Return the key that sorts by gap, with an unknown gap last."""
     gap = _number(row, "geometric mean gap")
     return (math.inf if math.isnan(gap) else gap, str(row["solver"]))
 
 
 def _number(row: Row, column: str) -> float:
+    """Return a number of a row, NaN if it is blank."""
     value = row.get(column, "")
     return math.nan if value in ("", None) else float(str(value))
 
 
 def _mean(rows: Sequence[Row], column: str, shift: float) -> float:
+    """Return the shifted geometric mean of the finite values of a column."""
     values = [value for row in rows if math.isfinite(value := _number(row, column))]
     return shifted_geometric_mean(values, shift) if values else math.nan
 
 
 def _average(rows: Sequence[Row], column: str) -> float:
+    """Return the mean of the finite values of a column."""
     values = [value for row in rows if math.isfinite(value := _number(row, column))]
     return math.fsum(values) / len(values) if values else math.nan
 
 
 def _geometric(rows: Sequence[Row], column: str) -> float:
+    """Return the geometric mean of the positive finite values of a column."""
     values = [value for row in rows if 0 < (value := _number(row, column)) < math.inf]
     return math.exp(math.fsum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 def for_machines(rows: Iterable[Row]) -> list[dict[str, object]]:
-    """Rows as JSON has them: NaN as null, infinities as text."""
+    """Return rows in terms of JSON: NaN as null, infinities as text.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import for_machines
+    >>> for_machines([{"used GPUs": 4, "gap": float("nan"), "bound": float("inf")}])
+    [{'used_GPUs': 4, 'gap': None, 'bound': 'inf'}]
+    """
     return [
         {
             key.replace(" ", "_"): pack_number(value) if isinstance(value, float) else value

@@ -1,9 +1,9 @@
 """Results of a command as tables of pandas: every CSV file in the folder that it wrote.
 
-What `goodalloc compare`, `gap`, `simulate` and `reproduce` write for all that they ran is one table
-each, by the name of its file. Replays, searches and trainings have a folder of their own each (it
-holds ``replay.json`` or ``search.json``), with files of the same names; their rows are put
-together, and say in the columns ``folder`` and ``policy`` where they come from.
+A file that `goodalloc compare`, `gap`, `simulate` or `reproduce` writes about all its runs becomes
+a table of its name. Replays, searches and trainings have a folder of their own each (it holds
+``replay.json`` or ``search.json``), with files of the same names; their rows are concatenated, with
+their origin in the columns ``folder`` and ``policy``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-#: What says what a folder of records is for.
+#: Files that describe a folder of records.
 DESCRIPTIONS = ("replay.json", "search.json")
 
-#: Files that grow while a replay runs; they count once the last one is there.
+#: Files that grow while a replay runs, and the file that exists once it has ended.
 GROWING, LAST = ("rounds", "samples", "timing"), "jobs"
 
 
@@ -34,7 +34,7 @@ def load_results(
     Parameters
     ----------
     folder
-        What was given as `--out` to `goodalloc compare`, `gap`, `simulate` or `reproduce`, or the
+        The argument `--out` of `goodalloc compare`, `gap`, `simulate` or `reproduce`, or the
         folder of a single replay.
     only
         Name or names of the tables to load; all if None. The samples of long replays are large.
@@ -42,32 +42,33 @@ def load_results(
     Returns
     -------
     dict of str to DataFrame
-        By name, in alphabetical order, with the columns of `data/FORMAT.md`; what is blank is NaN.
+        Tables by name, in alphabetical order, with the columns of `data/FORMAT.md`; blanks are NaN.
 
         ===============  =======================================================================
-        `compare`        a row a solver and seed
-        `gap`            a row an instance, solver and seed
-        `averages`       of `gap`, a row a solver
-        `summary`        of `simulate`, a row a policy
-        `rounds`         a row a policy and decision
-        `samples`        a row a policy, decision and active job
-        `jobs`           a row a policy and job
-        `timing`         a row a policy and decision, wall seconds
-        a study's name   of `reproduce`, such as `table2` or `fig5-quick`
+        `compare`        a row per solver and seed
+        `gap`            a row per instance, solver and seed
+        `averages`       of `gap`, a row per solver
+        `summary`        of `simulate`, a row per policy
+        `rounds`         a row per policy and decision
+        `samples`        a row per policy, decision and active job
+        `jobs`           a row per policy and job
+        `timing`         a row per policy and decision, wall seconds
+        name of a study  of `reproduce`, such as `table2` or `fig5-quick`
         ===============  =======================================================================
 
         Tables of replays begin with the columns `folder` (relative to the given one) and `policy`.
-        Replays that have not ended are left out.
+        Replays that have not ended are omitted.
 
     Raises
     ------
     ValueError
-        If the folder is none, holds no results, lacks a table that `only` names, or holds a file
-        that is no table.
+        If `folder` is no folder, holds no results, lacks a table that `only` names, or holds a CSV
+        file that is no table.
 
     Examples
     --------
     >>> import pathlib, tempfile
+    >>> from goodalloc.experiments import load_results
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "summary.csv").write_text("policy,mean_gap\\npollux,0.0\\nfifo,\\n")
     >>> load_results(folder)["summary"].set_index("policy").mean_gap.to_dict()
@@ -91,7 +92,7 @@ def load_results(
 
 
 def _files(root: Path) -> list[Path]:
-    """The tables in a folder and in those of what has ended, in the order of their paths."""
+    """Return the tables of a folder and of finished records in it, in the order of their paths."""
     records = {path.parent for name in DESCRIPTIONS for path in root.rglob(name)}
     found = [path for folder in sorted({root, *records}) for path in sorted(folder.glob("*.csv"))]
     return [
@@ -102,7 +103,7 @@ def _files(root: Path) -> list[Path]:
 
 
 def _table(path: Path, root: Path) -> pd.DataFrame:
-    """A file as a table; of one in a folder of records every row says which."""
+    """Return a file as a table; rows of a folder of records name that folder."""
     import pandas as pd
 
     try:

@@ -1,4 +1,12 @@
-"""Statistics of benchmarks and predictions: geometric mean, performance profile, RMSLE."""
+"""Statistics of benchmarks and predictions: geometric mean, performance profile, RMSLE.
+
+References
+----------
+T. Achterberg, "Constraint Integer Programming", appendix A.3, 2007.
+    https://doi.org/10.14279/depositonce-1634
+E. D. Dolan, J. J. Moré, "Benchmarking optimization software with performance profiles",
+    Mathematical Programming 91, 2002. https://doi.org/10.1007/s101070100263
+"""
 
 from __future__ import annotations
 
@@ -17,36 +25,39 @@ if TYPE_CHECKING:
 
 
 def rmsle(predicted: ArrayLike, measured: ArrayLike) -> float:
-    r"""Root of the mean squared logarithm: :math:`(\mathrm{mean} \log^2 (\hat T / T))^{1/2}`.
+    r"""Return the root mean squared logarithmic error.
+
+    It is :math:`(\mathrm{mean} \log^2 (\hat T / T))^{1/2}` of predictions and measurements.
 
     Parameters
     ----------
     predicted, measured
-        Of one shape, above 0.
+        Arrays of one shape, above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import rmsle
+    >>> round(rmsle([2.0, 1.0], [1.0, 2.0]), 4)  # log 2
+    0.6931
     """
     ratio = np.asarray(predicted, dtype=float) / np.asarray(measured, dtype=float)
     return float(np.sqrt(np.mean(np.log(ratio) ** 2)))
 
 
 def shifted_geometric_mean(values: Iterable[float], shift: float) -> float:
-    """``exp(mean(log(value + shift))) - shift`` [1]_.
+    """Return the shifted geometric mean, ``exp(mean(log(value + shift))) - shift``.
 
     Parameters
     ----------
     values
         Numbers of at least 0, in the unit of `shift`.
     shift
-        Differences well below it do not count; above 0.
+        Magnitude below which differences have little influence; above 0.
 
     Raises
     ------
     ValueError
-        If there are no values, or one is negative or not finite.
-
-    References
-    ----------
-    .. [1] T. Achterberg, *Constraint Integer Programming*, appendix A.3, 2007,
-       https://doi.org/10.14279/depositonce-1634.
+        If there are no values, or one is negative or not finite, or `shift` <= 0.
     """
     require_number("Shifted geometric mean: shift", shift, minimum=0.0, strict=True)
     array = np.fromiter(values, dtype=float)
@@ -61,14 +72,27 @@ def shifted_geometric_mean(values: Iterable[float], shift: float) -> float:
 
 
 class Profile(NamedTuple):
-    """A step function: the share of runs, 0 to 1, whose value is at most `value`."""
+    """Step function: the share of runs, 0 to 1, with a value of at most `value`."""
 
     value: Floats
     share: Floats
 
 
 def share_within(values: ArrayLike) -> Profile:
-    """The share of runs within each value; failed runs are infinite or NaN and never counted."""
+    """Return the share of runs within each value; failed runs are infinite or NaN.
+
+    Raises
+    ------
+    ValueError
+        If there are no values.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import share_within
+    >>> profile = share_within([0.1, 0.1, 0.3, float("nan")])
+    >>> profile.value.tolist(), profile.share.tolist()
+    ([0.1, 0.3], [0.5, 0.75])
+    """
     array = np.asarray(values, dtype=float).ravel()
     if not array.size:
         raise ValueError("Profile: got no values; expected at least one.")
@@ -78,7 +102,7 @@ def share_within(values: ArrayLike) -> Profile:
 
 
 def performance_profile(costs: Sequence[Sequence[float]] | Floats) -> list[Profile]:
-    """Performance profile of every solver [1]_.
+    """Return the performance profile of every solver.
 
     For each problem the cost of a solver is divided by that of the best one; the profile of a
     solver is the share of problems on which this ratio is at most a given value.
@@ -86,18 +110,12 @@ def performance_profile(costs: Sequence[Sequence[float]] | Floats) -> list[Profi
     Parameters
     ----------
     costs
-        Shape (problems, solvers): times or the like, above 0; infinite or NaN where a solver
-        failed.
+        Times, say, of shape (problems, solvers), above 0; infinite or NaN where a solver failed.
 
     Raises
     ------
     ValueError
         If a cost is not above 0 or the table is not two-dimensional.
-
-    References
-    ----------
-    .. [1] E. D. Dolan, J. J. Moré, Benchmarking optimization software with performance profiles,
-       Mathematical Programming 91, 2002, https://doi.org/10.1007/s101070100263.
     """
     table = np.asarray(costs, dtype=float)
     if table.ndim != 2 or not table.size:

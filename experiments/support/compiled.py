@@ -1,4 +1,4 @@
-"""Where JAX keeps what it compiled, so that the next process need not: in the user's cache."""
+"""Persistent compilation cache of JAX, in the cache folder of the user."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import contextlib
 import os
 from pathlib import Path
 
+#: Environment variable of the folder of the cache.
 CACHE = "JAX_COMPILATION_CACHE_DIR"
-"""The variable that says where."""
 
+#: Environment variable of the least compilation time, in seconds, of cached programs.
 LEAST = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
-"""The variable that says what is kept: what took so many seconds or more."""
 
 
 def compilation_cache() -> dict[str, str]:
-    """Variables for JAX to keep what it compiles; what a user has set comes first.
+    """Return the environment variables that turn the cache on; those that are set take precedence.
 
-    Empty where there can be no folder.
+    They are empty if the folder cannot be made.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
     with contextlib.suppress(OSError):

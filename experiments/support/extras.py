@@ -1,10 +1,10 @@
-"""Libraries that only some uses need: each is an extra of the distribution."""
+"""Optional dependencies, each an extra of the distribution."""
 
 from __future__ import annotations
 
 import importlib.util
 
-#: Extra to the modules that it brings.
+#: Modules of each extra.
 MODULES = {
     "dask": ("distributed",),
     "measure": ("torch",),
@@ -17,12 +17,12 @@ MODULES = {
 
 
 def require_extra(extra: str, item: str) -> None:
-    """Refuse an item, before any time is spent on it, where its extra is not installed.
+    """Refuse an item whose extra is not installed.
 
     Raises
     ------
     ValueError
-        If it is not; the sentence says what to install.
+        If a module of `extra` is not installed; the sentence names the extra.
     """
     for module in MODULES[extra]:
         if importlib.util.find_spec(module) is None:

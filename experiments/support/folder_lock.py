@@ -1,4 +1,4 @@
-"""One process at a time writes to a folder."""
+"""Locks of folders, so that one process at a time writes to each."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 #: Seconds between two tries to lock a folder.
 GLANCE = 0.05
 
+#: Patience that suffices while others only look at a lock (`is_locked`), in seconds.
 LOCK_SECONDS = 1.0
-"""Patience in which whoever only asks about a folder (`is_locked`) has let go of it."""
 
 
 @contextlib.contextmanager
 def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[tuple[int, ...]]:
-    """Keep other processes from writing to a folder; the system frees it however this one ends.
+    """Hold the lock of a folder, which the system releases when this process ends.
 
-    Gives the handle of the lock, none where there are no locks: a child that is given it holds the
-    lock too.
+    The value is the handle of the lock, none on systems without locks; a child that inherits it
+    holds the lock too.
 
     Parameters
     ----------
     folder
         The folder.
     refusal
-        What to say if another process holds it.
+        Message if another process holds the lock.
     patience
-        Seconds in which whoever holds it may let go.
+        Seconds to wait for another process to release the lock.
 
     Raises
     ------
     ValueError
-        If another process holds it, or it cannot be opened.
+        If another process holds the lock, or the folder cannot be opened.
     """
-    if sys.platform == "win32":  # the standard library has no such lock there
+    if sys.platform == "win32":  # the standard library has no such lock on Windows
         yield ()
         return
     try:
@@ -64,19 +64,19 @@ def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[t
 
 
 def measuring_alone(folder: Path, what: str) -> contextlib.AbstractContextManager[object]:
-    """A context in which nothing else is measured in a folder.
+    """Return a context in which no other measurement of the same folder runs.
 
     Parameters
     ----------
     folder
-        Which all such measurements share.
+        Folder that all such measurements share.
     what
-        Is measured, as a sentence begins.
+        Name of the measured quantities, as the beginning of a sentence.
 
     Raises
     ------
     ValueError
-        If something else is being measured there.
+        If another measurement of the folder runs.
     """
     refusal = (
         f"{what} are measured one after the other, or each would slow the other down; "
@@ -86,12 +86,12 @@ def measuring_alone(folder: Path, what: str) -> contextlib.AbstractContextManage
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, unless it is there.
+    """Make a folder, unless it exists.
 
     Raises
     ------
     ValueError
-        If it cannot be made.
+        If the folder cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,13 +101,16 @@ def make_folder(folder: Path) -> None:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process holds a folder; to ask holds it for a moment, so be patient to lock it."""
+    """Return whether a process holds the lock of a folder.
+
+    The look itself holds the lock for a moment, so that lockers need `LOCK_SECONDS` of patience.
+    """
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
         return False
     try:
-        return not _lock(handle, shared=True)  # who asks does not see others who ask
+        return not _lock(handle, shared=True)  # shared, so that two looks do not see each other
     finally:
         os.close(handle)
 
@@ -118,14 +121,14 @@ def require_locks(item: str) -> None:
     Raises
     ------
     ValueError
-        On Windows.
+        If this system is Windows.
     """
     if sys.platform == "win32":
         raise ValueError(f"{item} needs locks that Windows does not have; expected another system.")
 
 
 def _lock(handle: int, *, shared: bool = False) -> bool:
-    """Lock what a handle is open on, unless somebody else has."""
+    """Lock an open folder; return False if another process holds the lock."""
     if sys.platform == "win32":
         return True
     import fcntl

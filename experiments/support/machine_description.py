@@ -1,4 +1,4 @@
-"""The machine that measurements are made on."""
+"""Description of the machine on which measurements are made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def machine() -> dict[str, Any]:
-    """What the measurements depend on: usable cores, and the version of PyTorch."""
+    """Return the number of usable cores and the version of PyTorch."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = os.cpu_count() if affinity is None else len(affinity(0))
     return {"cores": cores or 1, "torch": version("torch")}

@@ -1,6 +1,6 @@
-"""Which process it is: its number, when it started, and in which run of which system.
+"""Identity of a process: its number, its start time, and the run of the system.
 
-Numbers are given again, and so are start times, which Linux counts from the start of the machine.
+Numbers are reused, and so are start times, which Linux counts from the start of the machine.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Where Linux tells of processes; others have `ps`.
+#: Folder of information on processes on Linux; other systems have `ps`.
 PROC = Path("/proc")
 
 _TEXT = re.compile(r"([0-9]{1,19}):([^@]+)@(.+)")
 
 
 class ProcessIdentity(NamedTuple):
-    """A process, whoever's it is.
+    """Identity of a process of any user.
 
     Attributes
     ----------
     number
-        That the system gave it.
+        Its process identifier.
     start
-        When it started, in the system's words; empty if it has ended.
+        Its start time as the system reports it; empty if it has ended.
     system
-        The run of the system in which it has that number (`this_system`).
+        Run of the system in which it has that number (`this_system`).
     """
 
     number: int
@@ -44,17 +44,17 @@ class ProcessIdentity(NamedTuple):
 
     @classmethod
     def of(cls, number: int) -> ProcessIdentity:
-        """The process that has this number here and now."""
+        """Return the identity of the process that has this number now."""
         return cls(number, _start(number), this_system())
 
     @classmethod
     def parse(cls, text: str) -> ProcessIdentity:
-        """The reverse of `str`.
+        """Return the identity that `str` wrote.
 
         Raises
         ------
         ValueError
-            If it is none.
+            If `text` does not have the form NUMBER:START@SYSTEM.
         """
         found = _TEXT.fullmatch(text)
         if found is None:
@@ -66,21 +66,21 @@ class ProcessIdentity(NamedTuple):
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs, here."""
+        """Whether it still runs on this system."""
         here = bool(self.start) and self.system == this_system()
         return here and _start(self.number) == self.start
 
     def started_with(self, variables: Mapping[str, str]) -> bool:
-        """Whether it runs and was started with these variables of its environment.
+        """Return whether it runs and was started with these environment variables.
 
-        False where the system does not say.
+        False where the system does not report them.
         """
         text, mark = _environment(self.number)
         words = (f"{mark}{name}={value}{mark}" for name, value in variables.items())
         return all(word in text for word in words) and self.alive
 
     def kill(self) -> None:
-        """End it at once with all of its group, if it is still there and leads one."""
+        """Kill it if it runs, with its group if it leads one."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.getpgid(self.number) == self.number:
@@ -90,7 +90,7 @@ class ProcessIdentity(NamedTuple):
 
 
 def end_with(parent: int) -> None:
-    """End this process when the one that started it is gone, even by kill -9; for a thread."""
+    """End this process when its parent is gone, even by kill -9; to be run in a thread."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
@@ -98,9 +98,9 @@ def end_with(parent: int) -> None:
 
 @lru_cache(maxsize=1)
 def this_system() -> str:
-    """What tells this run of this system from others in which processes have the same numbers.
+    """Return a name of this run of the system, in which numbers of processes are unique.
 
-    Linux gives every boot an identity of its own, and containers numbers of their own.
+    Linux has an identifier of every boot, and a name space of numbers in every container.
     """
     with contextlib.suppress(OSError):
         boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -110,9 +110,9 @@ def this_system() -> str:
 
 
 def _start(number: int) -> str:
-    """When the process of a number started; empty if there is none or only its exit code is left.
+    """Return the start time of a process; empty if there is none or it is a zombie.
 
-    Linux tells it in clock ticks since the machine started, others by `ps`, to the second.
+    On Linux it is in clock ticks since the start of the machine, elsewhere by `ps`, in seconds.
     """
     if (PROC / "self/stat").exists():
         try:
@@ -126,10 +126,10 @@ def _start(number: int) -> str:
 
 
 def _environment(number: int) -> tuple[str, str]:
-    """The variables that a process was started with, empty if unknown, and what is around each.
+    """Return the environment of a process, empty if unknown, and the separator of its variables.
 
-    By `ps` that is a blank, and the arguments stand there too: no proof against whoever can choose
-    the arguments of a process, who can end it anyway.
+    With `ps` the separator is a blank, and the output has the arguments as well, so that a user who
+    chooses the arguments of a process can imitate variables; such a user can also end it.
     """
     if (PROC / "self/stat").exists():
         try:
@@ -140,7 +140,7 @@ def _environment(number: int) -> tuple[str, str]:
 
 
 def _said(*command: str) -> str:
-    """What a program prints; nothing if there is no such program, or it fails."""
+    """Return the output of a command; empty if it does not exist or fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="surrogateescape", check=False

@@ -1,8 +1,8 @@
-"""What a process started by `processes.py` says and hears: a line of JSON each.
+"""Messages of a process that `processes.py` started, one line of JSON each.
 
-It ends at once when the process that started it does, whatever it is at: Linux sees to that, and
-everywhere a thread to which standard input then ends. Nothing else of this package is imported:
-what it costs the processes to start is measured.
+The process ends at once when its parent does: on Linux by a signal, and everywhere by a thread that
+reads standard input to its end. No other module of this package is imported, because the start of
+these processes is measured.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-#: Exit code of a process that ends because another one is gone.
+#: Exit code of a process that ends because its parent has.
 LEFT_ALONE = 3
 
-#: Of Linux: the signal that a process gets when the one that started it ends.
+#: Option of `prctl` on Linux: the signal that a process gets when its parent ends.
 PR_SET_PDEATHSIG = 1
 
 
 def say(**answer: Any) -> None:
-    """Answer the process that started this one."""
+    """Send an answer to the parent."""
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 
 
 def hear() -> dict[str, Any]:
-    """What to do next; from the first call on this process ends with the one that started it."""
+    """Return the next order; from the first call on this process ends with its parent."""
     found: dict[str, Any] = json.loads(_listener().get())
     return found
 
 
 @lru_cache(maxsize=1)
 def _listener() -> queue.SimpleQueue[bytes]:
-    """The lines of standard input, as they come."""
+    """Return a queue of the lines of standard input."""
     end_with_parent()
     heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(heard,), daemon=True).start()
@@ -45,8 +45,9 @@ def _listener() -> queue.SimpleQueue[bytes]:
 
 
 def _listen(heard: queue.SimpleQueue[bytes]) -> None:
+    """Put the lines of standard input into a queue; end the process at the end of the input."""
     rest = b""
-    while chunk := os.read(0, 65536):  # a thread in `sys.stdin` would be in the way of a clean end
+    while chunk := os.read(0, 65536):  # a thread that reads `sys.stdin` would prevent a clean exit
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             heard.put(line)
@@ -54,7 +55,7 @@ def _listen(heard: queue.SimpleQueue[bytes]) -> None:
 
 
 def end_with_parent() -> None:
-    """Have the system kill this process when the one that started it ends, where it can."""
+    """Have the system kill this process when its parent ends, on Linux."""
     if sys.platform == "linux":
         import ctypes
 

@@ -1,8 +1,8 @@
-"""Processes of this machine that are told what to do: started, watched, ended together.
+"""Processes of this machine that carry out orders and are started, watched and ended together.
 
-Each is a fresh interpreter that reads orders and answers them, a line of JSON each, on its standard
-input and output. None is left behind: when one dies or says nothing for too long, the others are
-killed.
+Each is a fresh interpreter that reads orders from its standard input and answers on its standard
+output, one line of JSON each. When one dies or exceeds the time limit of an answer, the others are
+killed, so that none remains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, AnyStr, Generic, cast
 
 from goodalloc.experiments.support.process_messages import LEFT_ALONE
 
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NoReturn, Self
 
-#: Seconds in which a process ends of which the others say that it is gone, and how often to look.
+#: Seconds to wait for the end of a process that the others report as gone, and between two looks.
 GRACE = 1.0
 GLANCE = 0.01
 
 
 class ProcessEnded(ChildProcessError):
-    """A process ended early or said nothing for too long.
+    """Error of a process that ended early or exceeded the time limit of an answer.
 
     Attributes
     ----------
     code
         Its exit code, negative for a signal; None where it hung.
     words
-        The last thing that it said.
+        Last line of its output that is no answer.
     """
 
     def __init__(self, sentence: str, code: int | None, words: str) -> None:
@@ -45,45 +46,69 @@ class ProcessEnded(ChildProcessError):
         self.code, self.words = code, words
 
 
+@dataclass(frozen=True)
+class PipedProcess(Generic[AnyStr]):
+    """Process with pipes.
+
+    Parameters
+    ----------
+    process
+        The process.
+    requests, answers
+        Its standard input and output.
+    """
+
+    process: subprocess.Popen[AnyStr]
+    requests: IO[AnyStr]
+    answers: IO[AnyStr]
+
+
 def fresh_interpreter(
     program: str, variables: Mapping[str, str], **options: Any
-) -> subprocess.Popen[Any]:
-    """Start a module in an interpreter of its own, which is told and answers by pipes.
+) -> PipedProcess[Any]:
+    """Start a module in an interpreter of its own, with pipes for requests and answers.
 
     Parameters
     ----------
     program
         The module.
     variables
-        Of its environment, beside those of this process.
+        Environment variables beside those of this process.
     options
-        Further ones of `subprocess.Popen`.
+        Further options of `subprocess.Popen`.
+
+    Returns
+    -------
+    PipedProcess
+        Of strings if the options ask for text, else of bytes.
     """
     path = os.pathsep.join(filter(None, sys.path))
-    return subprocess.Popen(
+    process: subprocess.Popen[Any] = subprocess.Popen(
         [sys.executable, "-P", "-m", program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": path} | dict(variables),
         **options,
     )
+    # both are there because of `PIPE`, which the type of `Popen` does not say
+    return PipedProcess(process, cast("IO[Any]", process.stdin), cast("IO[Any]", process.stdout))
 
 
 class Processes:
-    """Processes under way; as a context manager it leaves none behind.
+    """Group of processes; as a context manager it kills them at its end.
 
     Parameters
     ----------
     program
         The module that they run.
     names
-        What to call each of them.
+        Names of the processes.
     title
-        What they do together, as a message begins.
+        Name of their work, with which messages begin.
     patience
-        Seconds after which an order counts as hung, above 0.
+        Time limit of an order in seconds, above 0.
     environment
-        Variables beside those of this process.
+        Environment variables beside those of this process.
     keeps
         Handles that the processes keep open too: a lock is held until the last of them has ended.
     """
@@ -101,7 +126,7 @@ class Processes:
         self._program, self._names, self._title = program, list(names), title
         self._variables = {} if environment is None else dict(environment)
         self._keeps = tuple(keeps)
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes: list[PipedProcess[str]] = []
         self._listeners: list[threading.Thread] = []
         self._heard: queue.Queue[tuple[int, str]] = queue.Queue()
         self._answers: list[deque[dict[str, Any]]] = [deque() for _ in self._names]
@@ -110,43 +135,42 @@ class Processes:
 
     @property
     def processes(self) -> dict[str, int]:
-        """The numbers that the system gave the processes, by name."""
-        pids = [process.pid for process in self._processes]
+        """Process identifiers by name."""
+        pids = [piped.process.pid for piped in self._processes]
         return dict(zip(self._names, pids, strict=True))
 
     def _launch(self) -> None:
         """Start all interpreters."""
         variables = {"OMP_NUM_THREADS": "1"} | self._variables
         for index in range(len(self._names)):
-            process = fresh_interpreter(
+            piped: PipedProcess[str] = fresh_interpreter(
                 self._program, variables, stderr=subprocess.STDOUT, text=True, pass_fds=self._keeps
             )
-            self._processes.append(process)
-            listener = threading.Thread(target=self._listen, args=(index, process), daemon=True)
+            self._processes.append(piped)
+            listener = threading.Thread(target=self._listen, args=(index, piped), daemon=True)
             listener.start()
             self._listeners.append(listener)
 
     def stop(self) -> None:
-        """End all processes as they end by themselves."""
+        """Let all processes end by themselves."""
         self._say([{"order": "stop"}] * len(self._names), "stopping")
         deadline = time.monotonic() + self.patience
-        for process in self._processes:
+        for piped in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(deadline - time.monotonic(), 0.0))
-        if any(process.poll() != 0 for process in self._processes):
+                piped.process.wait(max(deadline - time.monotonic(), 0.0))
+        if any(piped.process.poll() != 0 for piped in self._processes):
             self._fail("stopping")
         self.kill()
 
     def kill(self) -> None:
-        """End all processes that there still are."""
+        """Kill all remaining processes."""
         self._ended = True
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.wait()
-            assert process.stdin is not None
-            with contextlib.suppress(OSError):  # what nobody has read is lost
-                process.stdin.close()
+        for piped in self._processes:
+            piped.process.kill()
+        for piped in self._processes:
+            piped.process.wait()
+            with contextlib.suppress(OSError):  # requests that were not read are lost
+                piped.requests.close()
         for listener in self._listeners:
             listener.join()
 
@@ -157,38 +181,36 @@ class Processes:
         self.kill()
 
     def _order(self, doing: str, **order: Any) -> list[dict[str, Any]]:
-        """What all processes answer to an order."""
+        """Return the answers of all processes to an order."""
         self._say([order] * len(self._names), doing)
         return self._wait(doing)
 
     def _say(self, messages: list[dict[str, Any]], doing: str, first: int = 0) -> None:
-        """Tell every process from the first one on something.
+        """Send each process from index `first` on its message.
 
         Raises
         ------
         ValueError
-            If they have been ended.
+            If the processes have ended.
         """
         if self._ended:
             raise ValueError("Training: its processes have ended; expected one that is under way.")
-        for process, message in zip(self._processes[first:], messages, strict=True):
-            assert process.stdin is not None
+        for piped, message in zip(self._processes[first:], messages, strict=True):
             try:
-                process.stdin.write(json.dumps(message) + "\n")
-                process.stdin.flush()
+                piped.requests.write(json.dumps(message) + "\n")
+                piped.requests.flush()
             except OSError:
                 self._fail(doing)
 
-    def _listen(self, index: int, process: subprocess.Popen[str]) -> None:
-        """Pass on what a process says, and that it has ended."""
-        assert process.stdout is not None
-        with process.stdout as lines:
+    def _listen(self, index: int, piped: PipedProcess[str]) -> None:
+        """Pass on the output of a process, and an empty line at its end."""
+        with piped.answers as lines:
             for line in lines:
                 self._heard.put((index, line))
         self._heard.put((index, ""))
 
     def _wait(self, doing: str) -> list[dict[str, Any]]:
-        """The next answer of every process."""
+        """Return the next answer of every process."""
         deadline = time.monotonic() + self.patience
         while not all(self._answers):
             try:
@@ -199,12 +221,12 @@ class Processes:
                 self._fail(doing)
             if line.startswith("{"):
                 self._answers[index].append(json.loads(line))
-            else:  # from its interpreter, or a library
+            else:  # output of its interpreter, or of a library
                 self._last_words[index] = line.strip() or self._last_words[index]
         return [answers.popleft() for answers in self._answers]
 
     def _fail(self, doing: str) -> NoReturn:
-        """Kill all, and say which process is to blame.
+        """Kill all processes, and report the one that failed.
 
         Raises
         ------
@@ -221,15 +243,15 @@ class Processes:
         if culprit is None:
             what = f"no answer from {silent} within {self.patience:g} s"
         else:
-            code, words = self._processes[culprit].returncode, self._last_words[culprit]
+            code, words = self._processes[culprit].process.returncode, self._last_words[culprit]
             what = f"{self._names[culprit]} ended with exit code {code}{words and f' ({words})'}"
         raise ProcessEnded(
             f"{self._title}: {what} while {doing}; all others were ended.", code, words
         )
 
     def _culprit(self) -> int | None:
-        """The first process that ended, but not because another one had."""
-        for index, process in enumerate(self._processes):
-            if process.poll() not in (None, 0, LEFT_ALONE):
+        """Return the index of the first process that failed by itself, None if there is none."""
+        for index, piped in enumerate(self._processes):
+            if piped.process.poll() not in (None, 0, LEFT_ALONE):
                 return index
         return None

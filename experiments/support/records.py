@@ -1,4 +1,4 @@
-"""Folders of records: what each is for, and that nothing else goes into it."""
+"""Descriptions of folders of records, which keep different records apart."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+#: File of the description in its folder.
 DESCRIPTION = "replay.json"
 
 
 def check_description(path: Path, description: Mapping[str, Any]) -> None:
-    """Write down what a folder is for, and refuse one that is for something else.
+    """Write the description of a folder, and refuse a folder that has another one.
 
     Raises
     ------
     ValueError
-        If the file is there and says something else, or cannot be written.
+        If the file exists with another description, or cannot be written.
     """
     text = dump(dict(description)) + "\n"
     if path.exists() and path.read_text(encoding="utf-8") != text:
@@ -38,7 +39,7 @@ def check_description(path: Path, description: Mapping[str, Any]) -> None:
 
 
 def begun_otherwise(folder: Path) -> str:
-    """What to do with the records of another version's code, in a sentence."""
+    """Return the message on records of another version of the code."""
     return (
         f"Folder '{folder}' was begun by another version of goodalloc; remove it or take another "
         "folder."
@@ -46,7 +47,7 @@ def begun_otherwise(folder: Path) -> str:
 
 
 def _values(text: str) -> dict[str, Any]:
-    """What a description says; nothing where it cannot be read."""
+    """Return the values of a description; none if it cannot be read."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -55,5 +56,5 @@ def _values(text: str) -> dict[str, Any]:
 
 
 def digest(description: Mapping[str, Any]) -> str:
-    """Twelve characters that tell descriptions apart; equal ones have the same."""
+    """Return a digest of a description, of twelve characters."""
     return hashlib.sha256(dump(description).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Ctrl-C and the request to end (SIGTERM) as a question that a loop asks where it suits it."""
+"""Ctrl-C and SIGTERM as a flag that a loop polls, and Ctrl-C that no solver absorbs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Seconds in which a second signal is the first one once more, sent to a process and to its group.
+#: Seconds in which a second signal counts as the first, which was sent to a process and its group.
 SAME_REQUEST = 0.5
 
 
 @contextlib.contextmanager
 def stop_request() -> Iterator[Callable[[], bool]]:
-    """Whether somebody asked this process to end; who asks twice interrupts it."""
+    """Yield a function that returns whether an end was requested; a second request interrupts."""
     asked = False
 
     def ask(*_: object) -> None:
@@ -36,19 +36,19 @@ def stop_request() -> Iterator[Callable[[], bool]]:
 
 
 class _Interruption(BaseException):
-    """Ctrl-C that no solver takes for a limit of its own."""
+    """Ctrl-C in a form that no solver takes for a limit of its own."""
 
 
 @contextlib.contextmanager
 def whole_interrupt() -> Iterator[Callable[[], None]]:
-    """Ctrl-C ends all of the body, as `KeyboardInterrupt`.
+    """End the whole body on Ctrl-C, with `KeyboardInterrupt`.
 
-    A solver that is interrupted ends with the best that it has, which is right where one round is
-    decided; a replay that went on with that would tell what was cut short as what was decided. And
-    what interrupts a callback of a library is lost there. So the body calls now and then what it is
-    given here, which raises once more what was lost.
+    A solver that is interrupted returns its best answer, which is right for a single round; a
+    replay that continued with it would record a truncated decision as that of the policy. An
+    interrupt within a callback of a library is lost. The body therefore calls the given function
+    regularly, which raises a lost interrupt again.
 
-    A shell's background jobs ignore Ctrl-C, and go on doing so; other threads never hear of it.
+    Background jobs of a shell ignore Ctrl-C and continue to do so; other threads do not receive it.
     """
     asked: float | None = None
 

@@ -1,4 +1,4 @@
-"""Independent pieces of work, each with its folder, run alone or several at a time."""
+"""Independent tasks, each with its folder, run alone or several at a time."""
 
 from __future__ import annotations
 
@@ -15,47 +15,49 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.support.workers import Workers
 
-#: Is told a share, from 0 to 1.
+#: Callback that receives a share of the work, from 0 to 1.
 Report = Callable[[float], None]
 
 
 class Task(Protocol):
-    """A piece of work that keeps records in a folder and does only what is left of it."""
+    """Task that keeps records in a folder, from which it is resumed."""
 
     @property
-    def folder(self) -> Path: ...
+    def folder(self) -> Path:
+        """Folder of the records."""
+        ...
 
     def run(self, report: Report) -> None:
-        """Do what is left of it, telling what share of it is done."""
+        """Do the remaining work; `report` receives the share that is done."""
         ...
 
 
 def run_tasks(
     tasks: Sequence[Task], workers: Workers = ALONE, report: Report = lambda _: None
 ) -> dict[Path, str]:
-    """Do tasks, several at a time in processes of their own or on a cluster.
+    """Run tasks, several at a time in processes of their own or on a cluster.
 
     Parameters
     ----------
     tasks
-        What to do; what is done already takes no time.
+        The tasks; work that is done already takes no time.
     workers
-        Who does it; one local process is this one. All must see the folders of the tasks, whose
-        paths are absolute unless they are this process's.
+        The workers; a single local process is this one. All must see the folders of the tasks,
+        whose paths are absolute unless this process runs them.
     report
-        Is told how many tasks have been done since it was told last, fractions included.
+        Callback that receives the number of tasks done since its last call, fractions included.
 
     Returns
     -------
     dict
-        Why a task cannot be done, by its folder; the others are done.
+        Error messages of the tasks that failed, by their folders; the others are done.
 
     Raises
     ------
     ValueError
-        As `map_unordered` for a cluster that cannot be reached.
+        If the cluster cannot be reached.
     KeyboardInterrupt
-        By Ctrl-C, whatever a solver would make of it; each task's records go on from there.
+        On Ctrl-C, even within a solver; the tasks can be resumed from their records.
     """
     refused: dict[Path, str] = {}
     with whole_interrupt() as check:
@@ -83,7 +85,7 @@ def run_tasks(
 
 
 def _attempt(task: Task, report: Report = lambda _: None) -> tuple[Path, str | None]:
-    """Do a task, here or in a process of its own: its folder, and why it cannot be done."""
+    """Run a task; return its folder, and the error message if it fails."""
     try:
         task.run(report)
     except ValueError as error:

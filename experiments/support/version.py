@@ -1,4 +1,4 @@
-"""Which version of the library this is: part of every stored row."""
+"""Version of the library, which is part of every stored row."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import goodalloc.formulations
 import goodalloc.models
 import goodalloc.solvers
 
+#: Packages whose code the digest covers.
 PACKAGES = (
     goodalloc.models,
     goodalloc.data,
@@ -24,7 +25,7 @@ PACKAGES = (
 
 
 def library_version() -> str:
-    """The installed version, or that of the source tree where nothing is installed."""
+    """Return the installed version, or that of the source tree if none is installed."""
     try:
         return version("goodalloc")
     except PackageNotFoundError:
@@ -36,7 +37,7 @@ def library_version() -> str:
 
 @cache
 def code_digest() -> str:
-    """Twelve characters that tell versions of the library's code apart, released or not."""
+    """Return a digest of the code of the library, of twelve characters."""
     found = hashlib.sha256()
     for folder in PACKAGES:
         for path in sorted(Path(folder.__path__[0]).rglob("*.py")):

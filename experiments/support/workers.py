@@ -1,8 +1,8 @@
-"""Who does independent work: processes of this machine, or a cluster of Dask or Ray that is there.
+"""Workers for independent items of work: local processes, or a running cluster of Dask or Ray.
 
-Local processes end with this one, however that ends: by Ctrl-C, which only this one hears, and by
-``kill -9`` too. Machines of a cluster must have this version of goodalloc, and see the files that
-the work reads and writes under the same names.
+Local processes end with this one, also by Ctrl-C, which only this one receives, and by ``kill -9``.
+Machines of a cluster must have this version of goodalloc, and see the files that the work reads and
+writes under the same names.
 """
 
 from __future__ import annotations
@@ -39,30 +39,32 @@ Kind = Literal["processes", "dask", "ray"]
 #: Seconds after which a cluster that does not answer counts as unreachable.
 PATIENCE = 5.0
 
+#: Most local processes.
 LARGEST_COUNT = 1024
 
-#: Variables that say how many threads a process's linear algebra takes.
+#: Environment variables of the number of threads of linear algebra.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who works.
+    """Workers of one kind.
 
     Parameters
     ----------
     count
-        Local processes; a cluster has as many workers as it has.
+        Number of local processes; that of a cluster is its own.
     kind
-        "processes", "dask" or "ray".
+        ``"processes"``, ``"dask"`` or ``"ray"``.
     address
-        Of a cluster: "tcp://host:8786" or a scheduler file (Dask); "auto", "host:6379" or
+        Address of a cluster: "tcp://host:8786" or a scheduler file (Dask); "auto", "host:6379" or
         "ray://host:10001" (Ray).
 
     Raises
     ------
     ValueError
-        If one of them makes no sense, or what the kind needs is not installed.
+        If `count` is outside 1 to 1024, `kind` is unknown, its library is not installed, or
+        `address` is no address.
     """
 
     count: int = 1
@@ -85,22 +87,22 @@ class Workers:
             raise ValueError(f"{name} has no address; expected host:port or {other}.") from error
 
 
-#: This process only.
+#: This process alone.
 ALONE = Workers()
 
 
 def parse_workers(text: str) -> Workers:
-    """Workers as the command line names them.
+    """Return the workers that an argument of the command line names.
 
     Parameters
     ----------
     text
-        "4" (processes), "dask:ADDRESS" or "ray:ADDRESS", addresses as in `Workers`.
+        ``"4"`` (processes), ``"dask:ADDRESS"`` or ``"ray:ADDRESS"``, addresses as in `Workers`.
 
     Raises
     ------
     ValueError
-        If it is none of these, or as `Workers`.
+        If `text` has none of these forms, or as in `Workers`.
     """
     kind, _, address = text.partition(":")
     if kind == "dask":
@@ -118,25 +120,25 @@ def parse_workers(text: str) -> Workers:
 def map_unordered(
     function: Callable[[Item], Outcome], items: Sequence[Item], workers: Workers
 ) -> Generator[Outcome]:
-    """What a function makes of items, each as soon as it is there.
+    """Generate the results of `function` on items, each as soon as it is available.
 
-    The first exception of an item ends all and is raised as it is. Then, as when the generator is
-    closed or interrupted, nothing more is begun. What runs is ended, except on Dask, which can
-    only let it run out.
+    The first exception of an item ends all and is raised unchanged. Then, as when the generator is
+    closed or interrupted, no other item is begun. Items in progress are aborted, except on Dask,
+    which can only let them finish.
 
     Parameters
     ----------
     function
-        Known by its name where it runs.
+        Function that can be imported by its name where it runs.
     items
-        Its arguments; must survive pickling.
+        Its arguments, which must be picklable.
     workers
-        Who calls it.
+        Workers that call it.
 
     Raises
     ------
     ValueError
-        If the cluster cannot be reached within some seconds.
+        If the cluster cannot be reached within `PATIENCE` seconds.
     """
     if workers.kind == "dask":
         return _on_dask(function, items, workers.address)
@@ -148,6 +150,7 @@ def map_unordered(
 def _in_processes(
     function: Callable[[Item], Outcome], items: Sequence[Item], count: int
 ) -> Generator[Outcome]:
+    """Generate the results of local processes."""
     waiting = iter(items)
     crew: dict[Connection, SpawnProcess] = {}
     try:
@@ -173,10 +176,10 @@ def _in_processes(
 
 
 def _employ(count: int) -> tuple[Connection, SpawnProcess]:
-    """Start one of several processes, which share the cores, and the pipe to it."""
+    """Start one of `count` processes, which share the cores; return the pipe to it as well."""
     context = multiprocessing.get_context("spawn")
     cores = max((os.cpu_count() or 1) // count, 1)
-    resource_tracker.ensure_running()  # it would let interrupts through on starting
+    resource_tracker.ensure_running()  # its start would unblock interrupts
     with _uninterrupted(), _environment({name: str(cores) for name in THREADS}):
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
@@ -187,7 +190,7 @@ def _employ(count: int) -> tuple[Connection, SpawnProcess]:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits, and never reaches the processes that are started meanwhile."""
+    """Delay Ctrl-C, which never reaches processes started meanwhile."""
     if not hasattr(signal, "pthread_sigmask"):  # as on Windows
         yield
         return
@@ -200,7 +203,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Variables of the processes that are started meanwhile, unless they are set."""
+    """Set environment variables of processes started meanwhile, unless they are set already."""
     added = {name: value for name, value in variables.items() if name not in os.environ}
     os.environ.update(added)
     try:
@@ -211,7 +214,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _serve(pipe: Connection, parent: int) -> None:
-    """Work until the other end is closed; the outcome or what was raised goes back."""
+    """Work until the other end is closed; send back the outcome or the exception."""
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     while True:
         try:
@@ -221,19 +224,21 @@ def _serve(pipe: Connection, parent: int) -> None:
         answer: tuple[Any, Exception | None]
         try:
             answer = function(item), None
-        except Exception as error:  # is raised where the work was asked for
+        except Exception as error:  # raised again in the parent
             error.add_note(traceback.format_exc())
             answer = None, error
         pipe.send(answer)
 
 
 def _heard(pipe: Connection, process: SpawnProcess) -> Any:
-    """The outcome that a process tells.
+    """Return the outcome that a process sends.
 
     Raises
     ------
     ChildProcessError
-        If it ended instead; and whatever the work raised.
+        If the process ended instead.
+    Exception
+        That of the work, if it raised one.
     """
     try:
         outcome, error = pipe.recv()
@@ -251,14 +256,14 @@ def _heard(pipe: Connection, process: SpawnProcess) -> Any:
 def _on_dask(
     function: Callable[[Item], Outcome], items: Sequence[Item], address: str
 ) -> Generator[Outcome]:
-    """A scheduler forgets the work of a client that leaves: nothing needs to be cancelled."""
+    """Generate the results of a Dask cluster, which forgets the work of a client that leaves."""
     from distributed import Client, as_completed
 
     key = "scheduler_file" if Path(address).is_file() else "address"
     where: dict[str, Any] = {key: address}
     try:
         client = Client(**where, timeout=PATIENCE, set_as_default=False)
-    except Exception as error:  # whatever it is, there is no cluster
+    except Exception as error:  # of any type: the cluster cannot be used
         raise _unreachable("dask", address, error) from error
     with client:
         for future in as_completed(client.map(function, items, pure=False), loop=client.loop):
@@ -268,17 +273,17 @@ def _on_dask(
 def _on_ray(
     function: Callable[[Item], Outcome], items: Sequence[Item], address: str
 ) -> Generator[Outcome]:
-    """A cluster ends the work of a driver that leaves: nothing needs to be cancelled."""
+    """Generate the results of a Ray cluster, which ends the work of a driver that leaves."""
     import ray
     from ray.exceptions import RayTaskError
 
     try:
         _knock(address)
         connection: Any = ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # whatever it is, there is no cluster
+    except Exception as error:  # of any type: the cluster cannot be used
         raise _unreachable("ray", address, error) from error
     with connection:
-        remote: Any = ray.remote(_call)  # it refuses callables that are no functions
+        remote: Any = ray.remote(_call)  # Ray refuses callables that are no functions
         pending = [remote.remote(function, item) for item in items]
         try:
             while pending:
@@ -289,12 +294,13 @@ def _on_ray(
 
 
 def _call(function: Callable[[Item], Outcome], item: Item) -> Outcome:
+    """Return the result of `function` on `item`."""
     return function(item)
 
 
 def _knock(address: str) -> None:
-    """Connect once: where nobody answers, Ray tries for minutes and then ends the process."""
-    if address == "auto":  # what that is, Ray's documentation says
+    """Connect once, as Ray retries an unreachable address for minutes and then ends the process."""
+    if address == "auto":  # resolved as the documentation of Ray describes
         latest = Path(tempfile.gettempdir(), "ray", "ray_current_cluster")
         noted = latest.read_text(encoding="utf-8").strip() if latest.is_file() else address
         address = os.environ.get("RAY_ADDRESS", noted)
@@ -303,6 +309,7 @@ def _knock(address: str) -> None:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
+    """Return the host and the port of an address; refuse one without both."""
     parts = urlsplit(address if "://" in address else f"//{address}")
     if not parts.hostname or not parts.port:
         raise ValueError("expected host:port")
@@ -310,5 +317,6 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _unreachable(kind: Kind, address: str, error: Exception) -> ValueError:
+    """Return the error of a cluster that cannot be reached."""
     reason = " ".join(str(error).split()).rstrip(".")
     return ValueError(f"Cluster '{kind}:{address}' cannot be reached ({reason}).")
