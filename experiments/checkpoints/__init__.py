@@ -1,1 +1,1 @@
-"""Checkpoints of replays: data that cannot execute."""
+"""Checkpoints of replays, as data that cannot execute."""

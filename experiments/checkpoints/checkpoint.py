@@ -1,7 +1,7 @@
-"""The file that a replay goes on from: plain JSON, of which nothing is ever run.
+"""File from which a replay is resumed: plain JSON, of which nothing is run.
 
-``goodalloc-replay-checkpoint`` (`data/FORMAT.md`) says which version of the code wrote it, since
-only that one can go on from it, and holds a digest of the state, so that no damage goes unnoticed.
+``goodalloc-replay-checkpoint`` (`data/FORMAT.md`) states the version of the code that wrote it,
+since only that version can resume from it, and a digest of the state, which reveals any damage.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ from goodalloc.experiments.support.version import code_digest, library_version
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: Name and version of the format.
 FORMAT, VERSION = "goodalloc-replay-checkpoint", 1
 
 
 class OtherVersion(ValueError):
-    """A checkpoint that another version of the code wrote."""
+    """Error of a checkpoint that another version of the code wrote."""
 
 
 def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write a checkpoint; it is there as a whole or not at all.
+    """Write a checkpoint atomically.
 
     Parameters
     ----------
     path
         The file.
     state
-        What JSON knows, without infinities.
+        The state in terms of JSON, without infinities.
 
     Raises
     ------
     ValueError
-        If it cannot be written.
+        If the state has an infinity or NaN, or the file cannot be written.
     """
     text = json.dumps(state, allow_nan=False)
     head = {
@@ -56,12 +57,12 @@ def write_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The state that was written.
+    """Return the state in a checkpoint.
 
     Raises
     ------
     OtherVersion
-        If another version of the code wrote it.
+        If another version of the code wrote the file.
     ValueError
         If the file cannot be read or was changed.
     """
@@ -79,4 +80,5 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _digest(text: str) -> str:
+    """Return the digest of a state as JSON."""
     return hashlib.sha256(text.encode()).hexdigest()

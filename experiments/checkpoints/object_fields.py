@@ -1,7 +1,7 @@
-"""The fields of Python objects, read and set without running anything of their classes.
+"""Fields of Python objects, read and set without running any code of their classes.
 
-Plain are objects that consist of their fields: `object.__new__` makes one, and properties,
-`__init__`, `__setattr__`, `__reduce__` and the like play no part.
+An object is plain if it consists of its fields: `object.__new__` makes one, and properties,
+`__init__`, `__setattr__`, `__reduce__` and the like are not involved.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 
 
 def class_name(kind: type) -> str:
-    """Module and name of a class, as ``package.module:Name``."""
+    """Return module and name of a class as ``package.module:Name``."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def is_plain(kind: type) -> bool:
-    """Whether objects of a class consist of their fields, and nothing of them is hidden in C."""
+    """Return whether objects of a class consist of their fields, without hidden state in C."""
     makers = [vars(base)["__new__"] for base in kind.__mro__[:-1] if "__new__" in vars(base)]
     in_python = all(isinstance(maker, staticmethod) for maker in makers)
     return in_python and (bool(kind.__dictoffset__) or bool(_slots(kind)))
 
 
 def is_named_tuple(kind: type) -> bool:
-    """Whether a class is a NamedTuple."""
+    """Return whether a class is a NamedTuple."""
     return issubclass(kind, tuple) and isinstance(getattr_static(kind, "_fields", None), tuple)
 
 
 def is_data_class(kind: type) -> bool:
-    """Whether a class is a dataclass, a NamedTuple or an Enum."""
+    """Return whether a class is a plain dataclass, a NamedTuple or an Enum."""
     if issubclass(kind, Enum) or is_named_tuple(kind):
         return True
     return dataclasses.is_dataclass(kind) and is_plain(kind)
 
 
 def field_values(owner: object) -> dict[str, Any]:
-    """The fields of a plain object that have a value, without what cached properties keep."""
+    """Return the fields of a plain object that have a value, without cached properties."""
     kind, found = type(owner), {}
     for name, slot in _slots(kind).items():
         try:
             found[name] = slot.__get__(owner, kind)
-        except AttributeError:  # it has no value yet
+        except AttributeError:  # the slot has no value yet
             continue
     for name, value in _dict(owner).items():
         if not isinstance(getattr_static(kind, name, None), cached_property):
@@ -56,12 +56,12 @@ def field_values(owner: object) -> dict[str, Any]:
 
 
 def check_declared(kind: type, names: Iterable[str]) -> None:
-    """Refuse, of a dataclass, other fields than it declares, or too few for its `__init__`.
+    """Refuse fields that a dataclass does not declare, or too few for its `__init__`.
 
     Raises
     ------
     ValueError
-        With the class and the field.
+        If a name is not declared, or a field that `__init__` takes is missing.
     """
     if dataclasses.is_dataclass(kind):
         fields = {field.name: field.init for field in dataclasses.fields(kind)}
@@ -74,7 +74,7 @@ def check_declared(kind: type, names: Iterable[str]) -> None:
 
 
 def set_fields(owner: object, values: Mapping[str, Any], kept: Iterable[str] = ()) -> None:
-    """Give a plain object these fields and no others.
+    """Set the fields of a plain object, and delete its other fields.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ def set_fields(owner: object, values: Mapping[str, Any], kept: Iterable[str] = (
     values
         Its fields.
     kept
-        Names of further ones, which stay as they are.
+        Names of further fields, which are kept.
 
     Raises
     ------
     ValueError
-        If a name cannot be that of a field.
+        If a name is no identifier, or that of a method or property.
     """
     kind = type(owner)
     for name in values:
@@ -101,11 +101,12 @@ def set_fields(owner: object, values: Mapping[str, Any], kept: Iterable[str] = (
 
 
 def _dict(owner: object) -> dict[str, Any]:
+    """Return the `__dict__` of an object, empty if it has none."""
     return vars(owner) if type(owner).__dictoffset__ else {}
 
 
 def _slots(kind: type) -> dict[str, MemberDescriptorType]:
-    """The slots that a class and its bases declare."""
+    """Return the slots that a class and its bases declare."""
     return {
         name: found
         for base in reversed(kind.__mro__)
@@ -116,7 +117,7 @@ def _slots(kind: type) -> dict[str, MemberDescriptorType]:
 
 
 def _may_be_field(kind: type, name: str) -> bool:
-    """Whether objects may have a field of that name: one that hides no method and no property."""
+    """Return whether objects may have a field `name`, which hides no method and no property."""
     if not name.isidentifier() or (name.startswith("__") and name.endswith("__")):
         return False
     if name in _slots(kind):

@@ -1,12 +1,12 @@
-"""What a policy remembers, as JSON, and how it is put back into one that was made the same way.
+"""Memory of a policy as JSON, and its restoration in a policy that was made the same way.
 
-What the policy was made with stays as it is: functions, and of our own dataclasses all that their
-`__init__` takes, so that no file can say what code runs. Its objects are found again by their
-order, and get their fields back. An object that is new is of
+Arguments of the policy are kept: functions, and of the dataclasses of goodalloc all that their
+`__init__` takes, so that no file can determine the code that runs. Objects of the policy are
+identified by their order, and get their fields back. A new object is of
 
-- a class of objects that a policy of one's own was made with, or a dataclass, NamedTuple or Enum of
-  the modules of these;
-- a dataclass of `goodalloc.models` or `goodalloc.data`, or a NamedTuple or an Enum of ours.
+- a class of objects that a user's policy was made with, or a dataclass, NamedTuple or Enum of the
+  modules of these classes;
+- a dataclass of `goodalloc.models` or `goodalloc.data`, or a NamedTuple or an Enum of goodalloc.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from goodalloc.experiments.checkpoints.row_writer import RowWriter
 if TYPE_CHECKING:
     from goodalloc.data.documents.json_file import Document
 
+#: Modules of goodalloc.
 OURS = re.compile(r"goodalloc\.(models|data|formulations|solvers|experiments)(\.\w+)+")
 
-#: Where dataclasses hold data, and no names of functions as those of solvers do.
+#: Modules whose dataclasses hold data; those of solvers may hold names of functions.
 DATA = re.compile(r"goodalloc\.(models|data)(\.\w+)+")
 
 
 class Memory:
-    """What an object remembers.
+    """Memory of an object.
 
     Parameters
     ----------
@@ -61,12 +62,12 @@ class Memory:
         }
 
     def pack(self) -> Document:
-        """What it remembers now, in terms of JSON.
+        """Return the present memory in terms of JSON.
 
         Raises
         ------
         ValueError
-            If that is something that cannot be kept; the message begins with the field.
+            If a value cannot be stored; the message begins with the field.
         """
         writer = RowWriter(lambda value: self._numbers.get(id(value)), self._name)
         owners = []
@@ -87,12 +88,13 @@ class Memory:
         return {"owners": owners, "rows": writer.rows}
 
     def unpack(self, document: object) -> None:
-        """Remember what was packed.
+        """Restore a memory that `pack` returned.
 
         Raises
         ------
         ValueError
-            If the document makes no sense; an error of Python's own types as in `RowReader.item`.
+            If the document has other keys, objects or fields than the owner, or a class or value
+            that is not allowed; or another error of Python's own, as in `RowReader.item`.
         """
         found = check_keys("Memory", document, ("owners", "rows"))
         owners = check_list("Memory: owners", found["owners"])
@@ -105,7 +107,7 @@ class Memory:
             set_fields(owner, dict(zip(names, items, strict=True)), taken)
 
     def _meet(self, value: Any, met: set[int]) -> None:
-        """Number the objects and functions that a value holds, in order."""
+        """Number the objects and functions that a value holds, in order of discovery."""
         kind = type(value)
         if id(value) in met:
             return
@@ -126,20 +128,21 @@ class Memory:
             self._meet(part, met)
 
     def _name(self, kind: type) -> str:
-        """The name by which `_class` finds a class."""
+        """Return the name by which `_class` finds a class."""
         name = class_name(kind)
         if self._find(name) is not kind:
             raise ValueError(f"a {kind.__name__}")
         return name
 
     def _class(self, name: object) -> type:
-        """The class of a name, of those that new objects may be of."""
+        """Return the class of a name, if new objects may be of it."""
         kind = self._find(name) if isinstance(name, str) else None
         if kind is None:
             raise ValueError(f"class {shown(name)} is none that a policy may remember")
         return kind
 
     def _find(self, name: str) -> type | None:
+        """Return the class of a name, None if new objects may not be of it."""
         if name in self._classes:
             return self._classes[name]
         module, _, path = name.partition(":")
@@ -159,7 +162,7 @@ class Memory:
 
 
 def _is_fixed(value: object) -> bool:
-    """Whether nothing in it changes: a function without variables of its own, a class, a path."""
+    """Return whether a value cannot change: a function without closure, a class, a path."""
     if isinstance(value, FunctionType):
         return not value.__closure__
     if isinstance(value, BuiltinFunctionType):
@@ -168,7 +171,7 @@ def _is_fixed(value: object) -> bool:
 
 
 def _taken(owner: object) -> dict[str, Any]:
-    """The fields that our own dataclasses take by `__init__`, which stay as they are."""
+    """Return the fields that `__init__` of dataclasses of goodalloc takes, which are kept."""
     ours = [base for base in type(owner).__mro__ if OURS.fullmatch(base.__module__)]
     names = {
         field.name

@@ -1,7 +1,7 @@
-"""Makes the values of rows again (`row_writer.py`), and runs nothing that the rows say.
+"""Restoration of values from rows (`row_writer.py`), which runs no code that the rows determine.
 
-Objects are of those classes alone that the owner of the values allows. They are made from their
-fields: no class is called, nor any method of one, but for `__hash__` and `__eq__` of keys.
+Objects are only of the classes that the owner of the values allows. They are made from their
+fields: neither a class nor a method is called, except `__hash__` and `__eq__` of keys.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from goodalloc.experiments.checkpoints.row_writer import ARRAY_TYPE, BIT_GENERAT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-#: Largest pool of the seeds of random numbers; NumPy's own has 4 words.
+#: Largest pool of a seed sequence in words; the default of NumPy is 4.
 LARGEST_POOL = 64
 
 
 class RowReader:
-    """Makes values of rows; they may be anything, as somebody else may have written them.
+    """Reader of values from rows, which are not trusted.
 
     Parameters
     ----------
     rows
-        As a file has them.
+        The rows of a file.
     made
-        What the owner was made with.
+        Objects that the owner was made with.
     find
-        Gives the class of a name; refuses unknown ones.
+        Function that returns the class of a name, and refuses unknown names.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class RowReader:
         self._open: set[int] = set()
 
     def item(self, item: Any) -> Any:
-        """The value of an item.
+        """Return the value of an item.
 
         Raises
         ------
         ValueError
-            If the item, or a row that it leads to, makes no sense; an error of Python's own types
-            (TypeError, LookupError, ArithmeticError, RecursionError, MemoryError) where these find
-            it first.
+            If the item is of another form, or a row that it refers to is unknown, contains itself
+            or is malformed; or TypeError, LookupError, ArithmeticError, RecursionError or
+            MemoryError, where Python detects that first.
         """
         kind = type(item)
         if item is None or kind in (bool, int, str) or (kind is float and math.isfinite(item)):
@@ -82,7 +82,7 @@ class RowReader:
         return self._found[number]
 
     def _container(self, number: int, name: str, parts: list[Any]) -> None:
-        """One that may hold itself: it is there before what it holds is made."""
+        """Make a container, which may hold itself, before its contents."""
         first = parts.pop(0) if name in ("deque", "defaultdict") else None
         found = self._found[number] = CONTAINERS[name](first)
         if name in ("list", "deque"):
@@ -94,6 +94,7 @@ class RowReader:
                 found[key] = value
 
     def _object(self, number: int, name: Any, *parts: Any) -> None:
+        """Make a plain object, which may hold itself, before its fields."""
         kind = self._find(name)
         if not is_plain(kind):
             raise ValueError(f"class {name!r} has no fields")
@@ -104,9 +105,11 @@ class RowReader:
         set_fields(found, fields)
 
     def _pairs(self, parts: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
+        """Return the keys and values of alternating items."""
         return zip(map(self.item, parts[::2]), map(self.item, parts[1::2]), strict=True)
 
     def _immutable(self, name: Any, parts: list[Any]) -> Any:
+        """Return an immutable value of the kind `name`."""
         if name in OF_ITEMS:
             return OF_ITEMS[name](*map(self.item, parts))
         if name in OF_TEXT:
@@ -121,22 +124,25 @@ class RowReader:
         return others[name](*parts)
 
     def _made_with(self, number: Any) -> Any:
+        """Return an object that the owner was made with."""
         return self._made[_count(number)]
 
     def _member(self, name: Any, member: str) -> Enum:
+        """Return a member of an Enum."""
         kind = self._find(name)
         if not issubclass(kind, Enum):
             raise ValueError(f"class {name!r} has no members")
         return kind.__members__[member]
 
     def _named_tuple(self, name: Any, *parts: Any) -> Any:
+        """Return a NamedTuple."""
         kind = self._find(name)
         if not is_named_tuple(kind) or len(parts) != len(kind._fields):  # type: ignore[attr-defined]
             raise ValueError(f"class {name!r} has other items than {len(parts)}")
         return tuple.__new__(kind, map(self.item, parts))
 
 
-#: Makes an empty one, of some by the part that comes first.
+#: Functions that make an empty container, some from the first part of the row.
 CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "list": lambda _: [],
     "set": lambda _: set(),
@@ -148,23 +154,27 @@ CONTAINERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _count(value: Any) -> int:
+    """Return a whole number of at least 0; refuse any other value."""
     if type(value) is not int or value < 0:
         raise ValueError(f"{shown(value)} is no number of anything")
     return value
 
 
 def _float(digits: str) -> float:
+    """Return the float of eight bytes in hexadecimal."""
     (found,) = struct.unpack(">d", bytes.fromhex(digits))
     return float(found)
 
 
 def _scalar(kind: str, content: str) -> Any:
+    """Return a NumPy scalar of its type and its bytes in base64."""
     return _array(kind, content)[()]
 
 
 def _array(
     kind: str, content: str, order: Any = "C", writeable: bool = True, *shape: int
 ) -> np.ndarray[Any, Any]:
+    """Return an array of its type, its bytes in base64, its order and its shape."""
     if not ARRAY_TYPE.fullmatch(kind) or order not in ("C", "F"):
         raise ValueError(f"an array of type {shown(kind)} and order {shown(order)}")
     raw = base64.b64decode(content, validate=True)
@@ -176,6 +186,7 @@ def _array(
 
 
 def _generator(kind: str, state: Any, seeds: dict[str, Any]) -> np.random.Generator:
+    """Return a generator of a state and of the arguments of its seed sequence."""
     if kind not in BIT_GENERATORS or not 0 < seeds["pool_size"] <= LARGEST_POOL:
         raise ValueError(f"random numbers of {shown(kind)}")
     source = getattr(np.random, kind)(np.random.SeedSequence(**seeds))
@@ -184,12 +195,13 @@ def _generator(kind: str, state: Any, seeds: dict[str, Any]) -> np.random.Genera
 
 
 def _random(state: Any) -> random.Random:
+    """Return a generator of Python with a state."""
     found = random.Random(0)
     found.setstate(state)
     return found
 
 
-#: Makes one of the values of its items, or of the parts of its row themselves.
+#: Functions that make a value of the values of its items, or of the parts of its row themselves.
 OF_ITEMS: dict[str, Callable[..., Any]] = {
     "tuple": lambda *items: items,
     "frozenset": lambda *items: frozenset(items),

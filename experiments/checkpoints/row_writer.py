@@ -1,19 +1,19 @@
-"""Values as rows of JSON: every container is a row of its own, so that what is shared stays so.
+"""Values as rows of JSON, one row per container, so that shared containers remain shared.
 
-An item is what JSON knows (null, true, false, a string, a whole or a finite number), or ``[n]``,
+An item is a value of JSON (null, true, false, a string, a whole or a finite number), or ``[n]``,
 the value of row *n*. A row begins with its kind:
 
 - ``list``, ``tuple``, ``set``, ``frozenset``, and ``deque`` with its greatest length: items;
 - ``dict``, ``Counter``, and ``defaultdict`` with the name of its factory: a key, its value, …;
-- ``float``: the bytes of one that JSON does not know, in hexadecimal;
-- ``array`` and ``scalar``, NumPy's: type, shape, order and whether it can be written to (of an
-  array only), and the bytes in base64;
+- ``float``: the bytes, in hexadecimal, of a number that JSON does not have;
+- ``array`` and ``scalar``, of NumPy: type, bytes in base64, and of an array order, whether it is
+  writeable, and shape;
 - ``Generator`` and ``Random``, of NumPy and Python: the state of random numbers;
 - ``namedtuple``, ``enum``, ``object``: the name of a class, then items, a member, or a field, its
   value, …;
-- ``made``: number of something that the owner of the values was made with, as functions are.
+- ``made``: number of an object that the owner of the values was made with, such as a function.
 
-`row_reader.py` makes the values again, and runs nothing.
+`row_reader.py` restores the values, and runs no code that the rows determine.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ from goodalloc.experiments.checkpoints.object_fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: Kind of a value, and its parts.
 Row = list[Any]
 
-#: Python writes whole numbers of up to 4300 digits.
+#: Most bits of a whole number: Python writes up to 4300 digits.
 LARGEST_BITS = 14_000
 
-#: What a defaultdict may make of nothing.
+#: Factories that a defaultdict may have.
 FACTORIES: dict[str, Any] = {
     kind.__name__: kind for kind in (bool, int, float, str, list, tuple, set, dict, Counter)
 }
 
-#: Those whose state holds no place in a table: a wrong one would be read past its end.
+#: Bit generators without a position in a table, which in a damaged state would be out of bounds.
 BIT_GENERATORS = ("PCG64", "PCG64DXSM", "SFC64")
 
 #: Types of arrays without objects: numbers, dates, text.
@@ -57,19 +58,19 @@ ARRAY_TYPE = re.compile(r"[<>|=][biufcmMSU]\d+(\[\w+\])?")
 
 
 class RowWriter:
-    """Collects rows.
+    """Writer of values as rows.
 
     Parameters
     ----------
     number
-        Gives the number of what the owner was made with, None for anything else.
+        Function that returns the number of an object that the owner was made with, else None.
     name
-        Gives the name by which a reader finds a class; refuses those that it would not find.
+        Function that returns the name by which a reader finds a class, and refuses other classes.
 
     Attributes
     ----------
     rows
-        So far.
+        The rows so far.
     """
 
     def __init__(self, number: Callable[[object], int | None], name: Callable[[type], str]) -> None:
@@ -77,15 +78,15 @@ class RowWriter:
         self._number, self._name = number, name
         self._rows: dict[int, int] = {}
         self._open: set[int] = set()
-        self._values: list[object] = []  # kept, so that no other gets their id
+        self._values: list[object] = []  # kept, so that their ids are not reused
 
     def item(self, value: Any) -> Any:
-        """A value as an item.
+        """Return a value as an item, after adding the rows that it needs.
 
         Raises
         ------
         ValueError
-            If no row can hold it.
+            If no row can hold the value.
         """
         kind = type(value)
         if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
@@ -105,6 +106,7 @@ class RowWriter:
         return [row]
 
     def _row(self, value: Any, kind: type) -> Row:
+        """Return the row of a value."""
         number = self._number(value)
         if number is not None:
             return ["made", number]
@@ -127,9 +129,11 @@ class RowWriter:
         return self._object(value, kind)
 
     def _pairs(self, value: dict[Any, Any]) -> Row:
+        """Return alternating items of keys and values."""
         return [self.item(part) for pair in value.items() for part in pair]
 
     def _object(self, value: Any, kind: type) -> Row:
+        """Return the row of a member of an Enum, a NamedTuple or a plain object."""
         if isinstance(value, Enum):
             if value.name not in kind.__members__:  # type: ignore[attr-defined]
                 raise ValueError(f"several members of {kind.__name__} in one")
@@ -145,6 +149,7 @@ class RowWriter:
 
 
 def _factory_name(value: defaultdict[Any, Any]) -> str | None:
+    """Return the name of the factory of a defaultdict, None if it has none."""
     factory = value.default_factory
     names = [name for name, known in FACTORIES.items() if known is factory]
     if factory is not None and not names:
@@ -153,6 +158,7 @@ def _factory_name(value: defaultdict[Any, Any]) -> str | None:
 
 
 def _array_row(value: Any) -> Row:
+    """Return the row of an array or a scalar."""
     array = np.asarray(value)
     kind, flags = array.dtype.str, array.flags
     if array.dtype.fields or not ARRAY_TYPE.fullmatch(kind):
@@ -165,7 +171,7 @@ def _array_row(value: Any) -> Row:
 
 
 def _generator_state(value: np.random.Generator) -> tuple[Any, ...]:
-    """Name and state of a bit generator, and the arguments of the seeds that others spawn from."""
+    """Return name and state of a bit generator, and the arguments of its seed sequence."""
     source = value.bit_generator
     kind, seeds = type(source).__name__, source.seed_seq
     if kind not in BIT_GENERATORS or type(seeds) is not np.random.SeedSequence:

@@ -21,7 +21,7 @@ def estimate(values: Sequence[float]) -> dict[str, float]:
     --------
     >>> from goodalloc.experiments.reporting import estimate
     >>> estimate([1.0, 2.0, 3.0])  # 4.3027 * 1 / sqrt(3)
-    {'mean': 2.0, 'half_width': 2.48414}
+    {'mean': 2.0, 'half_width': 2.4841}
     """
     from scipy.stats import t
 
@@ -40,7 +40,7 @@ def estimated(quantity: str, values: Sequence[float]) -> dict[str, float]:
     --------
     >>> from goodalloc.experiments.reporting import estimated
     >>> estimated("hours", [1.0, 2.0, 3.0])
-    {'hours': 2.0, 'hours_half_width': 2.48414}
+    {'hours': 2.0, 'hours_half_width': 2.4841}
     """
     found = estimate(values)
     return {quantity: found["mean"], f"{quantity}_half_width": found["half_width"]}

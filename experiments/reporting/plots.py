@@ -151,11 +151,11 @@ def plot_comparison(results: Sequence[Result], gaps: Axes, time: Axes) -> None:
 
     Examples
     --------
-    >>> from goodalloc.data.rounds import random_instance
+    >>> from goodalloc.data import load_benchmark
     >>> from goodalloc.experiments.reporting import new_axes, plot_comparison
     >>> from goodalloc.solvers import solve
     >>> gaps, time = new_axes(), new_axes()
-    >>> plot_comparison([solve(random_instance(2, 1), "greedy")], gaps, time)
+    >>> plot_comparison([solve(load_benchmark("tiny-cold"), "greedy")], gaps, time)
     >>> gaps.get_title(), time.get_xlabel()
     ('Gap at the end', 'time (s)')
     """

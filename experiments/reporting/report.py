@@ -140,10 +140,10 @@ def best_of(results: Iterable[Result]) -> Result | None:
 
     Examples
     --------
-    >>> from goodalloc.data.rounds import random_instance
+    >>> from goodalloc.data import load_benchmark
     >>> from goodalloc.experiments.reporting import best_of
     >>> from goodalloc.solvers import solve
-    >>> instance = random_instance(2, 1)
+    >>> instance = load_benchmark("tiny-cold")
     >>> best_of([solve(instance, "greedy")]).solver
     'greedy'
     """
@@ -158,10 +158,10 @@ def comparison_rows(results: Sequence[Result]) -> list[dict[str, object]]:
 
     Examples
     --------
-    >>> from goodalloc.data.rounds import random_instance
+    >>> from goodalloc.data import load_benchmark
     >>> from goodalloc.experiments.reporting import comparison_rows
     >>> from goodalloc.solvers import solve
-    >>> (row,) = comparison_rows([solve(random_instance(2, 1), "greedy")])
+    >>> (row,) = comparison_rows([solve(load_benchmark("tiny-cold"), "greedy")])
     >>> row["solver"], row["more starved"]
     ('greedy', 0)
     """
@@ -237,10 +237,10 @@ def comparison_text(rows: Sequence[Row], results: Sequence[Result], columns: Seq
 
     Examples
     --------
-    >>> from goodalloc.data.rounds import random_instance
+    >>> from goodalloc.data import load_benchmark
     >>> from goodalloc.experiments.reporting import comparison_rows, comparison_text
     >>> from goodalloc.solvers import solve
-    >>> results = [solve(random_instance(2, 1), "greedy")]
+    >>> results = [solve(load_benchmark("tiny-cold"), "greedy")]
     >>> print(comparison_text(comparison_rows(results), results, ("solver", "seed")))
     solver  seed
     ------  ----

@@ -1,4 +1,4 @@
-"""Modules of PyTorch put together from parts by a function, so that none is imported too early."""
+"""Composition of PyTorch modules by a function, which imports PyTorch only when called."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def compose(forward: Callable[..., Any], **parts: Any) -> Any:
-    """A module of named parts.
+    """Return a module of named parts.
 
     Parameters
     ----------
     forward
-        Its output, from the module (of which the parts are attributes) and the inputs.
+        Function of the module, whose attributes are the parts, and the inputs; returns the output.
     parts
         Modules by name.
     """

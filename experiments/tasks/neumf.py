@@ -1,7 +1,11 @@
-"""Neural matrix factorisation: He et al. (WWW'17), equation (12).
+"""Neural matrix factorisation, equation (12) of He et al.
 
 A user and an item have two vectors each: one pair is multiplied element by element, the other goes
 through a perceptron; a linear layer of both gives the logit of their interaction.
+
+References
+----------
+He et al., "Neural Collaborative Filtering", WWW 2017
 """
 
 from __future__ import annotations
@@ -15,19 +19,21 @@ from goodalloc.experiments.tasks.task import TrainingTask
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: Numbers of users and of items.
 USERS, ITEMS = 6000, 4000
 
-#: Numbers of a vector that is multiplied, of one that goes through the perceptron, and of the
-#: perceptron's layers.
+#: Sizes of a vector that is multiplied, of one that goes through the perceptron, and of the layers
+#: of the perceptron.
 FACTORS, INPUTS, LAYERS = 8, 32, (32, 16, 8)
 
 
 def neumf() -> TrainingTask:
-    """6000 users and 4000 items drawn evenly, Adam (0.4 million weights)."""
+    """Return a task of 6000 users and 4000 items drawn evenly, with Adam (0.4 million weights)."""
     return TrainingTask(_module, _draw, _loss, _optimiser, smallest_batch=256, largest_batch=32768)
 
 
 def _module() -> Any:
+    """Return the network."""
     from torch import nn
 
     sizes = (2 * INPUTS, *LAYERS)
@@ -48,7 +54,7 @@ def _module() -> Any:
 
 
 def _logits(module: Any, users: Any, items: Any) -> Any:
-    """Of the interactions, of shape (examples,)."""
+    """Return the logits of the interactions, of shape (examples,)."""
     import torch
 
     factors = module.user_factors(users) * module.item_factors(items)
@@ -57,6 +63,7 @@ def _logits(module: Any, users: Any, items: Any) -> Any:
 
 
 def _draw(examples: int, generator: Any) -> tuple[Any, ...]:
+    """Draw a batch."""
     import torch
 
     users = torch.randint(USERS, (examples,), generator=generator)
@@ -65,6 +72,7 @@ def _draw(examples: int, generator: Any) -> tuple[Any, ...]:
 
 
 def _loss(module: Any, batch: tuple[Any, ...]) -> Any:
+    """Return the mean loss of a batch."""
     from torch.nn.functional import binary_cross_entropy_with_logits
 
     users, items, interacted = batch
@@ -72,6 +80,7 @@ def _loss(module: Any, batch: tuple[Any, ...]) -> Any:
 
 
 def _optimiser(parameters: Iterable[Any]) -> Any:
+    """Return the optimiser."""
     import torch
 
     return torch.optim.Adam(parameters, lr=1e-3, fused=True)

@@ -1,8 +1,12 @@
-"""A residual network for 32 × 32 images: He et al. (CVPR'16), section 4.2, one block a stage.
+"""Residual network for 32 × 32 images, section 4.2 of He et al., with one block per stage.
 
-The first convolution and three stages of 16, 32 and 64 channels at 32, 16 and 8 pixels (there n
-blocks a stage make 6n + 2 layers; here n = 1), batch normalisation, and a shortcut by a 1 × 1
-convolution where the shape changes.
+It has a convolution and three stages of 16, 32 and 64 channels at 32, 16 and 8 pixels (with n
+blocks per stage there are 6n + 2 layers; here n = 1), batch normalisation, and a shortcut by a
+1 × 1 convolution where the shape changes.
+
+References
+----------
+He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 4.2
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from goodalloc.experiments.tasks.task import TrainingTask
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: Channels and width of an image, and number of classes.
 COLOURS, PIXELS, CLASSES = 3, 32, 10
 
 #: Channels of the stages.
@@ -22,11 +27,12 @@ CHANNELS = (16, 32, 64)
 
 
 def resnet() -> TrainingTask:
-    """Eight layers, Gaussian images of ten classes, momentum (78 thousand weights)."""
+    """Return a task of eight layers and ten classes, with momentum (78 thousand weights)."""
     return TrainingTask(_module, _draw, _loss, _optimiser, largest_batch=1024)
 
 
 def _module() -> Any:
+    """Return the network."""
     from torch import nn
 
     first = CHANNELS[0]
@@ -45,6 +51,7 @@ def _module() -> Any:
 
 
 def _convolution(inputs: int, outputs: int, stride: int = 1, size: int = 3) -> Any:
+    """Return a convolution with batch normalisation."""
     from torch import nn
 
     return nn.Sequential(
@@ -54,7 +61,7 @@ def _convolution(inputs: int, outputs: int, stride: int = 1, size: int = 3) -> A
 
 
 def _block(inputs: int, outputs: int) -> Any:
-    """Two convolutions, and a shortcut around them."""
+    """Return two convolutions with a shortcut around them."""
     from torch import nn
     from torch.nn.functional import relu
 
@@ -70,6 +77,7 @@ def _block(inputs: int, outputs: int) -> Any:
 
 
 def _draw(examples: int, generator: Any) -> tuple[Any, ...]:
+    """Draw a batch."""
     import torch
 
     images = torch.randn(examples, COLOURS, PIXELS, PIXELS, generator=generator)
@@ -77,6 +85,7 @@ def _draw(examples: int, generator: Any) -> tuple[Any, ...]:
 
 
 def _loss(module: Any, batch: tuple[Any, ...]) -> Any:
+    """Return the mean loss of a batch."""
     from torch.nn.functional import cross_entropy
 
     images, classes = batch
@@ -84,6 +93,7 @@ def _loss(module: Any, batch: tuple[Any, ...]) -> Any:
 
 
 def _optimiser(parameters: Iterable[Any]) -> Any:
+    """Return the optimiser."""
     import torch
 
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=1e-4, fused=True)

@@ -1,8 +1,8 @@
-"""What is trained when a training is measured: a model, its data and its loss (PyTorch).
+"""Training tasks to be measured: a model, its data and its loss (PyTorch).
 
 A task is a name of `TASKS`, or a user's own: ``package.module:function`` or ``file.py:function``,
-where the function takes no argument and returns a `TrainingTask`. Nothing of PyTorch is imported
-here.
+where the function takes no argument and returns a `TrainingTask`. This module does not import
+PyTorch.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import inspect
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from goodalloc.solvers.interface.base import load_callable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Tasks that ship, by name.
+#: Included tasks, by name.
 TASKS = {
     "resnet": "goodalloc.experiments.tasks.resnet:resnet",
     "transformer": "goodalloc.experiments.tasks.transformer:transformer",
@@ -34,27 +35,27 @@ DIGITS = 12
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """A model with its data, loss and optimiser.
+    """Model with its data, loss and optimiser.
 
     Parameters
     ----------
     make_module
-        Makes the model, a `torch.nn.Module`.
+        Function that returns the model, a `torch.nn.Module`.
     draw_batch
-        Draws a batch of so many examples with a `torch.Generator`: a tuple of tensors, the first
-        dimension of each the examples.
+        Function of a number of examples and a `torch.Generator` that returns a batch: a tuple of
+        tensors, whose first dimension is the examples.
     loss
-        The loss of a batch, a tensor of one number, from the module (called, so that it may be
-        wrapped) and the batch.
+        Function of the module (to be called, as it may be wrapped) and a batch that returns the
+        loss, a tensor of one number.
     make_optimiser
-        Makes the optimiser of some parameters.
+        Function that returns the optimiser of parameters.
     smallest_batch, largest_batch
-        Atomic batch sizes (examples per replica and pass) that make sense, both included.
+        Range of atomic batch sizes (examples per replica and pass), both included.
 
     Raises
     ------
     ValueError
-        If one of them makes no sense.
+        If a function is not callable, `smallest_batch` < 1 or `largest_batch` < `smallest_batch`.
     """
 
     make_module: Callable[[], Any]
@@ -74,7 +75,7 @@ class TrainingTask:
 
 
 def find_task(name: str) -> TrainingTask:
-    """The task of that name, or that a function makes.
+    """Return the task of a name.
 
     Parameters
     ----------
@@ -84,7 +85,13 @@ def find_task(name: str) -> TrainingTask:
     Raises
     ------
     ValueError
-        If there is none, or the function fails or returns something else.
+        If the name is unknown, or the function fails or does not return a `TrainingTask`.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.tasks import find_task
+    >>> find_task("perceptron").largest_batch
+    4096
     """
     function = _function(name)
     try:
@@ -100,12 +107,18 @@ def find_task(name: str) -> TrainingTask:
 
 
 def task_digest(name: str) -> str:
-    """A digest of the file in which a task is made: another text is another model.
+    """Return a digest of the file that defines a task.
 
     Raises
     ------
     ValueError
-        As `find_task`.
+        If the name is unknown.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.tasks import task_digest
+    >>> len(task_digest("perceptron"))
+    12
     """
     path = inspect.getsourcefile(inspect.unwrap(_function(name)))
     text = b"" if path is None else Path(path).read_bytes()
@@ -113,7 +126,7 @@ def task_digest(name: str) -> str:
 
 
 def _function(name: str) -> Callable[..., Any]:
-    """What makes a task."""
+    """Return the function that makes a task."""
     path, _, function = TASKS.get(name, name).rpartition(":")
     if not path or not function:
         known = ", ".join(TASKS)
@@ -127,15 +140,14 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _from_file(name: str, path: Path, function: str) -> Callable[..., Any]:
-    """A function of a file, which is run for it."""
+    """Return a function of a file, which is run."""
     if not path.is_file():
         raise ValueError(f"Model '{name}': file '{path}' does not exist.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    loader = SourceFileLoader(path.stem, str(path))
+    module = importlib.util.module_from_spec(ModuleSpec(path.stem, loader, origin=str(path)))
+    module.__file__ = str(path)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(f"Model '{name}': file '{path}' cannot be run ({text}).") from error

@@ -1,7 +1,12 @@
-"""A transformer that predicts the next token: Vaswani et al. (NIPS'17), the decoder alone.
+"""Transformer that predicts the next token: the decoder of Vaswani et al. alone.
 
-Learned positions, normalisation before each part (Radford et al., 2019), no dropout, so that equal
-steps do equal work.
+It has learned positions, normalisation before each part as in Radford et al., and no dropout, so
+that equal steps do equal work.
+
+References
+----------
+Vaswani et al., "Attention Is All You Need", NIPS 2017
+Radford et al., "Language Models are Unsupervised Multitask Learners", 2019
 """
 
 from __future__ import annotations
@@ -14,18 +19,20 @@ from goodalloc.experiments.tasks.task import TrainingTask
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: Number of tokens, and length of a text.
 TOKENS, LENGTH = 1000, 64
 
-#: Numbers of a token, attention heads, layers, and hidden numbers of a layer.
+#: Size of the vector of a token, attention heads, layers, and hidden size of a layer.
 WIDTH, HEADS, LAYERS, HIDDEN = 128, 4, 2, 512
 
 
 def transformer() -> TrainingTask:
-    """Two layers of 128, texts of 64 random tokens of 1000, AdamW (0.66 million weights)."""
+    """Return a task of two layers of 128 on texts of 64 of 1000 tokens (0.66 million weights)."""
     return TrainingTask(_module, _draw, _loss, _optimiser, largest_batch=512)
 
 
 def _module() -> Any:
+    """Return the network."""
     from torch import nn
 
     layer = nn.TransformerEncoderLayer(
@@ -41,7 +48,7 @@ def _module() -> Any:
 
 
 def _logits(module: Any, texts: Any) -> Any:
-    """Of the next token, of shape (examples, length, tokens): each sees those before it."""
+    """Return the logits of every next token, of shape (examples, length, tokens)."""
     import torch
     from torch import nn
 
@@ -52,12 +59,14 @@ def _logits(module: Any, texts: Any) -> Any:
 
 
 def _draw(examples: int, generator: Any) -> tuple[Any, ...]:
+    """Draw a batch."""
     import torch
 
     return (torch.randint(TOKENS, (examples, LENGTH + 1), generator=generator),)
 
 
 def _loss(module: Any, batch: tuple[Any, ...]) -> Any:
+    """Return the mean loss of a batch."""
     from torch.nn.functional import cross_entropy
 
     (texts,) = batch
@@ -66,6 +75,7 @@ def _loss(module: Any, batch: tuple[Any, ...]) -> Any:
 
 
 def _optimiser(parameters: Iterable[Any]) -> Any:
+    """Return the optimiser."""
     import torch
 
     return torch.optim.AdamW(parameters, lr=1e-3, fused=True)

@@ -1,1 +1,1 @@
-"""The stand-alone checkers of certificates; they import nothing of goodalloc."""
+"""Stand-alone checkers of certificates, which import nothing of goodalloc."""

@@ -1,10 +1,10 @@
-"""Check a certificate of a round: that no allocation is worth more than it says.
+"""Check a certificate of a round: an upper bound on the fitness of any allocation.
 
     python verify.py INSTANCE ALLOCATION CERTIFICATE [--exact] [--json]
 
-Only this file and `verify_round.py`, `verify_utilities.py` and `verify_prices.py` beside it take
-part: nothing else of goodalloc, and no solver. INSTANCE has all models and rules spelt out, as
-`goodalloc verify --resolved FILE` writes it. `data/FORMAT.md` describes the files,
+This file needs only `verify_round.py`, `verify_utilities.py` and `verify_prices.py` beside it:
+nothing else of goodalloc, and no solver. INSTANCE has all models and rules resolved, as `goodalloc
+verify --resolved FILE` writes it. `data/FORMAT.md` describes the files,
 `formulations/CERTIFICATE.md` the proof. Exit code 0: verified; 1: not; 2: a file cannot be read.
 """
 
@@ -19,23 +19,23 @@ from typing import Any
 
 import numpy as np
 
-PACKAGE = f"{__package__}." if __package__ else ""  # none where it runs by itself
+PACKAGE = f"{__package__}." if __package__ else ""  # empty if this file is run by itself
 verify_prices: Any = importlib.import_module(f"{PACKAGE}verify_prices")
 verify_round: Any = importlib.import_module(f"{PACKAGE}verify_round")
 verify_utilities: Any = importlib.import_module(f"{PACKAGE}verify_utilities")
 checked, fields = verify_round.checked, verify_round.fields
 numbers, require = verify_round.numbers, verify_round.require
 
-#: Relative error of a utility and of a power mean: some hundred roundings of 1.1e-16.
+#: Relative error of a utility and of a power mean: some hundred roundings of 1.1e-16 each.
 ERROR = 1e-13
 
-#: Kinds of choice: whether on several nodes (or kept), and whether placed anew.
+#: Kinds of choice: 1 if on several nodes (or kept), and 1 if newly placed.
 KINDS = {"idle": (0, 0), "keep": (1, 0), "one_node": (0, 1), "several_nodes": (1, 1)}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out: `bound` is what is proved here, `claimed` what the certificate says."""
+    """Result of a check: `bound` is proved here, `claimed` is that of the certificate."""
 
     verified: bool
     reasons: tuple[str, ...]
@@ -48,14 +48,14 @@ class Verdict:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As JSON has it: null where a number is unknown or infinite."""
+        """Fields in terms of JSON: null where a number is unknown or infinite."""
         known = {k: v for k, v in vars(self).items() if type(v) is not float or math.isfinite(v)}
         return dict.fromkeys(vars(self)) | known
 
     @property
     def text(self) -> str:
-        """For people."""
-        if math.isnan(self.claimed):  # a file made no sense: nothing was worked out
+        """Text for a terminal."""
+        if math.isnan(self.claimed):  # a file is malformed: nothing was computed
             return "\n".join([f"{'verified':<14} False", *self.reasons])
         lines = [f"{name:<14} {value}" for name, value in vars(self).items() if name != "reasons"]
         if self.verified:
@@ -65,25 +65,25 @@ class Verdict:
 
 
 def verify(instance: Any, allocation: Any, certificate: Any, *, exact: bool = False) -> Verdict:
-    """Check that no allocation of an instance is worth more than a certificate says.
+    """Check that no allocation of an instance has a fitness above the bound of a certificate.
 
     Parameters
     ----------
     instance, allocation, certificate
-        As their files have them.
+        Contents of their files.
     exact
-        Whether prices and costs are added as the rational numbers that they are. Otherwise they
-        are rounded to multiples of a power of 2 first, costs downwards; sums are exact either way.
+        Whether prices and costs are added as rational numbers. Otherwise they are first rounded
+        to multiples of a power of 2, costs downwards; sums are exact in both cases.
     """
     try:
         with np.errstate(all="ignore"):
             return judge(instance, allocation, certificate, exact)
-    except Exception as error:  # whatever a file may hold: a sentence, never a traceback
+    except Exception as error:  # any malformed file gives a sentence, never a traceback
         return Verdict(False, (" ".join(f"{error}".split()) or f"{type(error).__name__}.",))
 
 
 def judge(instance: Any, allocation: Any, certificate: Any, exact: bool) -> Verdict:
-    """As `verify`, but raises where a file makes no sense."""
+    """Check as `verify`, but raise an error if a file is malformed."""
     r, c = verify_round.read_round(instance), fields("Certificate", certificate, "certificate")
     text = json.dumps(instance, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -108,7 +108,7 @@ def judge(instance: Any, allocation: Any, certificate: Any, exact: bool) -> Verd
 
 
 def misstated(document: Any, value: float) -> list[str]:
-    """What a result file says of itself and is not so: the fitness, or a bound below it."""
+    """Return the wrong statements of a result file: its fitness, or a bound below it."""
     said = [document.get(key) for key in ("fitness", "bound")]
     worth, bound = (x if type(x) in (int, float) else None for x in said)
     reasons = []
@@ -120,7 +120,7 @@ def misstated(document: Any, value: float) -> list[str]:
 
 
 def allocated(r: Any, rows: list[dict[int, int]], modes: list[int]) -> Any:
-    """The utility of every job under an allocation."""
+    """Return the utility of every job under an allocation."""
     found = []
     for job, first, row, mode in zip(r.jobs, r.first, rows, modes, strict=True):
         place = (first + mode, int(len(row) > 1), sum(row.values()))
@@ -130,7 +130,7 @@ def allocated(r: Any, rows: list[dict[int, int]], modes: list[int]) -> Any:
 
 
 def power_mean(values: Any, p: float) -> float:
-    """(mean of u^p)^(1 / p), the largest term taken out of the root."""
+    """Return (mean of u^p)^(1 / p), with the largest term taken out of the root."""
     extreme = float(values.max() if p > 0 else values.min())
     if math.isinf(p):
         return extreme
@@ -141,7 +141,7 @@ def power_mean(values: Any, p: float) -> float:
 
 
 def prove(r: Any, c: Any, value: float, exact: bool) -> float:
-    """The bound that a certificate proves, where an allocation of some value is known."""
+    """Return the bound that a certificate proves, given the value of an allocation."""
     n, p, u, may = len(r.jobs), r.power, r.utility * (1 + ERROR), r.may
     if -math.inf < p < 0:  # with a lower utility, the job alone would make the mean lower
         may = may & (u >= value * math.exp(math.log(n) / p) * (1 - 1e-12))
@@ -171,7 +171,7 @@ def prove(r: Any, c: Any, value: float, exact: bool) -> float:
 
 
 def cost(u: Any, p: float, reference: float) -> Any:
-    """No more than the costs of utilities, (1 - (u / r)^p) / p."""
+    """Return lower bounds on the costs of utilities, (1 - (u / r)^p) / p."""
     logs = np.log(u / reference)
     logs += 1e-15 + 4e-15 * abs(logs)
     found = np.minimum(-np.expm1(p * logs) / p if p else -logs, 1e200)
@@ -180,7 +180,7 @@ def cost(u: Any, p: float, reference: float) -> Any:
 
 
 def highest(mean: Any, p: float, reference: float) -> float:
-    """No less than the power mean of utilities whose mean cost is at least so much."""
+    """Return an upper bound on the power mean of utilities with a mean cost of at least `mean`."""
     if mean == math.inf:
         return 0.0
     mean = float(mean) - 4e-16 * abs(float(mean))
@@ -193,7 +193,7 @@ def highest(mean: Any, p: float, reference: float) -> float:
 
 
 def split_choices(r: Any, split: Any) -> Any:
-    """The choices that a split lists, and all of its job."""
+    """Return the choices that a split lists, and all choices of its job."""
     require(split.job < len(r.jobs), f"Split: job {split.job} does not exist.")
     job, chosen = r.jobs[split.job], np.zeros_like(r.may)
     own = (r.may | r.within) & (r.job == split.job)[:, None, None]
@@ -211,7 +211,7 @@ def split_choices(r: Any, split: Any) -> Any:
 
 
 def read(path: str) -> Any:
-    """The JSON in a file, without keys given twice and numbers that are none."""
+    """Return the JSON in a file; refuse duplicate keys, and numbers that JSON does not have."""
 
     def unique(pairs: Any) -> Any:
         require(len(dict(pairs)) == len(pairs), "a key is given twice.")
@@ -226,7 +226,7 @@ def read(path: str) -> Any:
 
 
 def main(arguments: list[str]) -> int:
-    """Verify three files; print what came out and return the exit code."""
+    """Verify three files, print the result and return the exit code."""
     flags = {word for word in arguments if word.startswith("--")}
     paths = [word for word in arguments if word not in flags]
     if len(paths) != 3 or flags - {"--exact", "--json"}:

@@ -1,8 +1,9 @@
-"""Part of the stand-alone checker `verify.py`: what an allocation costs at least, by given prices.
+"""Part of the stand-alone checker `verify.py`: lower bounds on the cost of allocations, by prices.
 
-Jobs pay for their pieces of nodes, in any allocation no more than the nodes give at most. So all
-jobs together cost at least what the cheapest choice of each costs and pays, less what nodes give.
-Prices become whole multiples of some power of 2, costs are rounded down to them: sums are exact.
+Jobs pay for their pieces of nodes, in any allocation at most the largest value of the nodes. The
+total cost of all jobs is thus at least the sum of the least cost plus payment of each job, less
+the value of the nodes. Prices become whole multiples of a power of 2, to which costs are rounded
+down, so that sums are exact.
 """
 
 import importlib
@@ -14,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-PACKAGE = f"{__package__}." if __package__ else ""  # none where it runs by itself
+PACKAGE = f"{__package__}." if __package__ else ""  # empty if this file is run by itself
 verify_round: Any = importlib.import_module(f"{PACKAGE}verify_round")
 checked, fields = verify_round.checked, verify_round.fields
 numbers, require = verify_round.numbers, verify_round.require
 
 
 def divide(r: Any, given: Any, item: str) -> Any:
-    """What nodes have (`room`) and replicas take in units, rounded so that what fits still fits."""
+    """Return the room of nodes and the demand of replicas in units, rounded in favour of fitting."""
     unit = np.array(numbers(f"Certificate: {item}", given, "float+"))
     require(unit.size == r.has.shape[1], f"Certificate: {item} are not one for every resource.")
     room = np.floor(r.has * verify_round.GRANTED * verify_round.SLACK / unit)
@@ -39,7 +40,7 @@ def divide(r: Any, given: Any, item: str) -> Any:
 
 
 def read_units(r: Any, units: Any, grid: Any) -> None:
-    """What there is in the units of resources and parts (`fine`), and in those of pieces."""
+    """Set the room in units of resources and parts (`fine`), and of pieces (`grid`)."""
     entries = [(j, v, k) for j, job in enumerate(r.jobs) for v, k in job.place.items()]
     r.entry_job, r.entry_node, r.entry_count = np.array(entries, dtype=int).reshape(-1, 3).T
     r.entry_kind, r.entry_group = r.kind[r.at[r.entry_job]], r.group_of[r.entry_node]
@@ -47,7 +48,7 @@ def read_units(r: Any, units: Any, grid: Any) -> None:
 
 
 def read_prices(r: Any, given: Any) -> Any:
-    """The prices of a leaf; those of pieces that fit as lists of (units, price) by group."""
+    """Return the prices of a leaf; those of pieces that fit as lists of (units, price) by group."""
     p, (groups, width) = fields("Prices", given, "prices"), r.has.shape
     p.resources = p.resources or [[0.0] * width] * groups
     p.resources = [numbers("Prices: resources", row) for row in p.resources]
@@ -69,7 +70,7 @@ def read_prices(r: Any, given: Any) -> Any:
 
 
 def read_seeds(key: str, given: Any, rooms: Any) -> Any:
-    """Pieces with a price that fit, as (units, price) by group."""
+    """Return the pieces that fit, as (units, price) by group."""
     lists = given or [[]] * len(rooms)
     for seed in (x for group in lists for x in checked(f"Prices: {key}", group, "list")):
         units = numbers(f"Prices: {key}", seed)[:-1]
@@ -82,7 +83,7 @@ def read_seeds(key: str, given: Any, rooms: Any) -> Any:
 
 
 def leaf_cost(r: Any, p: Any, costs: Any, may: Any, exact: bool) -> Any:
-    """The least cost of allocations of the choices that may be; infinite where there is none."""
+    """Return the least cost of allocations of the allowed choices; infinite if there is none."""
     own = np.minimum.reduceat(np.where(may, costs, np.inf).min(axis=(1, 2)), r.first)
     if own.max() == np.inf:
         return math.inf
@@ -98,7 +99,7 @@ def leaf_cost(r: Any, p: Any, costs: Any, may: Any, exact: bool) -> Any:
 
 
 def whole_numbers(r: Any, p: Any, cost: float, width: int, exact: bool) -> Any:
-    """Prices as whole numbers, and tables of what pieces on nodes and on GPUs add up to."""
+    """Return prices as whole numbers, and tables of total prices of pieces on nodes and GPUs."""
     groups = range(len(r.groups))
     size = [
         sum(most([*v.pieces[g], *v.distributed[g]], r.grid.room[g]) for v in p.values)
@@ -107,7 +108,7 @@ def whole_numbers(r: Any, p: Any, cost: float, width: int, exact: bool) -> Any:
         for g in groups
     ]
     total = width * max(size) + math.fsum(map(abs, p.stays))
-    # a choice that costs more than its job's cheapest and all payments is not the least: clip it
+    # a choice that costs more than the cheapest plus all payments is not the least: clip it
     q = SimpleNamespace(size=float(3 * total + cost))
     q.exponent, q.dtype = (1074, object) if exact else (58 - math.frexp(q.size)[1], np.int64)
     q.scale, q.big = Fraction(2) ** q.exponent, 1 << (4000 if exact else 62)
@@ -135,7 +136,7 @@ def whole_numbers(r: Any, p: Any, cost: float, width: int, exact: bool) -> Any:
 
 
 def payments(r: Any, q: Any, width: int) -> Any:
-    """What every choice pays at least, wherever its pieces are."""
+    """Return the least payment of every choice over the places of its pieces."""
     pay = np.zeros((len(r.types), 2, width), dtype=q.dtype)
     for kind in range(len(r.types)):
         piece = np.full((2, width), q.big, dtype=q.dtype)
@@ -156,7 +157,7 @@ def payments(r: Any, q: Any, width: int) -> Any:
 
 
 def gifts(r: Any, q: Any, keeps: Any) -> int:
-    """What all nodes give at most, to pieces and to those jobs on them that may keep theirs."""
+    """Return the largest value of all nodes, of pieces and of jobs that may keep theirs."""
     gpus, empty = r.has[:, 0].astype(int).tolist(), r.nodes.tolist()
     on_node: dict[int, list[int]] = {}
     for i, v in enumerate(r.entry_node.tolist()):
@@ -183,25 +184,25 @@ def gifts(r: Any, q: Any, keeps: Any) -> int:
 
 
 def node_value(tables: Any, room: Any, open_: bool, stay: Any) -> int:
-    """The most of stays and pieces on a node, one of which at most may be of a distributed job."""
+    """Return the largest value of stays and pieces on a node, at most one of them distributed."""
     states = {(room, open_): 0}
     for worth, units, several in stay:
-        for (left, still), total in list(states.items()):
-            rest = tuple(map(sub, left, units))
+        for (free, still), total in list(states.items()):
+            rest = tuple(map(sub, free, units))
             if min(rest) >= 0 and (still or not several):
                 key = rest, still and not several
                 states[key] = max(states.get(key, 0), total + worth)
-    return max(total + int(at(tables[still], [left])[0]) for (left, still), total in states.items())
+    return max(total + int(at(tables[still], [free])[0]) for (free, still), total in states.items())
 
 
 def most(seeds: Any, room: Any) -> Any:
-    """No less than what pieces on a node are worth."""
+    """Return an upper bound on the value of pieces on a node."""
     some = [(x, [n // k for k, n in zip(units, room, strict=True) if k]) for units, x in seeds]
     return sum(x * min(number or [1]) for x, number in some)
 
 
 def tabulate(room: Any, seeds: Any, extras: Any, dtype: Any) -> Any:
-    """The most that pieces add up to in any part of a room; and with at most one extra."""
+    """Return the largest value of pieces in every part of a room; and with at most one extra."""
     used = np.array([units for units, _ in (*seeds, *extras)]).reshape(-1, len(room)).any(axis=0)
     shape = np.where(used, np.array(room) + 1, 1).tolist()
     require(math.prod(shape) <= 1e7, "Certificate: units are too small for tables.")
@@ -224,12 +225,12 @@ def tabulate(room: Any, seeds: Any, extras: Any, dtype: Any) -> Any:
 
 
 def at(table: Any, units: Any) -> Any:
-    """A table at rows of units; an axis that it lacks does not matter."""
+    """Return the entries of a table at rows of units; axes of length 1 are ignored."""
     return table[tuple(np.minimum(units, np.array(table.shape) - 1).T)]
 
 
 def least_split(piece: Any, number: int, big: int) -> Any:
-    """The least total of 2 pieces or more, up to a number of them, by all replicas."""
+    """Return the least total of 2 to `number` pieces, by the number of replicas."""
 
     def longer(sums: Any) -> Any:
         found = np.full_like(sums, big)

@@ -1,4 +1,4 @@
-"""Part of the stand-alone checker `verify.py`: what a round says, and which allocations it allows.
+"""Part of the stand-alone checker `verify.py`: reading a round, and checking allocations of it.
 
 Files are read strictly, as `data/FORMAT.md` describes them, with presets and models resolved.
 """
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-#: What a node may give beyond what it has, and room for rounding beside it.
+#: Factors by which a node may be exceeded, and of rounding errors beside that.
 GRANTED, SLACK = 1 + 1e-9, 1 + 2e-12
 
 TYPES = {kind.__name__: kind for kind in (int, float, bool, str, dict, list)}
 
-#: Objects and their fields `key:kind=default`. Of numbers + means above 0 and ~ of any sign, else
-#: they are at least 0; ? is or null; | separates kinds; what is no type is that very word.
+#: Objects and their fields `key:kind=default`. Numbers are at least 0; + means above 0 and ~ any
+#: sign; ? means or null; | separates kinds; a kind that is no type is a literal word.
 OBJECTS = """
 instance format:goodalloc-instance version:int+ name:str cluster:list rules:dict models:dict
   jobs:list
@@ -48,13 +48,13 @@ SCHEMA = {words[0]: words[1:] for words in map(str.split, LINES)}
 
 
 def require(holds: Any, sentence: str) -> None:
-    """Refuse what does not hold."""
+    """Raise an error with `sentence` unless `holds`."""
     if not holds:
         raise ValueError(sentence)
 
 
 def checked(item: str, value: Any, kinds: str) -> Any:
-    """The value, if it is of one of its kinds; a whole number may stand for a float."""
+    """Return the value if it is of one of its kinds; a whole number may stand for a float."""
     expected, null = [], value is None
     for kind in kinds.split("|"):
         name = kind.rstrip("+~?")
@@ -73,7 +73,7 @@ def checked(item: str, value: Any, kinds: str) -> Any:
 
 
 def fields(item: str, value: Any, name: str) -> Any:
-    """The fields of an object, with their defaults; a missing or unknown key is refused."""
+    """Return the fields of an object with defaults; refuse missing and unknown keys."""
     given, found = dict(checked(item, value, "dict")), SimpleNamespace()
     for words in SCHEMA[name]:
         key, _, kind = words.partition(":")
@@ -87,7 +87,7 @@ def fields(item: str, value: Any, name: str) -> Any:
 
 
 def numbers(item: str, value: Any, kind: str = "float") -> Any:
-    """The numbers of a list, or those of an object by name."""
+    """Return the numbers of a list, or of an object by name."""
     if type(value) is dict:
         return {key: checked(f"{item}: {key!r}", x, kind) for key, x in value.items()}
     return [checked(item, x, kind) for x in checked(item, value, "list")]
@@ -100,7 +100,7 @@ def known(item: str, names: Any, table: Any) -> None:
 
 
 def read_model(item: str, entry: Any) -> Any:
-    """A goodput model as a tuple of 14 numbers, or a table of speedups as two lists."""
+    """Return a goodput model as a tuple of 14 numbers, or a table of speedups as two lists."""
     if "one_node" in checked(item, entry, "dict"):
         return [numbers(item, row) for row in vars(fields(item, entry, "table")).values()]
     parts = vars(fields(item, entry, "goodput")).items()
@@ -112,11 +112,11 @@ def read_model(item: str, entry: Any) -> Any:
 
 
 def read_round(document: Any) -> Any:
-    """The instance.
+    """Return the instance.
 
-    The modes of all jobs are *rows*, those of job j from `first[j]`; what a replica takes in a
-    row, and of which type of GPU, is a *kind* of replica, `demand[kind]` with GPUs first; `most`
-    says how many of a kind fit on an empty node of every group.
+    The modes of all jobs are *rows*, those of job j from `first[j]`; the demand and the type of
+    GPU of a row are a *kind* of replica, `demand[kind]` with GPUs first; `most` is the number of
+    replicas of a kind that fit on an empty node of every group.
     """
     r = fields("Instance", document, "instance")
     r.rules = fields("Rules", r.rules, "rules")
@@ -153,7 +153,7 @@ def read_round(document: Any) -> Any:
 
 
 def read_modes(r: Any, j: int, job: Any) -> int:
-    """Add the rows of a job, and say where it is (`place`) and in which row it runs (`at`)."""
+    """Add the rows of a job, and set its present placement (`place`) and row (`at`)."""
     item, first = f"Job {job.name!r}", len(r.rows)
     require(bool(job.modes) == (job.model == ""), f"{item}: expected a model or modes.")
     for name, entry in job.modes.items() or [("", {"model": job.model})]:
@@ -173,14 +173,14 @@ def read_modes(r: Any, j: int, job: Any) -> int:
 
 
 def placed(r: Any, item: str, placement: Any) -> dict[int, int]:
-    """Replicas by node, in the order of the nodes."""
+    """Return the replicas by node, in the order of the nodes."""
     known(f"{item}: node", checked(item, placement, "dict"), r.node)
     counts = numbers(f"{item}: replicas", placement, "int+")
     return dict(sorted((r.node[name], count) for name, count in counts.items()))
 
 
 def read_allocation(r: Any, document: Any) -> Any:
-    """Replicas by node and the mode of every job, of an allocation or a result."""
+    """Return replicas by node, and modes, of every job in an allocation or a result."""
     document = checked("Allocation", document, "dict")
     if document.get("format") == "goodalloc-result":
         kept = ("version", "instance", "placements", "modes")
@@ -226,7 +226,7 @@ def check_allocation(r: Any, rows: list[dict[int, int]], modes: list[int]) -> No
 
 
 def packs(shares: list[float], gpus: int) -> bool:
-    """Whether shares fit on GPUs, none on two; by search, the fullest GPU first."""
+    """Return whether shares fit on GPUs, none on two; by search, the fullest GPU first."""
     parts = sorted((share for share in shares if 0 < share < 1), reverse=True)
     free = gpus - sum(share == 1 for share in shares)
     if free < 0 or math.fsum(parts) > free * GRANTED:

@@ -1,4 +1,4 @@
-"""Check a certificate of time shares, with nothing but this file, Python and NumPy.
+"""Check a certificate of time shares, with only this file, Python and NumPy.
 
     python verify_time_shares.py PROBLEM SHARES CERTIFICATE [--exact]
 
@@ -45,7 +45,7 @@ KEYS = {
 
 
 class Verdict(NamedTuple):
-    """What was found: the value of the shares and, if it is proved, the claimed bound."""
+    """Result of a check: the value of the shares and, if it is proved, the claimed bound."""
 
     verified: bool
     status: str
@@ -89,7 +89,7 @@ def verify(problem: Any, shares: Any, certificate: Any, exact: bool = False) -> 
 
 
 class Case:
-    """The arrays of a problem: lines of jobs alone before those of pairs; nobody is the last."""
+    """Arrays of a problem: lines of single jobs before those of pairs; index `jobs` is no job."""
 
     def __init__(self, even: Any, exact: bool) -> None:
         self.names, goal, lists = even["names"], even["goal"], ("names", "gpus", "pairs")
@@ -126,7 +126,7 @@ class Case:
         self.digest = hashlib.sha256(text.encode()).hexdigest()
 
     def read(self, answer: Any, claim: Any) -> tuple[Any, float, list[Any]]:
-        """Shares, bound and prices."""
+        """Return shares, bound and prices."""
         found, prices, bound = answer["shares"], claim["prices"], claim["bound"]
         if answer["names"] != self.names:
             raise ValueError("shares: expected the names of the problem.")
@@ -142,7 +142,7 @@ class Case:
 
 
 def _document(document: Any, form: str) -> Any:
-    """A document of a format, with all its numbers as floats."""
+    """Return a document of a format, with all its numbers as floats."""
     head = {"format": f"goodalloc-{form}", "version": 1.0}
     even = json.loads(json.dumps(document), parse_int=float)
     if not isinstance(even, dict) or {*even} != {*head, *KEYS[form].split()} or even | head != even:
@@ -151,7 +151,7 @@ def _document(document: Any, form: str) -> Any:
 
 
 def _array(table: Any, key: str, shape: tuple[int, ...]) -> Any:
-    """Numbers of at least 0."""
+    """Return an array of numbers of at least 0."""
     array = np.array(table[key])
     array = array.reshape(shape) if table[key] == [] and 0 in shape else array
     if array.dtype != float or array.shape != shape or not ((array >= 0) & (array < np.inf)).all():
@@ -160,7 +160,7 @@ def _array(table: Any, key: str, shape: tuple[int, ...]) -> Any:
 
 
 def _judged(case: Case, shares: Any) -> tuple[float, str]:
-    """The value of shares, if anything too bad, and the rule that they break."""
+    """Return the value of shares, rounded for the worse, and the rule that they break."""
     places = np.broadcast_to(case.members[:, None, :], case.rate.shape)
     kinds = np.broadcast_to(np.arange(case.shape[1]), case.shape)
     time = _sums(case, 1, places, np.broadcast_to(shares[..., None], case.rate.shape))[:-1]
@@ -187,7 +187,7 @@ def _judged(case: Case, shares: Any) -> tuple[float, str]:
 
 
 def _unproved(case: Case, bound: float, rates: Any, promises: Any, gpus: Any, time: Any) -> str:
-    """What prices lack to prove a bound; nothing where they prove it."""
+    """Return the reason why prices do not prove a bound; empty if they do."""
     finite = bound != case.impossible
     rates = rates * int(finite)
     worth = (case.rate * np.append(rates + promises, 0)[case.members][:, None, :]).sum(axis=2)
@@ -205,7 +205,7 @@ def _unproved(case: Case, bound: float, rates: Any, promises: Any, gpus: Any, ti
 
 
 def _of_goal(case: Case, claim: Any, rates: Any) -> list[Any]:
-    """What (2) has for a goal, all on the left; infinite where it holds anyway, or cannot."""
+    """Return the terms of (2) for a goal, on the left; infinite if (2) always or never holds."""
     if case.kind == "gain":
         return [-claim]
     spent = rates * case.second
@@ -221,7 +221,7 @@ def _of_goal(case: Case, claim: Any, rates: Any) -> list[Any]:
 
 
 def _sums(case: Case, side: int, places: Any, values: Any) -> Any:
-    """By place, of numbers of at least 0: surely not too small (side 1) or too large (-1)."""
+    """Return sums of numbers >= 0 by place, rounded upwards (side 1) or downwards (-1)."""
     found = np.full(places.max() + 1, values.flat[0] * 0)
     np.add.at(found, places, values)
     terms = int(np.bincount(places.ravel()).max()) + 8
@@ -229,7 +229,7 @@ def _sums(case: Case, side: int, places: Any, values: Any) -> Any:
 
 
 def main() -> int:
-    """Check three files."""
+    """Check three files and return the exit code."""
     parser = argparse.ArgumentParser(description="Check a certificate of time shares.")
     for name in ("problem", "shares", "certificate"):
         parser.add_argument(name)
