@@ -1,4 +1,4 @@
-"""The scheduler and launcher of real jobs."""
+"""Scheduler and launcher of real jobs."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""One decision for real jobs: by a policy, on what they say of themselves, checked.
+"""Checked decision of a policy for real jobs, from the states that they publish.
 
-A job whose files make no sense keeps what it has; the others share the rest of the cluster. A
-decision that breaks a rule, by the independent checker, is refused.
+A job with a malformed file keeps its placement; the others share the rest of the cluster. A
+decision that breaks a rule, according to the independent checker, is refused.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
     from goodalloc.solvers.policies.policy import Decision, Policy
 
+#: GPUs by name of node.
 Nodes = dict[str, int]
-"""GPUs by name of node."""
 
 
 class LiveDecision(NamedTuple):
-    """What was decided for everybody.
+    """Decision for all jobs.
 
     Attributes
     ----------
     placements
-        GPUs by name of node, by job; of those that get some.
+        GPUs by name of node, by job, for jobs with GPUs.
     fitness
-        Of what the policy put to a solver; None where it did not.
+        Fitness in the instance that the policy solved; None if it solved none.
     bound
-        On that fitness; that of nothing where nobody vouches for one.
+        Bound on that fitness; `NO_BOUND` without a believed one.
     """
 
     placements: dict[str, Nodes]
@@ -56,27 +56,27 @@ def decide(
     *,
     trusting: bool = False,
 ) -> LiveDecision:
-    """Decide for the jobs that are there.
+    """Return a decision for the present jobs.
 
     Parameters
     ----------
     found
         The jobs.
     current
-        What they have, GPUs by name of node.
+        Their present placements, GPUs by name of node.
     cluster
         The nodes.
     policy
-        Who decides.
+        The policy.
     now
-        In seconds since 1970.
+        Time in seconds since 1970.
     trusting
-        Whether the policy ships, so that its bounds are believed.
+        Whether bounds of the policy are believed, as those of the shipped ones.
 
     Raises
     ------
     ValueError
-        If the policy fails, or what it decides is impossible or breaks a rule.
+        If the policy fails, or its decision is impossible or breaks a rule.
     """
     keeping = {name: current[name] for name in sorted(found.unreadable) if name in current}
     placements = keep(keeping, cluster)
@@ -84,14 +84,14 @@ def decide(
     if not found.jobs or rest is None:
         return LiveDecision(placements)
     names = [job.submission.name for job in found.jobs]
-    # by index, which is the same in what is left of the cluster
+    # indices of nodes are the same in the rest of the cluster
     held = {name: current[name] for name in names if name in current}
     had = {name: pairs for name, pairs in fitting(keeping | held, cluster).items() if name in held}
     jobs = tuple(job.active(now, had.get(job.submission.name, ())) for job in found.jobs)
     round_ = Round(int(now), rest, jobs)
     try:
         decision = policy.decide(round_)
-    except Exception as error:  # whatever somebody's code does, the scheduler goes on
+    except Exception as error:  # of a user's own code: the scheduler continues
         text = f"{type(error).__name__}: {error}".rstrip(".")
         raise ValueError(f"Policy failed ({text}).") from error
     check_decision(round_, decision)
@@ -106,36 +106,37 @@ def decide(
 
 
 def keep(placements: Mapping[str, Nodes], cluster: Cluster) -> dict[str, Nodes]:
-    """What of some placements the cluster has room for."""
+    """Return the placements for which the cluster has room."""
     fits = fitting(placements, cluster)
     return {name: _by_name(pairs, cluster) for name, pairs in fits.items()}
 
 
 def _by_name(pairs: Placement, cluster: Cluster) -> Nodes:
+    """Return a placement by name of node."""
     return {cluster.node_names[node]: int(gpus) for node, gpus in pairs}
 
 
 def _without(cluster: Cluster, kept: Mapping[str, Placement]) -> Cluster | None:
-    """The cluster without the GPUs that some jobs keep; None if no other is left."""
+    """Return the cluster without the GPUs of kept placements; None if no GPU remains."""
     if not kept:
         return cluster
-    left = cluster.node_gpus.tolist()
+    free = cluster.node_gpus.tolist()
     for pairs in kept.values():
         for node, gpus in pairs:
-            left[node] -= gpus
-    if not any(left):
+            free[node] -= gpus
+    if not any(free):
         return None
-    nodes = zip(cluster.node_names, left, strict=True)
+    nodes = zip(cluster.node_names, free, strict=True)
     return Cluster(tuple(NodeGroup(name, 1, gpus) for name, gpus in nodes))
 
 
 def _checked(round_: Round, decision: Decision) -> float | None:
-    """The fitness of a decision on the policy's own instance, if it has one.
+    """Return the fitness of a decision in the instance of the policy, if it has one.
 
     Raises
     ------
     ValueError
-        If it breaks a rule: of that instance, or else of nodes alone.
+        If the decision breaks a rule of that instance or, without one, of the nodes.
     """
     pairs = [tuple(sorted(decision.placements.get(job.name, ()))) for job in round_.jobs]
     instance = decision.instance

@@ -1,7 +1,7 @@
-"""The real jobs of a cluster's folder (`cluster_folder.py`), as their scheduler finds them.
+"""Real jobs in the folder of a cluster (`cluster_folder.py`), as their scheduler finds them.
 
-A job is there while its launcher holds the lock of its folder, until its agent says that it is
-finished. What is known of it are two files: what its user submitted and, once it ran, its state.
+A job is present while its launcher holds the lock of its folder, until its agent reports it as
+finished. It has two files: its submission and, once it ran, its state.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.solvers.policies.policy import Oracle
 
-#: Of a job that never ran: one replica, to begin with.
+#: Batch limits of a job that never ran, which allow one replica at first.
 _UNKNOWN = BatchLimits(1, 1, 1, 1)
 
 
 class LiveJob(NamedTuple):
-    """A job that is there: what was submitted, and its state once it ran."""
+    """Present job: its submission, and its state once it ran."""
 
     submission: JobSubmission
     state: JobState | None
 
     def active(self, now: float, placement: Placement) -> ActiveJob:
-        """What a policy sees of it.
+        """Return the job as a policy sees it.
 
         Parameters
         ----------
         now
-            In seconds since 1970.
+            Time in seconds since 1970.
         placement
-            What it has, (node, GPUs) pairs.
+            Its present (node, GPUs) pairs.
         """
         submission, state = self
         batch = _UNKNOWN if state is None else state.batch
@@ -51,7 +51,9 @@ class LiveJob(NamedTuple):
             name=submission.name,
             application="",
             submission=int(submission.submitted),
-            age=max(int(now - submission.submitted), 1),  # at 0 nothing would be worth starting
+            age=max(
+                int(now - submission.submitted), 1
+            ),  # at 0 the restart penalty would leave no gain of a start
             placement=placement,
             restarts=0 if state is None else state.restarts,
             attained_service=0.0 if state is None else state.attained_service,
@@ -66,7 +68,7 @@ class LiveJob(NamedTuple):
 
 
 class NoOracle(NamedTuple):
-    """Of a real job nobody knows what is left of it."""
+    """Oracle of a real job, which refuses every question."""
 
     job: str
 
@@ -81,25 +83,37 @@ class NoOracle(NamedTuple):
         raise ValueError(f"Job '{self.job}' is real: how many steps are left is not known.")
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
-        """Refuse, likewise."""
+        """Refuse.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
         raise ValueError(f"Job '{self.job}' is real: its true seconds of a step are not known.")
 
     def beside(
         self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
     ) -> tuple[float, float] | None:
-        """Refuse, likewise."""
+        """Refuse.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
         raise ValueError(f"Job '{self.job}' is real: what it makes beside others is not known.")
 
 
 class LiveJobs(NamedTuple):
-    """Everything that a scheduler finds.
+    """Jobs that a scheduler finds.
 
     Attributes
     ----------
     jobs
-        Those that are there, in order of submission.
+        Present jobs in order of submission.
     unreadable
-        Those of which a file makes no sense: what is wrong with it, by name.
+        Error messages of jobs with a malformed file, by name.
     """
 
     jobs: tuple[LiveJob, ...]
@@ -107,12 +121,12 @@ class LiveJobs(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """Of all of them."""
+        """Names of all jobs."""
         return frozenset({*self.unreadable, *(job.submission.name for job in self.jobs)})
 
 
 def find_jobs(cluster: Path) -> LiveJobs:
-    """The jobs that are there now.
+    """Return the jobs that are present now.
 
     Parameters
     ----------
@@ -137,7 +151,7 @@ def find_jobs(cluster: Path) -> LiveJobs:
 
 
 def _read(folder: Path) -> LiveJob | None:
-    """The job of a folder; None if its launcher has not said anything yet."""
+    """Return the job of a folder; None if its launcher has not written a file yet."""
     if not (folder / SUBMISSION).exists():
         return None
     submission = read_job_submission(folder / SUBMISSION)
@@ -151,7 +165,7 @@ def _read(folder: Path) -> LiveJob | None:
 
 
 def fitting(placements: Mapping[str, Mapping[str, int]], cluster: Cluster) -> dict[str, Placement]:
-    """Placements as (node, GPUs) pairs, in their order as far as the cluster has room for them.
+    """Return the placements, in their order, for which the cluster has room.
 
     Parameters
     ----------
@@ -160,11 +174,11 @@ def fitting(placements: Mapping[str, Mapping[str, int]], cluster: Cluster) -> di
     cluster
         The nodes.
     """
-    left, index = cluster.node_gpus.tolist(), cluster.node_index
+    free, index = cluster.node_gpus.tolist(), cluster.node_index
     found: dict[str, Placement] = {}
     for name, nodes in placements.items():
-        if all(node in index and gpus <= left[index[node]] for node, gpus in nodes.items()):
+        if all(node in index and gpus <= free[index[node]] for node, gpus in nodes.items()):
             found[name] = tuple(sorted((index[node], gpus) for node, gpus in nodes.items()))
             for node, gpus in found[name]:
-                left[node] -= gpus
+                free[node] -= gpus
     return found

@@ -1,24 +1,23 @@
-"""Starts the replicas of a job on this machine whenever, and as many as, the scheduler says.
+"""Launcher, which starts the replicas of a job on this machine as the scheduler allocates them.
 
-A launcher stays with its job to the end. It holds the lock of the job's folder, by which the
-scheduler knows that the job is there (`cluster_folder.py`), waits until the allocation gives the
-job something, and starts so many replicas of its program, with the variables that torchrun sets and
-those of `AgentOptions.of_launcher`. What becomes of them is told by their exit codes:
+A launcher runs until its job ends. It holds the lock of the folder of the job, which shows the
+scheduler that the job is present (`cluster_folder.py`), waits until the job is allocated GPUs, and
+starts as many replicas of its program, with the environment variables of torchrun and of
+`AgentOptions.of_launcher`. Their exit codes determine the next step:
 
 - all 0: the job is done;
-- some `EXIT_REALLOCATED`, no other: they are started again on what the allocation gives now, which
-  may be nothing;
-- another code, or a signal: the others are ended, and all started again from the checkpoint; after
-  so many failures in a row without any progress, or one after the training was over, the launcher
-  gives up.
+- some `EXIT_REALLOCATED`, no other: they are restarted on the present allocation, or wait for one;
+- another code, or a signal: the others are ended, and all are restarted from the checkpoint; the
+  launcher fails after a number of failures in a row without progress, or after a failure once the
+  training was over.
 
-All nodes of an allocation are taken to be this machine: what counts is the number of replicas.
-Nobody is ended because the allocation takes something away: agents look at it themselves. To both
-an allocation that cannot be read is no news: who runs goes on, who waits waits.
+All nodes of an allocation are assumed to be this machine: only the number of replicas matters. The
+launcher does not end replicas whose allocation changes: agents look at it themselves. Agents and
+launcher ignore an allocation that cannot be read: running jobs continue, and waiting jobs wait.
 
-A launcher that was asked to end ends its replicas. One that was killed cannot: its first replica
-sees that it is gone (`AgentReport.look`), makes a checkpoint and ends with all others. The next
-launcher of the job waits for them, and after `PATIENCE` seconds ends those that are still there.
+A launcher that was asked to end ends its replicas. If it was killed, its first replica notices
+(`AgentReport.look`), writes a checkpoint and ends with all others. The next launcher of the job
+waits for them, and after `PATIENCE` seconds kills the remaining ones.
 """
 
 from __future__ import annotations
@@ -60,25 +59,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+#: Seconds that replicas of a former launcher have to end, and others once one was reallocated.
 PATIENCE = 30.0
-"""Seconds that replicas of a former launcher have to end, and others when one was reallocated."""
 
 
 class LaunchFailed(RuntimeError):
-    """A job that failed too often."""
+    """Error of a job that failed too often."""
 
 
 class Launched(NamedTuple):
-    """What became of a job.
+    """Result of a launch.
 
     Attributes
     ----------
     job
-        Its name.
+        Name of the job.
     starts, failures
-        Times that it was started, and that it ended by an error or a signal.
+        Number of starts, and of ends by an error or a signal.
     seconds
-        From the launch to the end.
+        Seconds from the launch to the end.
     """
 
     job: str
@@ -88,16 +87,16 @@ class Launched(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """How a run of a job's replicas ended.
+    """Result of one run of the replicas of a job.
 
     Attributes
     ----------
     done
-        Whether the job is.
+        Whether the job is done.
     trouble
-        What went wrong, if anything.
+        Description of a failure, else empty.
     progress
-        Whether the job got further than ever before.
+        Whether the job made progress beyond that of all runs before.
     """
 
     done: bool
@@ -107,33 +106,33 @@ class _Attempt(NamedTuple):
 
 @dataclass
 class Launcher:
-    """A job that is to be trained, as its user submits it.
+    """Launcher of a job.
 
     Parameters
     ----------
     cluster
         Folder of the cluster.
     name
-        Of the job.
+        Name of the job.
     command
         Program and arguments of every replica.
     replicas
-        K that the user asks for; most policies choose it.
+        Number of replicas K that the user requests; most policies choose their own.
     retries
-        Starts after failures in a row without progress.
+        Restarts after failures in a row without progress.
     stopped
-        Whether the launcher is asked to end.
+        Function that returns whether the launcher is asked to end.
     say
-        Takes a line for people.
+        Function that shows a line of text.
     glance
         Seconds between two looks at files and processes.
     patience
-        Seconds for replicas that are to end by themselves.
+        Seconds to wait for replicas that should end by themselves.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If `name` is not a valid name of a job, `command` is empty, `replicas` < 1 or `retries` < 0.
     """
 
     cluster: Path
@@ -149,13 +148,13 @@ class Launcher:
     _most_steps: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse invalid values."""
         JobSubmission(self.name, self.command, 0.0, self.replicas)
         require_count(f"Job '{self.name}': retries", self.retries, 0)
 
     @property
     def folder(self) -> Path:
-        """Of the job."""
+        """Folder of the job."""
         return job_folder(self.cluster, self.name)
 
     def run(self) -> Launched:
@@ -164,10 +163,10 @@ class Launcher:
         Raises
         ------
         ValueError
-            If the job has a launcher already, files cannot be read or written, or a process that
-            is recorded as a former replica is not known to be one.
+            If the job has a launcher already, it is finished and had another program, files cannot
+            be read or written, or a process recorded as a former replica is not known to be one.
         LaunchFailed
-            If it failed too often.
+            If the job failed more than `retries` times in a row without progress.
         KeyboardInterrupt
             If the launcher was asked to end.
         """
@@ -178,6 +177,7 @@ class Launcher:
             return self._run()
 
     def _run(self) -> Launched:
+        """Train the job to its end, with the lock of its folder."""
         begin, starts, failures, in_a_row = time.monotonic(), 0, 0, 0
         self._wait_for_former()
         if self._finished():
@@ -200,12 +200,12 @@ class Launcher:
         return Launched(self.name, starts, failures, time.monotonic() - begin)
 
     def _attempt(self) -> _Attempt:
-        """Train on what is given until the replicas end."""
+        """Train on the present allocation until the replicas end."""
         placement, checkpoint = self._given(), self._checkpoint()
         done, trouble = self._train(placement)
         steps, best = self._steps(), self._most_steps
         self._most_steps = max(steps, best)
-        # one that leaves at once writes a checkpoint, too: then only its steps tell
+        # a reallocated job always writes a checkpoint, so that only its steps show progress
         progress = steps > best or bool(trouble and self._checkpoint() != checkpoint)
         if not (done or trouble or progress) and self._given() == placement:
             trouble = f"ended with exit code {EXIT_REALLOCATED} on the same allocation"
@@ -214,15 +214,15 @@ class Launcher:
         return _Attempt(done, trouble, progress)
 
     def _give_up(self, trouble: str, in_a_row: int) -> None:
-        """Give up a job that failed once more, if it should be.
+        """Fail if the job should not be restarted after another failure.
 
         Raises
         ------
         LaunchFailed
-            If its training was over, or it failed too often in a row.
+            If its training was over, or it failed more than `retries` times in a row.
         """
         logs = f"Its replicas' last words are in '{self.folder}'."
-        if self._finished():  # who is gets nothing more
+        if self._finished():  # a finished job is allocated nothing more
             raise LaunchFailed(
                 f"Job '{self.name}' {trouble}; its training was over already. {logs}"
             )
@@ -232,12 +232,12 @@ class Launcher:
             )
 
     def _require_same_program(self) -> None:
-        """Refuse to take another job of the same name for this one.
+        """Refuse a finished job of the same name with another program.
 
         Raises
         ------
         ValueError
-            If the job that is finished had another program.
+            If the finished job had another program.
         """
         path = self.folder / SUBMISSION
         if path.exists() and (former := read_job_submission(path).command) != self.command:
@@ -247,7 +247,7 @@ class Launcher:
             )
 
     def _submit(self) -> None:
-        """Say that the job is there; since when it waits stays as it was said first."""
+        """Write the submission of the job, with the time of its first submission."""
         path = self.folder / SUBMISSION
         submitted = read_job_submission(path).submitted if path.exists() else time.time()
         submission = JobSubmission(self.name, self.command, submitted, self.replicas)
@@ -255,7 +255,7 @@ class Launcher:
             write_job_submission(path, submission)
 
     def _wait_for_former(self) -> None:
-        """Until no replica of a former launcher is left."""
+        """Wait until no replica of a former launcher remains."""
         deadline = time.monotonic() + self.patience
         if replicas_left(self.folder):
             self._say("waits for replicas of its former launcher")
@@ -265,7 +265,7 @@ class Launcher:
             self._sleep()
 
     def _given(self) -> dict[str, int]:
-        """What the scheduler gives the job, as soon as it is something."""
+        """Wait until the scheduler allocates GPUs to the job; return its placement."""
         while True:
             try:
                 if placement := self._placement():
@@ -277,12 +277,12 @@ class Launcher:
             self._sleep()
 
     def _placement(self) -> dict[str, int]:
-        """What the scheduler gives the job now."""
+        """Return the present placement of the job, empty if it has none."""
         path = allocation_file(self.cluster)
         return read_placement(path, self.name) if path.exists() else {}
 
     def _train(self, placement: dict[str, int]) -> tuple[bool, str]:
-        """Start the replicas and wait for their end: whether all is done, what went wrong."""
+        """Run the replicas to their end; return whether the job is done, and any failure."""
         count = sum(placement.values())
         where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
         self._say(f"{count} {'replica' if count == 1 else 'replicas'} ({where})")
@@ -306,28 +306,28 @@ class Launcher:
                 self._sleep()
 
     def _finished(self) -> bool:
-        """Whether its agent said that the training is over."""
+        """Return whether the agent reported the end of the training."""
         try:
             return read_job_state(self.folder / STATE).finished
         except ValueError:
             return False
 
     def _steps(self) -> int:
-        """How many steps its agent last told."""
+        """Return the number of steps that the agent reported last."""
         try:
             return read_job_state(self.folder / STATE).steps
         except ValueError:
             return 0
 
     def _checkpoint(self) -> int:
-        """Which checkpoint there is: when it was written."""
+        """Return the time at which the checkpoint was written, 0 if there is none."""
         try:
             return (self.folder / CHECKPOINT).stat().st_mtime_ns
         except OSError:
             return 0
 
     def _sleep(self) -> None:
-        """A moment, unless somebody wants the launcher to end."""
+        """Wait for `glance` seconds, unless the launcher is asked to end."""
         if self.stopped():
             raise KeyboardInterrupt(
                 f"Job '{self.name}' was stopped; the same command goes on from its last checkpoint."
@@ -335,13 +335,13 @@ class Launcher:
         time.sleep(self.glance)
 
     def _say(self, text: str) -> None:
-        """Tell people, unless it is what they were told last."""
+        """Show a line of text, unless it is the same as the last."""
         if text != self._said:
             self._said = text
             self.say(f"{self.name}: {text}")
 
 
 def _trouble(rank: int, code: int, words: str) -> str:
-    """What happened to a replica, as a part of a sentence."""
+    """Return a description of the failure of a replica, as a part of a sentence."""
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return f"failed: replica {rank} {how}{words and f' ({words[:200]})'}"

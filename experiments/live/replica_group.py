@@ -1,8 +1,8 @@
-"""The replicas of a job as processes of this machine: started together, ended together.
+"""Replicas of a job as processes of this machine, started and ended together.
 
-Each leads a process group of its own, so that what it started ends with it. Which processes they
-are is kept in a file: who finds it later can wait for them, or end them. A file may say anything:
-no process gets a signal that was not started as a replica of the job, on this machine.
+Each leads a process group of its own, so that its children end with it. Their identities are kept
+in a file, by which a later launcher can wait for them or kill them. The file is not trusted: only
+processes that were started as replicas of the job, on this machine, are sent a signal.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-#: Seconds that a replica has to end when it is asked to, and between two looks.
+#: Seconds that a replica has to end on request, and between two looks.
 GRACE, GLANCE = 3.0, 0.02
 
-#: Seconds in which a process that just begins, or is about to be gone, says nothing of itself.
+#: Seconds in which a process that starts or ends may not show its environment.
 SILENCE = 0.5
 
-#: Bytes at the end of a log in which its last words are looked for.
+#: Bytes at the end of a log that are searched for its last line.
 TAIL = 4096
 
 
 class ReplicaGroup:
-    """So many processes of one program; as a context manager it leaves none behind.
+    """Processes of one program; as a context manager it ends them at its end.
 
     Parameters
     ----------
     command
         The program and its arguments.
     count
-        K.
+        Number of processes, K.
     folder
-        Of the job, for what they say (`replica-0.log`, …) and for their numbers.
+        Folder of the job, for logs (`replica-0.log`, …) and the file of identities.
     variables
-        Of their environment, beside torchrun's and those of this process.
+        Environment variables, beside those of torchrun and of this process.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class ReplicaGroup:
 
     @property
     def codes(self) -> list[int | None]:
-        """Exit codes so far, negative for a signal; None of those that run."""
+        """Exit codes so far, negative for a signal; None for running processes."""
         return [process.poll() for process in self._processes]
 
     def last_words(self, rank: int) -> str:
-        """The last line that a replica said; empty if it said nothing."""
+        """Return the last line of the output of a replica; empty if there is none."""
         with self._log(rank).open("rb") as stream:
             stream.seek(max(stream.seek(0, os.SEEK_END) - TAIL, 0))
             lines = stream.read().decode("utf-8", errors="replace").split("\n")
@@ -71,7 +71,7 @@ class ReplicaGroup:
         return next(filter(None, shown), "")
 
     def __enter__(self) -> Self:
-        """Start them.
+        """Start the processes.
 
         Raises
         ------
@@ -97,6 +97,7 @@ class ReplicaGroup:
         return self
 
     def _start(self, rank: int, variables: Mapping[str, str]) -> None:
+        """Start a process and record its identity."""
         with self._log(rank).open("ab") as log:
             process = subprocess.Popen(
                 self._command,
@@ -112,24 +113,26 @@ class ReplicaGroup:
         write_atomically(self._folder / REPLICAS, dump(texts) + "\n")
 
     def _log(self, rank: int) -> Path:
+        """Return the path of the log of a replica."""
         return self._folder / f"replica-{rank}.log"
 
     def end(self) -> None:
-        """Ask those that run to end, and end those that do not, with whatever they started."""
+        """Ask running processes to end, and kill the remaining ones, with their children."""
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + GRACE
         try:
             while None in self.codes and time.monotonic() < deadline:
                 time.sleep(GLANCE)
-        finally:  # also for those who cannot wait
+        finally:  # also if the wait is interrupted
             self._signal(signal.SIGKILL)
             for process in self._processes:
                 process.wait()
 
     def _signal(self, number: int) -> None:
+        """Send a signal to the groups of all processes."""
         for process in self._processes:
             if process.poll() is not None and ProcessIdentity.of(process.pid).start:
-                continue  # its number was given again
+                continue  # its number was reused
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, number)
 
@@ -139,12 +142,12 @@ class ReplicaGroup:
 
 
 def replicas_left(folder: Path) -> list[ProcessIdentity]:
-    """Processes recorded as replicas that still run here; none where that cannot be told.
+    """Return the recorded replicas that still run here; none if the file cannot be read.
 
     Parameters
     ----------
     folder
-        Of the job.
+        Folder of the job.
     """
     try:
         known = [ProcessIdentity.parse(text) for text in parse(read_text(folder / REPLICAS))]
@@ -154,18 +157,24 @@ def replicas_left(folder: Path) -> list[ProcessIdentity]:
 
 
 def kill_replicas(folder: Path) -> None:
-    """End the replicas of a former launcher at once, each with all that it started.
+    """Kill the replicas of a former launcher, each with its children.
 
     Parameters
     ----------
     folder
-        Of the job.
+        Folder of the job.
 
     Raises
     ------
     ValueError
-        If a process that is recorded was not started as a replica of the job, or the system does
-        not say so: it is left alone.
+        If a recorded process was not started as a replica of the job, or the system does not show
+        its environment; that process is not killed.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.agent import job_folder
+    >>> from goodalloc.experiments.live import kill_replicas
+    >>> kill_replicas(job_folder("cluster", "digits"))  # there are none
     """
     cluster = folder.parent.parent.resolve()
     variables = {JOB_VARIABLE: folder.name, CLUSTER_VARIABLE: str(cluster)}

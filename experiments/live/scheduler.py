@@ -1,13 +1,13 @@
-"""A scheduler of real jobs: reads what they publish, asks a policy, writes what they get.
+"""Scheduler of real jobs: it reads their states, asks a policy, and writes their allocation.
 
-Nothing that matters is kept in memory. What the jobs have is in the file of the allocation, what is
-known of them in theirs: a scheduler that was killed goes on from there, and jobs train meanwhile.
-(What a policy remembers, such as the queues of Tiresias, begins anew.) An allocation that cannot be
-read counts as none, and the jobs then have what their states say.
+No essential state is kept in memory. Placements are in the file of the allocation, and states in
+files of the jobs: a scheduler that was killed resumes from them, and jobs train meanwhile. (The
+memory of a policy, such as the queues of Tiresias, is reset.) An allocation that cannot be read
+counts as none, and placements are then taken from the states of the jobs.
 
-A job whose files make no sense keeps what it has; the others share the rest. A decision that breaks
-a rule, by the independent checker, is said and not written. The file is written only when somebody
-gets something else, so that nobody is restarted without need.
+A job with a malformed file keeps its placement; the others share the rest. A decision that breaks a
+rule, according to the independent checker, is reported and not written. The file is written only
+when a placement changes, so that no job is restarted without need.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import Policy
     from goodalloc.solvers.registry import PolicyOptions
 
-#: Those that need no oracle, no modes, and no nodes that come and go.
+#: Policies that need no oracle, no modes, and no changes of the number of nodes.
 LIVE = (
     "pollux",
     "pollux-untied",
@@ -51,7 +51,7 @@ LIVE = (
     "fifo",
 )
 
-#: What the others need and real jobs do not have.
+#: Other policies, by the requirement that real jobs do not meet.
 _NEEDS = {
     "an oracle": (
         "pollux-remaining",
@@ -78,17 +78,25 @@ _NEEDS = {
     "types of GPU or cores": ("sia", "sia-exact", "pollux-proportional", "synergy-tune"),
 }
 
-#: A relative gap below this counts as none.
+#: Relative gaps below this count as zero.
 OPTIMAL = 1e-9
 
 
 def live_policy(name: str, options: PolicyOptions) -> Policy:
-    """A policy for real jobs.
+    """Return a policy for real jobs.
 
     Raises
     ------
     ValueError
-        If it is unknown, or needs what real jobs do not have.
+        If `name` is unknown, or the policy needs information that real jobs do not have.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.live import live_policy
+    >>> from goodalloc.solvers import PolicyOptions
+    >>> live_policy("optimus", PolicyOptions())  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ValueError: Policy 'optimus' needs an oracle, which real jobs do not have; expected ...
     """
     for need, names in _NEEDS.items():
         if name in names:
@@ -104,16 +112,16 @@ def live_policy(name: str, options: PolicyOptions) -> Policy:
 
 
 class Totals(NamedTuple):
-    """What a scheduler did.
+    """Summary of the run of a scheduler.
 
     Attributes
     ----------
     decisions, changes
-        How many, and how many of them gave somebody something else.
+        Number of decisions, and of those that changed a placement.
     jobs
-        That it saw.
+        Number of jobs seen.
     seconds
-        From its start to its end.
+        Seconds from its start to its end.
     """
 
     decisions: int
@@ -124,28 +132,28 @@ class Totals(NamedTuple):
 
 @dataclass
 class LiveScheduler:
-    """Decides when a job comes or goes, and every so many seconds.
+    """Scheduler that decides when a job arrives or leaves, and at intervals.
 
     Parameters
     ----------
     folder
-        Of the cluster; exists.
+        Folder of the cluster, which exists.
     cluster
         The nodes.
     policy
-        Who decides.
+        The policy.
     interval
-        Seconds between decisions where nothing happens.
+        Seconds between decisions while no job arrives or leaves.
     until_done
-        Whether to end as soon as there was a job and none is left.
+        Whether to end as soon as there was a job and none remains.
     stopped
-        Whether the scheduler is asked to end.
+        Function that returns whether the scheduler is asked to end.
     say
-        Takes a line for people.
+        Function that shows a line of text.
     glance
         Seconds between two looks at the files.
     trusting
-        Whether the policy ships, so that its bounds are believed.
+        Whether bounds of the policy are believed, as those of the shipped ones.
     """
 
     folder: Path
@@ -163,7 +171,7 @@ class LiveScheduler:
     _seen: set[str] = field(default_factory=set, init=False)
 
     def run(self) -> Totals:
-        """Decide until it is asked to end, or all is done.
+        """Decide until the scheduler is asked to end, or all jobs are done.
 
         Raises
         ------
@@ -179,7 +187,7 @@ class LiveScheduler:
             while not self.stopped():
                 found = find_jobs(self.folder)
                 if self.until_done and (begun or self._seen) and not found.names:
-                    self.round(found)  # nobody has anything any more
+                    self.round(found)  # an empty allocation
                     break
                 if found.names != last or (found.names and time.monotonic() >= due):
                     self.round(found)
@@ -189,12 +197,12 @@ class LiveScheduler:
         return Totals(self._decisions, self._changes, len(self._seen), seconds)
 
     def round(self, found: LiveJobs) -> None:
-        """Decide once, and write what came out; what went wrong is said.
+        """Decide once and write the decision; failures are reported.
 
         Parameters
         ----------
         found
-            The jobs that are there.
+            The present jobs.
         """
         begin, now = time.monotonic(), time.time()
         self._seen |= found.names
@@ -219,7 +227,7 @@ class LiveScheduler:
         self._record(now, found, decided, changed, time.monotonic() - begin, trouble)
 
     def _written(self) -> dict[str, Nodes] | None:
-        """The allocation as it was last decided; None if it cannot be read."""
+        """Return the last decided allocation; None if it cannot be read."""
         path = allocation_file(self.folder)
         if not path.exists():
             return None
@@ -230,9 +238,9 @@ class LiveScheduler:
             return None
 
     def _interrupted(self) -> bool:
-        """Whether a former scheduler was killed after its last jobs finished, before it saw that.
+        """Return whether a former scheduler was killed after its last jobs finished.
 
-        Where one of them did not finish, somebody may be about to start it again.
+        A job that did not finish may be about to be restarted.
         """
         try:
             lines = read_text(self.folder / DECISIONS).splitlines()
@@ -251,7 +259,7 @@ class LiveScheduler:
         seconds: float,
         trouble: str,
     ) -> None:
-        """Keep a decision, and tell people."""
+        """Record a decision, and report it."""
         self._decisions += 1
         self._changes += changed
         value, bound = decided.fitness, decided.bound
@@ -280,14 +288,14 @@ class LiveScheduler:
         self.say("; ".join(texts))
 
     def _warn(self, *sentences: str) -> None:
-        """Say each complaint once."""
+        """Report each sentence once."""
         for sentence in sentences:
             if sentence not in self._said:
                 self._said.add(sentence)
                 self.say(sentence)
 
     def _sleep(self) -> None:
-        """A moment, less if the scheduler is asked to end."""
+        """Wait for `glance` seconds, or until the scheduler is asked to end."""
         end = time.monotonic() + self.glance
-        while not self.stopped() and (left := end - time.monotonic()) > 0.0:
-            time.sleep(min(left, 0.1))
+        while not self.stopped() and (remaining := end - time.monotonic()) > 0.0:
+            time.sleep(min(remaining, 0.1))

@@ -1,9 +1,8 @@
-"""The processes of a measured training: started here, or by torchrun on any number of nodes.
+"""Processes of a measured training: started on this machine, or by torchrun on several nodes.
 
-Both kinds answer the same orders (`measure/rank.py`), so that who measures need not know which they
-are. Those started here are on this machine alone; one that lacks memory or is killed ends all, and
-they may be started anew. Those of torchrun find each other by its environment variables, and the
-first of them gives the orders.
+Both kinds answer the same orders (`measure/rank.py`) and can be used alike. Of local processes, one
+that lacks memory or is killed ends all, and they may be started again. Processes of torchrun find
+each other by its environment variables, and the first of them gives the orders.
 """
 
 from __future__ import annotations
@@ -22,38 +21,40 @@ from goodalloc.models.support.validation import require_count
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+#: Module that a local process runs.
 PROGRAM = "goodalloc.experiments.measure.process"
 
-#: Seconds that an order may take before it counts as hung.
+#: Time limit of an order in seconds.
 PATIENCE = 600.0
 
-#: What torchrun sets.
+#: Environment variables of torchrun.
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
+#: Answers of the processes, in their order.
 Answers = list[dict[str, Any]]
 
 
 class Crew(Protocol):
-    """Whoever carries out orders.
+    """Group of processes that carry out orders.
 
     Attributes
     ----------
     weights
-        How many numbers are trained.
+        Number of trained weights.
     """
 
     weights: int
 
     def ask(self, doing: str, replicas: int, **order: Any) -> Answers:
-        """What the first so many processes answer to an order."""
+        """Return the answers of the first `replicas` processes to an order."""
         ...
 
     def nodes(self, replicas: int) -> int:
-        """On how many nodes so many replicas are."""
+        """Return the number of nodes of the first `replicas` processes."""
         ...
 
     def kill(self) -> None:
-        """End it."""
+        """End the processes."""
         ...
 
 
@@ -63,18 +64,18 @@ class LocalCrew(Processes):
     Parameters
     ----------
     model, replicas, seed
-        As `MeasuredRank` takes them.
+        As in `MeasuredRank`.
     memory_gib
-        Most address space of each; None for no limit.
+        Largest address space of each; None for no limit.
     patience
-        Seconds after which an order counts as hung.
+        Time limit of an order in seconds.
     keeps
-        As `Processes` takes them.
+        As in `Processes`.
 
     Raises
     ------
     ProcessEnded
-        If one ends early or says nothing for too long; all others have been killed then.
+        If a process ends early or exceeds the time limit; all others have been killed then.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class LocalCrew(Processes):
             patience,
             {
                 "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
-                # A task of the user's own may be where she stands.
+                # a task of the user may be in the current folder
                 "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), os.getcwd()]),
             },
             keeps,
@@ -125,21 +126,21 @@ class LocalCrew(Processes):
             raise
 
     def ask(self, doing: str, replicas: int, **order: Any) -> Answers:
-        """What the first so many processes answer to an order."""
+        """Return the answers of the first `replicas` processes to an order."""
         return self._order(doing, replicas=replicas, **order)[:replicas]
 
     def nodes(self, replicas: int) -> int:
-        """One."""
+        """Return 1, as all processes are on this machine."""
         return 1
 
 
 class LaunchedCrew:
-    """This process, and all others that torchrun started.
+    """Processes that torchrun started, of which this is one.
 
     Parameters
     ----------
     model, replicas, seed
-        As `MeasuredRank` takes them.
+        As in `MeasuredRank`.
     patience
         Seconds to wait for another process.
     """
@@ -163,20 +164,20 @@ class LaunchedCrew:
         self.weights = self._rank.weights()
 
     def ask(self, doing: str, replicas: int, **order: Any) -> Answers:
-        """What the first so many processes answer to an order."""
+        """Return the answers of the first `replicas` processes to an order."""
         return self._share({"replicas": replicas, **order})[:replicas]
 
     def nodes(self, replicas: int) -> int:
-        """Nodes are filled one after the other."""
+        """Return the number of nodes, which are filled one after the other."""
         return -(-replicas // self._per_node)
 
     def serve(self) -> None:
-        """Carry out what the first process orders, until it is done."""
+        """Carry out the orders of the first process until the last."""
         while self._share(None):
             pass
 
     def kill(self) -> None:
-        """Let the others end, from the first process."""
+        """End the processes, by an order of the first."""
         from torch import distributed
 
         if self.first:
@@ -184,7 +185,7 @@ class LaunchedCrew:
         distributed.destroy_process_group()
 
     def _share(self, order: dict[str, Any] | None) -> Answers:
-        """Pass on an order, and all answers; nothing if it is to end."""
+        """Broadcast an order and return all answers; none if the processes are to end."""
         from torch import distributed
 
         shared: list[Any] = [order]
@@ -197,12 +198,21 @@ class LaunchedCrew:
 
 
 def launched_size(environment: Mapping[str, str]) -> int | None:
-    """How many processes torchrun started; None where it did not.
+    """Return the number of processes that torchrun started; None if it started none.
 
     Raises
     ------
     ValueError
-        If it says so by halves, or its numbers make no sense.
+        If some variables of torchrun are missing, or a number is none or out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.measure import launched_size
+    >>> launched_size({}) is None
+    True
+    >>> launched = dict.fromkeys(("RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"), "1")
+    >>> launched_size(launched | {"WORLD_SIZE": "2"})
+    2
     """
     there = [name for name in LAUNCHED if name in environment]
     if not {"RANK", "WORLD_SIZE"} & set(there):

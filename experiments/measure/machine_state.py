@@ -1,4 +1,4 @@
-"""What a measurement depends on: device, cores, versions, and the clock at the time."""
+"""Conditions of a measurement: device, cores, versions, and the present clock."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import Any
 from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.version import library_version
 
+#: Files of Linux on the CPU and its frequency governor.
 CPU_FACTS = Path("/proc/cpuinfo")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
-#: Seconds to wait for what the driver of a GPU says.
+#: Time limit of a request to the driver of a GPU, in seconds.
 PATIENCE = 10.0
 
 
 def hardware() -> dict[str, Any]:
-    """What does not change: backend of the exchange, device, usable cores, versions."""
+    """Return the constant conditions: backend of the exchange, device, usable cores, versions."""
     import torch
 
     gpu = torch.cuda.is_available()
@@ -37,12 +38,12 @@ def hardware() -> dict[str, Any]:
 
 
 def clock_state(backend: str) -> dict[str, Any]:
-    """What changes: governor and MHz of the CPU, or MHz of the GPU, and the load; "" if unknown.
+    """Return governor and MHz of the CPU, or MHz of the GPU, and the load; "" if unknown.
 
     Parameters
     ----------
     backend
-        "nccl" where GPUs compute.
+        ``"nccl"`` if GPUs compute.
     """
     clock: Any = ""
     governor = ""
@@ -61,6 +62,7 @@ def clock_state(backend: str) -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
+    """Return the name of the CPU."""
     with contextlib.suppress(OSError):
         found = re.search(r"^model name\s*:\s*(.+)$", CPU_FACTS.read_text(), re.MULTILINE)
         if found:
@@ -69,7 +71,7 @@ def _cpu_name() -> str:
 
 
 def _asked_gpu(quantity: str) -> str:
-    """What the driver says of the first GPU; "" if it says nothing."""
+    """Return a quantity of the first GPU by its driver; "" if it is unknown."""
     command = ["nvidia-smi", f"--query-gpu={quantity}", "--format=csv,noheader,nounits", "--id=0"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)

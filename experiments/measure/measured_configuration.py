@@ -1,12 +1,12 @@
-r"""Measure passes and steps of a training in one configuration, as often as it takes.
+r"""Measurement of passes and steps of a training in one configuration, to a given precision.
 
 After a warm-up, passes and steps are repeated in blocks of equal length until the relative standard
 error of both means, of the block means :math:`\bar x_b` over *B* blocks
 
 .. math:: \frac{1}{\bar x} \sqrt{\frac{\sum_b (\bar x_b - \bar x)^2}{B (B - 1)}},  (1)
 
-is below what was asked for, or the time is up. Blocks in which another program took a processor's
-core from it are left out, unless there are hardly any others.
+is below a target, or the time is up. Blocks in which another program occupied the core of a process
+are omitted, unless there are hardly any others.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.measure.crew import Crew
 
-#: Passes and steps before those that count, and of a profile.
+#: Passes and steps of the warm-up, and of a profile.
 WARM_UP, SPLIT = 2, 2
 
-#: Fewest blocks of a mean, also where time is up, about how many there are when it is, and the
-#: most repetitions in one.
+#: Fewest blocks of a mean, fewest when the time is up, their usual number then, and most
+#: repetitions in a block.
 LEAST_BLOCKS, BLOCKS_IN_TIME, BLOCKS, LARGEST_BLOCK = 10, 2, 60, 200
 
-#: Share of a core that every process must have had in a block that was not disturbed.
+#: Least share of a core that every process has in an undisturbed block.
 QUIET_CORE = 0.95
 
 
 class Configuration(NamedTuple):
-    """Replicas *K*, examples *m* per replica and pass, and accumulated passes *s*."""
+    """Number of replicas *K*, examples *m* per replica and pass, and accumulated passes *s*."""
 
     replicas: int
     atomic_batch_size: int
@@ -45,7 +45,7 @@ class Configuration(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Mean seconds of some passes, updates and steps, and whether nothing disturbed them."""
+    """Mean seconds of passes, updates and steps of a block; `quiet` if it was undisturbed."""
 
     passes: float
     updates: float
@@ -54,14 +54,14 @@ class Block(NamedTuple):
 
 
 def relative_error(blocks: Sequence[float]) -> float:
-    """Relative standard error (1) of the mean of block means; infinite for fewer than two."""
+    """Return the relative standard error (1) of block means; infinite for fewer than two."""
     if len(blocks) < BLOCKS_IN_TIME:
         return float("inf")
     return float(np.std(blocks, ddof=1) / np.sqrt(len(blocks)) / np.mean(blocks))
 
 
 def measure(crew: Crew, wanted: Configuration, error: float, seconds: float) -> dict[str, Any]:
-    """Outcome, means and their errors of one configuration.
+    """Return outcome, means and their errors of one configuration.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def measure(crew: Crew, wanted: Configuration, error: float, seconds: float) -> 
     wanted
         The configuration.
     error, seconds
-        As `MeasurePlan` has them.
+        Target of the relative error and time limit, as in `MeasurePlan`.
 
     Raises
     ------
     ProcessEnded
-        If a process does.
+        If a process ends early or exceeds the time limit of an order.
     """
     replicas, size, accumulation = wanted
     doing = f"training {replicas} replicas with {size} examples each"
@@ -107,7 +107,7 @@ def measure(crew: Crew, wanted: Configuration, error: float, seconds: float) -> 
 
 
 def _repeat(block: Callable[[], Block], error: float, seconds: float) -> dict[str, Any]:
-    """Means of as many blocks as it takes, with `repetitions` the blocks that count."""
+    """Return means over blocks, repeated to the target; `repetitions` is their number."""
     blocks: list[Block] = []
     begin = time.monotonic()
     while True:

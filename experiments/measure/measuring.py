@@ -1,13 +1,13 @@
-"""Measure passes and steps of a real training in every configuration, for `goodalloc fit`.
+"""Measurement of passes and steps of a real training in every configuration, for `goodalloc fit`.
 
 Each configuration is measured by `measured_configuration.py`; those that were disturbed all the
-time are measured once more in the end, and whenever the same command is given again.
+time are measured once more at the end, and whenever the same command is run again.
 
-Without a list of batch sizes these double from the least that the task allows, as far as memory
-holds them, the task allows them, and a step takes no more than a part of the time; where memory
-ends is found by bisection and recorded.
+Without a list of batch sizes, these double from the smallest of the task, as long as memory holds
+them, the task allows them, and a step takes at most a part of the time; the largest size that
+memory holds is found by bisection and recorded.
 
-Rows are written as they come, the file as a whole each time. What is there is not measured again.
+The file is rewritten after every row. Rows that exist are not measured again.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
 #: Most replicas.
 MOST = 4096
 
-#: Batch sizes no longer double once a step takes this part of the time.
+#: Part of the time that a step may take before batch sizes no longer double.
 LONGEST_STEP = 0.1
 
-#: Bisection ends when what fits is known to this part.
+#: Bisection ends when the largest batch size is known to one part in this number.
 RESOLUTION = 8
 
 
 @dataclass(frozen=True)
 class MeasurePlan:
-    """What is measured, and how well.
+    """Configurations to be measured, and the target precision.
 
     Parameters
     ----------
     model
-        As `find_task` knows it.
+        Name of the task, as in `find_task`.
     replicas
         Numbers of replicas.
     accumulation
@@ -66,18 +66,19 @@ class MeasurePlan:
     batch_sizes
         Atomic batch sizes (examples); empty to double them.
     error
-        Relative standard error of a mean at which it is known well enough.
+        Target of the relative standard error of a mean.
     seconds
-        Time of a configuration after which no more is measured, warm-up apart.
+        Time limit of a configuration, without its warm-up.
     memory_gib
-        Most address space of a process; None for no limit.
+        Largest address space of a process; None for no limit.
     seed
-        Of weights and examples.
+        Seed of weights and examples.
 
     Raises
     ------
     ValueError
-        If one of them makes no sense.
+        If `replicas` or `accumulation` is empty, a list has a number twice or out of range, or
+        `error`, `seconds`, `memory_gib` or `seed` is out of range.
     """
 
     model: str
@@ -108,7 +109,15 @@ class MeasurePlan:
 
 
 def doubled(task: TrainingTask) -> Iterator[int]:
-    """Batch sizes from the least to the largest of a task, each twice the one before."""
+    """Generate batch sizes from the smallest to the largest of `task`, each twice the one before.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.measure import doubled
+    >>> from goodalloc.experiments.tasks import find_task
+    >>> [*doubled(find_task("perceptron"))]
+    [32, 64, 128, 256, 512, 1024, 2048, 4096]
+    """
     size = task.smallest_batch
     while size < task.largest_batch:
         yield size
@@ -118,27 +127,27 @@ def doubled(task: TrainingTask) -> Iterator[int]:
 
 @dataclass
 class Measuring:
-    """A profile in the making.
+    """Measurement of a profile, which resumes from its file.
 
     Parameters
     ----------
     plan
-        What is measured.
+        The configurations.
     task
-        What is trained.
+        The training task.
     path
         The file.
     facts
-        The columns `IDENTITY` here and now.
+        Present values of the columns `IDENTITY`.
     start
-        Starts the processes.
+        Function that starts the processes.
     report
-        Is told of every row.
+        Callback after every row.
 
     Raises
     ------
     ValueError
-        If the file is of another model, machine or version, or makes no sense.
+        If the file is of another model, machine or version, or is malformed.
     """
 
     plan: MeasurePlan
@@ -164,12 +173,12 @@ class Measuring:
                     )
 
     def run(self) -> None:
-        """Measure what is not there yet.
+        """Measure the configurations that the file lacks.
 
         Raises
         ------
         ValueError
-            If there is not even memory to make the model.
+            If there is not enough memory to make the model.
         ProcessEnded
             If a process fails for another reason.
         """
@@ -185,7 +194,7 @@ class Measuring:
             self._end()
 
     def _double(self) -> None:
-        """Measure doubling batch sizes, then halve the last interval where memory ends in it."""
+        """Measure doubling batch sizes, then bisect for the largest that memory holds."""
         held = 0
         for size in doubled(self.task):
             if not self._holds(size):
@@ -204,7 +213,7 @@ class Measuring:
                 lacking = middle
 
     def _repeat_disturbed(self) -> None:
-        """Measure once more what was disturbed all the time, as far as there are the replicas."""
+        """Measure planned configurations again that were disturbed all the time."""
         for place, row in enumerate(self.rows):
             if int(row["replicas"]) not in self.plan.replicas:
                 continue
@@ -217,7 +226,7 @@ class Measuring:
                     self._write()
 
     def _longest(self, size: int) -> float:
-        """Seconds of the longest step of that batch size."""
+        """Return the seconds of the longest step with a batch size."""
         return max(
             float(row["step_s"])
             for row in self.rows
@@ -225,7 +234,7 @@ class Measuring:
         )
 
     def _holds(self, size: int) -> bool:
-        """Measure all configurations of a batch size; whether memory holds it in all of them."""
+        """Measure all configurations of a batch size; return whether memory holds it in all."""
         for accumulation in self.plan.accumulation:
             for replicas in self.plan.replicas:
                 row = self._row(Configuration(replicas, size, accumulation))
@@ -235,7 +244,7 @@ class Measuring:
         return True
 
     def _row(self, wanted: Configuration) -> dict[str, Any]:
-        """What is there of a configuration, or is measured now."""
+        """Return the row of a configuration, which is measured if there is none."""
         for row in self.rows:
             if wanted == tuple(int(row[name]) for name in CONFIGURATION[1:]):
                 return row
@@ -245,10 +254,11 @@ class Measuring:
         return row
 
     def _write(self) -> None:
+        """Write the file."""
         write_atomically(self.path, rows_as_text(self.rows))
 
     def _measured(self, wanted: Configuration) -> dict[str, Any]:
-        """The row of a configuration, measured now."""
+        """Measure a configuration and return its row."""
         crew = self._crew = self._crew or self._started()
         row = {"nodes": crew.nodes(wanted.replicas), **wanted._asdict(), **self.facts}
         row |= {"weights": crew.weights, **clock_state(str(self.facts["backend"]))}
@@ -261,6 +271,7 @@ class Measuring:
             return row | {"outcome": NO_MEMORY}
 
     def _started(self) -> Crew:
+        """Start the processes."""
         try:
             return self.start()
         except ProcessEnded as error:
@@ -272,13 +283,14 @@ class Measuring:
             ) from error
 
     def _end(self) -> None:
+        """End the processes."""
         if self._crew is not None:
             self._crew.kill()
         self._crew = None
 
 
 def _lacked(error: ProcessEnded) -> bool:
-    """Whether a process ended for want of memory: the system kills without a word."""
+    """Return whether a process ended for lack of memory; the system may have killed it."""
     return error.code in (LACKED_MEMORY, -signal.SIGKILL) or (
         error.code is not None and lacks_memory(RuntimeError(error.words))
     )

@@ -1,7 +1,7 @@
-"""One process of a measured training, as `measure/crew.py` starts it with a fresh interpreter.
+"""Process of a measured training, which `measure/crew.py` starts with a fresh interpreter.
 
-It is told what to be and then what to do, a line of JSON each, and ends by itself when another one
-is gone, the one that started it included.
+It reads its role and then orders, one line of JSON each, and ends by itself when another process of
+the training, or its parent, has ended.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ NO_MEMORY = 4
 
 
 class MeasureRole(NamedTuple):
-    """What a process is told first.
+    """Role of a process: its first message.
 
     Attributes
     ----------
     rank, size
-        Its number among how many.
+        Index of the process, and number of processes.
     store
-        Name of a new file by which they find each other.
+        Name of a new file by which the processes find each other.
     model, replicas, seed
-        As `MeasuredRank` takes them.
+        As in `MeasuredRank`.
     memory
-        Most bytes of address space; 0 for no limit.
+        Largest address space in bytes; 0 for no limit.
     patience
         Seconds to wait for another process.
     """
@@ -45,7 +45,7 @@ class MeasureRole(NamedTuple):
 
 
 def main() -> int:
-    """Be what standard input says until it ends or says to stop; the exit code."""
+    """Carry out the orders of standard input until the last; return the exit code."""
     try:
         say(event="started")
         _work(MeasureRole(**hear()))
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def _work(role: MeasureRole) -> None:
-    """Train as told."""
+    """Carry out orders in a role."""
     if role.memory:
         import resource
 

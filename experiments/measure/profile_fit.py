@@ -1,9 +1,14 @@
-r"""Fit a model of throughput to a measured profile, and say how well it predicts what it never saw.
+r"""Fit of a throughput model to a measured profile, and its errors on held-out configurations.
 
-The seven parameters are fitted as Pollux fits them. Of five parts of the configurations (nodes,
-replicas, atomic batch size: what the fit tells apart, so those that differ in accumulation stay
-together) each is held out once, with its share of every number of replicas. Errors of predicted
-times are the RMSLE (`statistics.py`) and the median of :math:`|\hat T_i / T_i - 1|`.
+The seven parameters are fitted as in Pollux. The configurations (nodes, replicas, atomic batch
+size; the fit ignores accumulation, so those that differ in it alone stay together) are divided into
+five parts, each of which is held out once and has its share of every number of replicas. Errors of
+predicted times are the RMSLE (`statistics.py`) and the median of :math:`|\hat T_i / T_i - 1|`.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -29,25 +34,24 @@ if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats, Indices
 
-
-#: Parts of the configurations.
+#: Number of parts of the configurations.
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class ProfileFit:
-    """A profile with the fit to all of it and those to all but one part.
+    """Profile with a fit to all of it, and fits to all but one part.
 
     Parameters
     ----------
     profile
-        What was measured.
+        The measured profile.
     parameters
-        Fitted to everything.
+        Parameters fitted to all configurations.
     fold
-        The part of each configuration, of shape (configurations,).
+        Part of each configuration, of shape (configurations,).
     held_out
-        Parameters fitted without each part; none where there are too few configurations.
+        Parameters fitted without each part; none if there are too few configurations.
     """
 
     profile: MeasuredProfile
@@ -56,7 +60,7 @@ class ProfileFit:
     held_out: tuple[ThroughputParameters, ...]
 
     def predicted(self, *, held_out: bool) -> tuple[Floats, Floats]:
-        """Seconds of every pass with its update, and step, by the fit that saw it or did not."""
+        """Return predicted seconds of passes with their updates, and of steps."""
         fits = self.held_out if held_out else (self.parameters,)
         which = self.fold if held_out else np.zeros_like(self.fold)
         one = self.profile
@@ -74,14 +78,14 @@ class ProfileFit:
 
 
 def split_folds(profile: MeasuredProfile, seed: int) -> Indices:
-    """A part for each configuration, by chance: 0 to `FOLDS` - 1, as even as can be.
+    """Return a random part for each configuration: 0 to `FOLDS` - 1, as evenly as possible.
 
     Parameters
     ----------
     profile
-        What was measured.
+        The measured profile.
     seed
-        Of the chance.
+        Seed of the parts.
     """
     kinds, which = np.unique(profile.configurations, axis=0, return_inverse=True)
     generator = np.random.default_rng(seed)
@@ -95,19 +99,19 @@ def split_folds(profile: MeasuredProfile, seed: int) -> Indices:
 
 
 def fit_profile(profile: MeasuredProfile, seed: int = 0) -> ProfileFit:
-    """Fit a profile, once to everything and once without each part.
+    """Fit a profile, once to all configurations and once without each part.
 
     Parameters
     ----------
     profile
-        What was measured.
+        The measured profile.
     seed
-        Of the parts.
+        Seed of the parts.
 
     Raises
     ------
     ValueError
-        As `fit_throughput`.
+        As in `fit_throughput`.
     """
     fold = split_folds(profile, seed)
     parts = range(FOLDS) if len(np.unique(fold)) == FOLDS else range(0)
@@ -121,12 +125,12 @@ def fit_profile(profile: MeasuredProfile, seed: int = 0) -> ProfileFit:
 
 
 def error_rows(fit: ProfileFit) -> list[dict[str, Any]]:
-    """Errors of the predicted pass and step: as fitted, and of the parts that were held out.
+    """Return rows of errors of predicted passes and steps, fitted and held out.
 
     Parameters
     ----------
     fit
-        As `fit_profile` returns it.
+        The result of `fit_profile`.
     """
     one = fit.profile
     rows = []
@@ -158,22 +162,22 @@ def goodput_model(
     initial: int | None = None,
     maximum: int | None = None,
 ) -> GoodputModel:
-    """The model of a job that trains what was measured.
+    """Return the goodput model of a job that trains the measured model.
 
     Parameters
     ----------
     fit
-        As `fit_profile` returns it.
+        The result of `fit_profile`.
     noise_scale
-        Gradient noise scale (examples); None where it is not known, so that throughput alone
-        counts.
+        Gradient noise scale (examples); None if it is unknown, so that throughput alone counts.
     initial, maximum
-        Least and largest total batch size (examples); as measured if None.
+        Least and largest total batch size (examples); those of the profile if None.
 
     Raises
     ------
     ValueError
-        If they make no sense.
+        If `initial` < 1, `maximum` < `initial`, `noise_scale` < 0, or the limits contradict the
+        measured batch sizes.
     """
     one = fit.profile
     sizes = one.atomic_batch_size.astype(int)
@@ -194,28 +198,36 @@ def goodput_model(
     return validate(model, "Fit")
 
 
-#: Seconds since jobs that are added were submitted: with none, Pollux's penalty for restarts has
-#: nothing to start a job for.
+#: Age of added jobs in seconds: at age 0 the restart penalty of Pollux leaves no gain of a start.
 AGE = 3600.0
 
 
 def with_jobs(
     instance: Instance, application: str, model: GoodputModel, largest: int, jobs: int
 ) -> Instance:
-    """An instance with so many more jobs, which were submitted an hour ago and have not run.
+    """Return an instance with more jobs, which were submitted an hour ago and have not run.
 
     Parameters
     ----------
     instance
         The round.
     application
-        What the jobs train; their names are this and a number.
+        Application of the jobs; their names are this and a number.
     model
-        Their model.
+        Their goodput model.
     largest
-        Most replicas that were measured: a job may grow to twice as many (Pollux).
+        Most replicas that were measured: a job may grow to twice as many, as in Pollux.
     jobs
-        How many.
+        Number of jobs to add.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.experiments.measure import with_jobs
+    >>> instance = load_benchmark("tiny-cold")
+    >>> more = with_jobs(instance, "mine", instance.jobs[0].model, largest=4, jobs=2)
+    >>> [(job.name, job.max_replicas) for job in more.jobs[-2:]]
+    [('mine-0', 8), ('mine-1', 8)]
     """
     there = {job.name for job in instance.jobs}
     free = (name for i in itertools.count() if (name := f"{application}-{i}") not in there)

@@ -1,4 +1,10 @@
-"""The picture of a fitted profile, as figure 3 of Pollux (OSDI'21): predicted beside measured."""
+"""Picture of a fitted profile, predicted beside measured, as figure 3 of Pollux.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, figure 3. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 
@@ -17,23 +23,22 @@ if TYPE_CHECKING:
     from goodalloc.experiments.measure.profile_fit import ProfileFit
     from goodalloc.models.support.array_types import Flags
 
-
 #: Points of a line.
 POINTS = 50
 
 
 def plot_profile(fit: ProfileFit, name: str) -> Figure:
-    """Throughput against the batch size, and predicted against measured steps.
+    """Draw throughput against the batch size, and predicted against measured steps.
 
-    Lines are fitted to all configurations. The steps on the right are predicted by the fits that
-    did not see them, where there are such fits.
+    Lines are fitted to all configurations. Steps on the right are predicted by the fits that held
+    them out, if there are such fits.
 
     Parameters
     ----------
     fit
-        What was measured and fitted.
+        The fitted profile.
     name
-        What was trained.
+        Name of the trained model.
     """
     from matplotlib.figure import Figure
 
@@ -53,7 +58,7 @@ def plot_profile(fit: ProfileFit, name: str) -> Figure:
 
 
 def _kinds(fit: ProfileFit) -> list[tuple[int, int, int, Flags]]:
-    """Nodes, replicas and accumulated passes, and which configurations have them."""
+    """Return nodes, replicas and accumulated passes, each with a mask of its configurations."""
     one = fit.profile
     table = np.stack([one.nodes, one.replicas, one.accumulation_steps], axis=1).astype(int)
     return [
@@ -63,11 +68,13 @@ def _kinds(fit: ProfileFit) -> list[tuple[int, int, int, Flags]]:
 
 
 def _label(nodes: int, replicas: int, accumulation: int) -> str:
+    """Return the label of a line."""
     several = f"{nodes} nodes, " if nodes > 1 else ""
     return f"{several}{replicas} replica{'s' * (replicas > 1)}, {accumulation} accumulated"
 
 
 def _plot_throughput(fit: ProfileFit, ax: Axes) -> None:
+    """Draw throughput against the batch size."""
     one = fit.profile
     for look, (nodes, replicas, accumulation, here) in enumerate(_kinds(fit)):
         atomic = one.atomic_batch_size[here]
@@ -97,6 +104,7 @@ def _plot_throughput(fit: ProfileFit, ax: Axes) -> None:
 
 
 def _plot_steps(fit: ProfileFit, ax: Axes) -> None:
+    """Draw predicted against measured steps."""
     one = fit.profile
     _, predicted = fit.predicted(held_out=bool(fit.held_out))
     for look, (*_, here) in enumerate(_kinds(fit)):

@@ -1,9 +1,9 @@
-r"""What one process of a measured training does: passes and steps of real training (PyTorch).
+r"""Work of one process of a measured training: passes and steps of real training (PyTorch).
 
 A *step* on *K* replicas makes *s* passes without synchronisation (`no_sync`), one that averages
 the gradients while it computes them (`DistributedDataParallel`), and one update by the optimiser. A
 *pass* alone is forward and backward without synchronisation; it is timed apart from the update.
-Every process knows all replica counts, and those that a configuration does not use stand still.
+Every process knows all replica counts, and processes that a configuration does not use are idle.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.measure.shared_cores import CoreMark
 
-#: What a profiler calls the averaging of gradients, on CPUs and on GPUs.
+#: Names of the averaging of gradients in a profile, on CPUs and on GPUs.
 AVERAGING = ("gloo:all_reduce", "nccl:all_reduce", "ncclDevKernel_AllReduce")
 
+#: Parts of a step.
 PARTS = ("forward", "backward", "optimiser")
 
-#: Words of the complaint of an allocator.
+#: Words in error messages of allocators.
 NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether an error says that there was not enough memory."""
+    """Return whether an error reports a lack of memory."""
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error).lower() for word in NO_MEMORY)
     )
 
 
-#: Just below the largest block that glibc may keep rather than give back to the system.
+#: Slightly less than the largest block that glibc may keep instead of returning it to the system.
 ALLOCATOR_BYTES = 31 * 2**20
 
 
 def settle_allocator() -> None:
-    """Have glibc keep large blocks that are freed.
+    """Have glibc keep freed large blocks.
 
-    It maps them anew each time, which zeroes their pages, until it has seen a larger one freed; so
-    a step would be the slower the more blocks of a new size come by.
+    It maps such blocks again each time, which zeroes their pages, until a larger one was freed;
+    otherwise a step would be slower the more blocks of new sizes it allocates.
     """
     import torch
 
@@ -54,16 +55,16 @@ def settle_allocator() -> None:
 
 
 class MeasuredRank:
-    """One process of the group that is there (`torch.distributed` must have been set up).
+    """Process of a group (`torch.distributed` must be initialised).
 
     Parameters
     ----------
     model
-        As `find_task` knows it.
+        Name of the task, as in `find_task`.
     replicas
-        Numbers of replicas that will be measured: the first so many processes each.
+        Numbers of replicas to be measured, each by the first processes of the group.
     seed
-        Of the weights and the examples.
+        Seed of the weights and the examples.
     """
 
     def __init__(self, model: str, replicas: Sequence[int], seed: int) -> None:
@@ -75,7 +76,7 @@ class MeasuredRank:
         if torch.cuda.is_available():
             torch.cuda.set_device(self._rank % torch.cuda.device_count())
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        # One batch over and over is learnt by heart: gradients vanish, denormal numbers are slow.
+        # a repeated batch is memorised: gradients vanish, and denormal numbers are slow
         torch.set_flush_denormal(True)
         settle_allocator()
         torch.manual_seed(seed)
@@ -89,7 +90,7 @@ class MeasuredRank:
         self._batch: tuple[Any, ...] = ()
 
     def weights(self) -> int:
-        """How many numbers are trained."""
+        """Return the number of trained weights."""
         return sum(piece.numel() for piece in self._module.parameters())
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +106,7 @@ class MeasuredRank:
         return functions[kind](replicas, **order)
 
     def _probe(self, replicas: int, atomic_batch_size: int) -> dict[str, Any]:
-        """Take a new batch; whether memory holds a pass and an update, alone."""
+        """Draw a new batch; return whether memory holds a pass and an update, without exchange."""
         import torch
 
         module = self._wrapped(replicas)
@@ -119,7 +120,7 @@ class MeasuredRank:
                 raise
             self._batch = ()
         fits = bool(self._batch)
-        if not fits:  # the traceback that held the tensors is gone only now
+        if not fits:  # only now the traceback that held the tensors is gone
             self._optimiser.zero_grad()
             gc.collect()
             if self._device.type == "cuda":
@@ -127,10 +128,10 @@ class MeasuredRank:
         return {"fits": fits}
 
     def _train(self, replicas: int, accumulation_steps: int, repetitions: int) -> dict[str, Any]:
-        """Seconds of passes, of updates and of steps, each repeated so often, and how undisturbed.
+        """Return seconds of repeated passes, updates and steps, and the share of a core.
 
-        That is the least share of a core that it had (`measure/shared_cores.py`) in the passes
-        before and after the steps, and in these; 1 on GPUs.
+        The share is the least (`measure/shared_cores.py`) among the passes before and after the
+        steps, and the steps; 1 on GPUs.
         """
         from torch import distributed
 
@@ -154,7 +155,7 @@ class MeasuredRank:
         }
 
     def _passes(self, module: Any, repetitions: int) -> tuple[list[float], float]:
-        """Seconds of passes and updates in turn, and the share of a core that they had."""
+        """Return seconds of passes and updates in turn, and their share of a core."""
         begin, marks = mark_core(), []
         for _ in range(repetitions):
             marks += [self._mark()]
@@ -165,13 +166,13 @@ class MeasuredRank:
         return self._seconds(marks), self._core(begin, waits=False)
 
     def _core(self, begin: CoreMark, *, waits: bool) -> float:
-        """Share of a core since a moment."""
+        """Return the share of a core since `begin`."""
         if self._device.type != "cpu":
             return 1.0
         return core_share(begin, mark_core(), waits=waits)
 
     def _split(self, replicas: int, repetitions: int) -> dict[str, Any]:
-        """Mean seconds of the parts of a step by the profiler; nothing where it is missing."""
+        """Return mean seconds of the parts of a step by the profiler; none if that is missing."""
         try:
             from torch.profiler import ProfilerActivity, profile
         except ImportError:
@@ -199,7 +200,7 @@ class MeasuredRank:
         return found | {"synchronisation": covered(averaging) / 1e6 / repetitions}
 
     def _wrapped(self, replicas: int) -> Any:
-        """The module as so many replicas train it."""
+        """Return the module as `replicas` replicas train it."""
         if replicas not in self._trained:
             from torch.nn.parallel import DistributedDataParallel
 
@@ -209,23 +210,25 @@ class MeasuredRank:
         return self._trained[replicas]
 
     def _pass(self, module: Any, *, synchronise: bool) -> None:
-        """Forward and backward pass."""
+        """Run a forward and backward pass."""
         quiet = not synchronise and hasattr(module, "no_sync")
         with module.no_sync() if quiet else contextlib.nullcontext():
             self._task.loss(module, self._batch).backward()
 
     def _update(self) -> None:
+        """Update the weights."""
         self._optimiser.step()
         self._optimiser.zero_grad()
 
     def _step(self, module: Any, accumulation_steps: int) -> None:
+        """Run a step."""
         for _ in range(accumulation_steps):
             self._pass(module, synchronise=False)
         self._pass(module, synchronise=True)
         self._update()
 
     def _mark(self) -> Any:
-        """A point in time: of the CPU, or in the queue of the GPU."""
+        """Return a point in time of the CPU, or in the queue of the GPU."""
         if self._device.type == "cpu":
             return time.perf_counter()
         import torch
@@ -235,7 +238,7 @@ class MeasuredRank:
         return event
 
     def _seconds(self, marks: Sequence[Any]) -> list[float]:
-        """Between each mark and the next."""
+        """Return the seconds between each mark and the next."""
         pairs = itertools.pairwise(marks)
         if self._device.type == "cpu":
             return [end - begin for begin, end in pairs]
@@ -246,7 +249,7 @@ class MeasuredRank:
 
 
 def covered(intervals: Sequence[tuple[float, float]]) -> float:
-    """Length of the union of intervals, each (begin, end)."""
+    """Return the length of the union of intervals, each (begin, end)."""
     total, reached = 0.0, float("-inf")
     for begin, end in sorted(intervals):
         total += max(end - max(begin, reached), 0.0)

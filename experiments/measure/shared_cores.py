@@ -1,10 +1,10 @@
-"""Whether a thread had a core whenever it wanted one, or another program ran instead.
+"""Share of time in which a runnable thread had a core, rather than another program.
 
-Linux counts how long a thread that could run waited for a core (``/proc/thread-self/schedstat``,
-the second number). That tells a thread that waits for another process, as for the gradients of
-another replica, from one that is kept waiting. For as long as other threads of its own process
-run, those may be why, so their time is not counted. Where Linux does not say, a process that waits
-for nobody should have used as much time of a core as passed.
+Linux counts the time that a runnable thread waits for a core (``/proc/thread-self/schedstat``, the
+second number), which excludes the time in which it waits for another process, as for the gradients
+of another replica. While other threads of its own process run, they may be the cause, so that their
+time is subtracted. Without this counter, a process that waits for no other should have used as much
+processor time as passed.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+#: File of the counter.
 SCHEDULED = Path("/proc/thread-self/schedstat")
 
 
 class CoreMark(NamedTuple):
-    """Seconds so far: by the clock, of the process, of this thread, and that it waited for a core.
+    """Readings of clocks, in seconds.
 
     Attributes
     ----------
+    clock, process, thread
+        Wall time, and processor time of the process and of this thread.
     waited
-        None where it is not known.
+        Time in which this thread waited for a core; None if it is unknown.
     """
 
     clock: float
@@ -32,11 +35,12 @@ class CoreMark(NamedTuple):
 
 
 def mark_core() -> CoreMark:
-    """This moment, of this thread."""
+    """Return the present readings for this thread."""
     return CoreMark(time.perf_counter(), time.process_time(), time.thread_time(), _waited())
 
 
 def _waited() -> float | None:
+    """Return the seconds that this thread waited for a core; None if they are unknown."""
     try:
         ran, waited, _ = map(int, SCHEDULED.read_text(encoding="ascii").split())
     except (OSError, ValueError):
@@ -45,15 +49,15 @@ def _waited() -> float | None:
 
 
 def core_share(begin: CoreMark, end: CoreMark, *, waits: bool) -> float:
-    """Share of the time in which no other program had the core that this thread wanted, 0 to 1.
+    """Return the share of time, 0 to 1, in which no other program kept this thread from a core.
 
     Parameters
     ----------
     begin, end
-        Two moments, one after the other.
+        Readings, one after the other.
     waits
-        Whether the thread waited for other processes in between. Where Linux does not tell that
-        apart, nothing is known then, and the share is 1.
+        Whether the thread waited for other processes in between. Without the counter of Linux
+        nothing is known in this case, and the share is 1.
     """
     passed, process = end.clock - begin.clock, end.process - begin.process
     if begin.waited is None or end.waited is None:

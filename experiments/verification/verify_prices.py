@@ -22,7 +22,7 @@ numbers, require = verify_round.numbers, verify_round.require
 
 
 def divide(r: Any, given: Any, item: str) -> Any:
-    """Return the room of nodes and the demand of replicas in units, rounded in favour of fitting."""
+    """Return room of nodes and demand of replicas in units, rounded in favour of fitting."""
     unit = np.array(numbers(f"Certificate: {item}", given, "float+"))
     require(unit.size == r.has.shape[1], f"Certificate: {item} are not one for every resource.")
     room = np.floor(r.has * verify_round.GRANTED * verify_round.SLACK / unit)

@@ -1,11 +1,11 @@
-"""Part of the stand-alone checker `verify.py`: which choices jobs have, and what each is worth.
+"""Part of the stand-alone checker `verify.py`: choices of jobs, and their utilities.
 
 A utility is scale * weight * speedup * rho + floor, a speedup goodput at the best batch size over
-that of the job's fair share (Pollux, OSDI'21, sections 3 and 4.2); `data/FORMAT.md` has the rules.
+that of the job's fair share (sections 3 and 4.2 of Pollux); `data/FORMAT.md` has the rules.
 
-Choices are arrays of shape (rows, one node | several, k): a row is a mode of a job, placed anew on
-k replicas. In places where there can be none, `[row, 0, 0]` of a job's first row is to hold nothing
-and `[row, 1, 0]` of the row that it runs in is to keep what it holds.
+Choices are arrays of shape (rows, one node | several, k): a row is a mode of a job, newly placed on
+k replicas. Of entries that cannot occur, `[row, 0, 0]` of the first row of a job means to hold
+nothing, and `[row, 1, 0]` of the row in which it runs means to keep its placement.
 """
 
 from fractions import Fraction
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-#: Least utility of a job that runs under rules that add nothing to it.
+#: Least utility of a running job under rules without a floor.
 LEAST = 1e-7
 
 
 def choices(r: Any) -> None:
-    """Which choices there `may` be, and which are `within` the limits of their job."""
+    """Set the possible choices (`may`) and those within the limits of their job (`within`)."""
     limit, gpus = r.rules.max_nodes_per_job, r.has[:, 0] @ r.nodes
     order = np.argsort(-r.most, axis=1)
     nodes = np.diff(np.minimum(np.cumsum(r.nodes[order], axis=1), limit), axis=1, prepend=0)
@@ -44,7 +44,7 @@ def choices(r: Any) -> None:
 
 
 def utilities(r: Any) -> Any:
-    """The utility of every choice."""
+    """Return the utility of every choice."""
     speed, floor, rho = speedups(r), r.rules.floor, np.array([factor(r, job) for job in r.jobs])
     scale = np.array([job.weight for job in r.jobs])
     if r.rules.speedup_scale == "node":
@@ -59,17 +59,17 @@ def utilities(r: Any) -> Any:
 
 
 def factor(r: Any, job: Any) -> float:
-    """What a restart leaves of a speedup: max(age - delay * restarts, 0) / (age + delay)."""
+    """Return the factor of a restart: max(age - delay * restarts, 0) / (age + delay)."""
     delay = r.rules.restart_delay if job.restart_delay is None else job.restart_delay
     running = bool(job.place) and job.age >= delay
     if job.age + delay == 0 or not (running or r.rules.restart_penalty == "all"):
         return 1.0
-    left = Fraction(job.age) - Fraction(delay) * job.restarts
-    return float(max(left, Fraction(0))) / float(job.age + delay)
+    useful = Fraction(job.age) - Fraction(delay) * job.restarts
+    return float(max(useful, Fraction(0))) / float(job.age + delay)
 
 
 def speedups(r: Any) -> Any:
-    """Speedups of all rows placed anew; k over the fair share of jobs that never ran."""
+    """Return speedups of newly placed rows; k over the fair share for jobs that never ran."""
     gpus, sizes, rule = int(r.has[:, 0] @ r.nodes), r.has[:, 0], r.rules.fair_share
     fair = 1 if rule in ("one_gpu", "least") else -(-gpus // len(r.jobs))
     speed, k = np.zeros(r.within.shape), np.arange(r.within.shape[2])
@@ -100,9 +100,9 @@ def speedups(r: Any) -> Any:
 
 
 def least_share(r: Any, rows: Any, table: Any) -> Any:
-    """Least goodput of a job in Sia's whole-node shapes over their fewest replicas.
+    """Return the least goodput of a job in whole-node shapes of Sia over their fewest replicas.
 
-    Where a job has none within its limits that runs, in all shapes.
+    If none of these within its limits runs, all shapes are taken.
     """
     share, k, job = np.zeros(len(r.jobs)), np.arange(table.shape[2]), r.job[rows]
     for whole in (False, True):
@@ -117,7 +117,7 @@ def least_share(r: Any, rows: Any, table: Any) -> Any:
 
 
 def shapes(r: Any, name: str, width: int, whole: bool) -> Any:
-    """Shapes on nodes of a type of GPU (any if empty), whole-node ones or all: (2, k).
+    """Return shapes on nodes of a type of GPU (any if empty), whole-node ones or all: (2, k).
 
     Whole-node shapes are powers of two on one node, or all of it, and all of several equal nodes.
     """
@@ -138,7 +138,7 @@ def shapes(r: Any, name: str, width: int, whole: bool) -> Any:
 
 
 def goodput(r: Any, models: Any, several: Any, replicas: Any) -> Any:
-    """Goodput of models, arrays of their 14 numbers, on k replicas of one node or of several."""
+    """Return the goodput of models (arrays of 14 numbers) on k replicas of one node or several."""
     shape = np.broadcast_shapes(models.shape[1:], several.shape, replicas.shape)
     several, k, *models = (np.broadcast_to(x, shape).ravel() for x in (several, replicas, *models))
     alpha, beta, al, bl, an, bn, gamma, square, variance, initial, *limits = models
@@ -156,10 +156,10 @@ def goodput(r: Any, models: Any, several: Any, replicas: Any) -> Any:
 
 
 def cost(lanes: Any, m: Any, w: Any) -> Any:
-    """1 / goodput = (A / M + B) T of w passes of m examples, M = k m w, and its slope in ln m.
+    """Return 1 / goodput = (A / M + B) T, its slope in ln m, and f / g - 1, for M = k m w.
 
     T = (w - 1) g + f, f = (g^gamma + s^gamma)^(1 / gamma), g = alpha + beta m, s to synchronise;
-    A = variance / (variance + square), B = (1 - A) / M0. Also f / g - 1.
+    A = variance / (variance + square), B = (1 - A) / M0.
     """
     alpha, beta, s, gamma, A, B, k = lanes[:7]
     g, M = alpha + beta * m, k * m * w
@@ -173,7 +173,7 @@ def cost(lanes: Any, m: Any, w: Any) -> Any:
 
 
 def best_grid(lanes: Any, points: int) -> Any:
-    """Least cost on the published grid of total batches, from max(M0, k m_min) to M_max."""
+    """Return the least cost on the published grid of batches, from max(M0, k m_min) to M_max."""
     k, initial, maximum, least, most, accumulates = lanes[6:]
     first, best = np.maximum(initial, least * k), np.full(k.size, np.inf)
     for i in range(points):
@@ -187,10 +187,11 @@ def best_grid(lanes: Any, points: int) -> Any:
 
 
 def best_whole(lanes: Any) -> Any:
-    """Least cost over whole m and w; `batch_integer.py` says what is feasible and proves:
+    """Return the least cost over whole m and w.
 
-    up to w* more passes of m_max are better; beyond, the least cost over real m rises with w, by
-    alpha (A / M + B) or more. So passes are tried from w* on until that bound exceeds the best.
+    Feasibility and proof are in `batch_integer.py`: up to w* more passes of m_max are better;
+    beyond, the least cost over real m rises with w by alpha (A / M + B) or more. Passes are
+    therefore tried from w* on until that bound exceeds the best.
     """
     k, initial, maximum, least, most, accumulates = lanes[6:]
     alone, several = (k == 1) & (accumulates > 0), (accumulates > 0) & (k * least <= maximum)
@@ -215,7 +216,7 @@ def best_whole(lanes: Any) -> Any:
 
 
 def best_examples(lanes: Any, w: Any, top: Any) -> Any:
-    """Least cost of w passes over whole m, and a bound on the cost of more passes.
+    """Return the least cost of w passes over whole m, and a bound on the cost of more passes.
 
     The cost has one valley in m and is convex in 1 / m, so that a tangent bounds it.
     """
