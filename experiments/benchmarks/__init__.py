@@ -1,1 +1,1 @@
-"""How long things take (`make bench`)."""
+"""Benchmarks of run time and quality (`make bench`)."""

@@ -1,21 +1,20 @@
 """Benchmark of the training agent; `python -m goodalloc.experiments.benchmarks.agent`.
 
 The same network is trained twice in one process on one core, by a plain loop of PyTorch and under
-an agent, a step of one and a step of the other by turns, the first of which alternates. Where their
-memory happens to lie alone makes two plain loops differ by up to two hundredths; so both are built
-anew in every round, one or the other first, behind a block of another size. Before, the memory
-allocator is settled, as where trainings are measured: it would give pages back in one loop or the
-other.
+an agent, in alternating steps, with alternating order. The addresses of their memory alone make two
+plain loops differ by up to 2 %; both are therefore rebuilt in every round, in alternating order,
+after an allocation of random size. The memory allocator is settled first, as in measurements of
+trainings: it would return pages to the system in one loop or the other.
 
-Each row of the CSV is one network, optimiser, number of passes a step and interval of measurement:
-median milliseconds of a plain step, and by how much a step under the agent is longer, over that:
-the mean over the rounds of the median over the pairs of steps of their difference, by the
-processor's seconds of the thread that trains, which other work of the machine hardly disturbs, with
-an interval of 95 % (Student's, of the rounds), and by the clock. The last columns are the load of
-the machine and the largest difference of a weight.
+A row of the CSV has one network, optimiser, number of passes per step and interval of measurement:
+the median milliseconds of a plain step, and the relative overhead of a step under the agent. The
+overhead is the mean over the rounds of the median difference of pairs of steps, in processor
+seconds of the training thread, which other work of the machine hardly disturbs, with a 95 %
+interval (Student's, over the rounds), and in wall time. The last columns are the load of the
+machine and the largest difference of a weight.
 
-Batches are such that a step takes 20 ms or more. Below the table stand the seconds of a fit in the
-agent's child process, for which training does not wait; the first one loads and compiles.
+Batches are chosen so that a step takes 20 ms or more. Below the table are the seconds of a fit in
+the child process of the agent, for which training does not wait; the first loads and compiles.
 """
 
 from __future__ import annotations
@@ -49,29 +48,50 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Network, optimiser, batch of a pass, passes a step, steps between measurements of the noise.
+
+class Case(NamedTuple):
+    """Measured configuration.
+
+    Attributes
+    ----------
+    network, optimiser
+        Their names.
+    batch, passes
+        Examples per pass, and passes per step.
+    measure_steps
+        Steps between measurements of the gradient noise.
+    """
+
+    network: str
+    optimiser: str
+    batch: int
+    passes: int
+    measure_steps: int
+
+
+#: Measured configurations.
 CASES = (
-    ("convolutional", "sgd", 96, 1, 1),
-    ("convolutional", "sgd", 96, 2, 1),
-    ("convolutional", "adam", 96, 1, 1),
-    ("convolutional", "adam", 96, 2, 1),
-    ("perceptron", "sgd", 512, 1, 1),
-    ("perceptron", "sgd", 512, 2, 1),
-    ("perceptron", "sgd", 512, 1, 10),
-    ("perceptron", "adam", 512, 1, 1),
-    ("perceptron", "adam", 512, 2, 1),
-    ("perceptron", "adam", 512, 1, 10),
+    Case("convolutional", "sgd", 96, 1, 1),
+    Case("convolutional", "sgd", 96, 2, 1),
+    Case("convolutional", "adam", 96, 1, 1),
+    Case("convolutional", "adam", 96, 2, 1),
+    Case("perceptron", "sgd", 512, 1, 1),
+    Case("perceptron", "sgd", 512, 2, 1),
+    Case("perceptron", "sgd", 512, 1, 10),
+    Case("perceptron", "adam", 512, 1, 1),
+    Case("perceptron", "adam", 512, 2, 1),
+    Case("perceptron", "adam", 512, 1, 10),
 )
 
-#: Steps of a round before any is timed: in these, Adam's preconditioner is taken anew more often.
+#: First steps of a round, which are not timed: the preconditioner is refreshed more often in them.
 WARM_UP = 50
 
-#: Bytes between the memory of one round and that of the next one, at most.
+#: Most bytes that are allocated between two rounds.
 LARGEST_GAP = 2**22
 
 
 class Measurement(NamedTuple):
-    """One row of the table."""
+    """Row of the table."""
 
     network: str
     optimiser: str
@@ -89,60 +109,58 @@ class Measurement(NamedTuple):
 
 
 class Training(NamedTuple):
-    """A network under training: every turn of the iterator is a step."""
+    """Network under training, with an iterator that makes a step per iteration."""
 
     module: Any
     steps: Iterator[None]
 
 
-def _parts(network: str, optimiser: str, batch: int) -> tuple[Any, Any, Any]:
-    """Module, optimiser and loader, the same every time."""
+def _parts(case: Case) -> tuple[Any, Any, Any]:
+    """Return module, optimiser and loader, always with the same initial state."""
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
-    module = flat_network(network, 0).module
+    module = flat_network(case.network, 0).module
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-    rate = {"sgd": 1e-2, "adam": 1e-4}[optimiser]
-    made = kinds[optimiser](module.parameters(), lr=rate)
-    data = TensorDataset(*draw_examples(network, 0))
-    return module, made, DataLoader(data, batch, drop_last=True)
+    rate = {"sgd": 1e-2, "adam": 1e-4}[case.optimiser]
+    made = kinds[case.optimiser](module.parameters(), lr=rate)
+    data = TensorDataset(*draw_examples(case.network, 0))
+    return module, made, DataLoader(data, case.batch, drop_last=True)
 
 
-def plain_training(network: str, optimiser: str, batch: int, passes: int) -> Training:
-    """Training as people write it, on the examples that the agent sees too."""
+def plain_training(case: Case) -> Training:
+    """Return a training by a plain loop, on the examples that the agent uses as well."""
     from torch.nn.functional import cross_entropy
 
     from goodalloc.experiments.agent.example_order import batches_of, order_of
 
-    module, made, loader = _parts(network, optimiser, batch)
+    module, made, loader = _parts(case)
 
     def steps() -> Iterator[None]:
-        batches = batches_of(loader, order_of(loader, 0).passes(0, batch, 1, 0), 0)
+        batches = batches_of(loader, order_of(loader, 0).passes(0, case.batch, 1, 0), 0)
         while True:
             made.zero_grad()
-            for _ in range(passes):
+            for _ in range(case.passes):
                 inputs, classes = next(batches)
                 loss = cross_entropy(module(inputs), classes)
-                (loss / passes).backward()
+                (loss / case.passes).backward()
             made.step()
             yield
 
     return Training(module, steps())
 
 
-def agent_training(
-    network: str, optimiser: str, batch: int, passes: int, measure_steps: int, folder: Path
-) -> Training:
-    """The same under an agent."""
+def agent_training(case: Case, folder: Path) -> Training:
+    """Return the same training under an agent with files in `folder`."""
     from torch.nn.functional import cross_entropy
 
-    module, made, loader = _parts(network, optimiser, batch)
-    total = batch * passes
+    module, made, loader = _parts(case)
+    total = case.batch * case.passes
     options = AgentOptions(
         folder.name,
         folder,
-        BatchLimits(total, total, batch, batch, True),
-        measure_steps=measure_steps,
+        BatchLimits(total, total, case.batch, case.batch, True),
+        measure_steps=case.measure_steps,
         checkpoint_steps=10**9,
     )
     agent = TrainingAgent(module, made, loader, options)
@@ -150,34 +168,25 @@ def agent_training(
     def steps() -> Iterator[None]:
         for index, (inputs, classes) in enumerate(agent.batches(10**9), start=1):
             agent.learn(cross_entropy(agent.module(inputs), classes))
-            if index % passes == 0:
+            if index % case.passes == 0:
                 yield
 
     return Training(module, steps())
 
 
-def measure(
-    network: str,
-    optimiser: str,
-    batch: int,
-    passes: int,
-    measure_steps: int,
-    pairs: int,
-    rounds: int,
-    folder: Path,
-) -> Measurement:
-    """Train both ways by turns.
+def measure(case: Case, *, pairs: int, rounds: int, folder: Path) -> Measurement:
+    """Train with and without an agent in alternation.
 
     Parameters
     ----------
-    network, optimiser, batch, passes, measure_steps
-        What, as in `CASES`.
+    case
+        The configuration.
     pairs
-        Timed steps of each in a round.
+        Timed steps of each training in a round.
     rounds
-        How often both are built anew.
+        Number of rounds, in each of which both are rebuilt.
     folder
-        For the agent's files.
+        Folder of the files of the agents.
     """
     import torch
 
@@ -185,16 +194,16 @@ def measure(
     sizes = np.random.default_rng(0).integers(1, LARGEST_GAP, rounds)
     for index, size in enumerate(sizes.tolist()):
         gap = torch.empty(size, dtype=torch.uint8)
-        where = folder / f"{network}-{optimiser}-{passes}-{measure_steps}-{index}"
+        where = (
+            folder / f"{case.network}-{case.optimiser}-{case.passes}-{case.measure_steps}-{index}"
+        )
         made = {
-            which: plain_training(network, optimiser, batch, passes)
-            if which == 0
-            else agent_training(network, optimiser, batch, passes, measure_steps, where)
+            which: plain_training(case) if which == 0 else agent_training(case, where)
             for which in ((0, 1) if index % 2 else (1, 0))
         }
         seconds = _seconds(made, pairs)
         plain.append(np.median(seconds[:, 0], axis=0))
-        extra.append(_typical(seconds[:, 1] - seconds[:, 0], measure_steps))
+        extra.append(_typical(seconds[:, 1] - seconds[:, 0], case.measure_steps))
         weights = [list(made[which].module.parameters()) for which in (0, 1)]
         parameters = sum(one.numel() for one in weights[0])
         apart = max(
@@ -206,12 +215,12 @@ def measure(
     share = np.array(extra) / typical
     low, high = _interval(share[:, 0])
     return Measurement(
-        network=network,
-        optimiser=optimiser,
+        network=case.network,
+        optimiser=case.optimiser,
         parameters=parameters,
-        batch=batch,
-        passes=passes,
-        measure_steps=measure_steps,
+        batch=case.batch,
+        passes=case.passes,
+        measure_steps=case.measure_steps,
         plain_ms=1e3 * float(typical[0]),
         overhead=float(share[:, 0].mean()),
         overhead_low=low,
@@ -223,7 +232,7 @@ def measure(
 
 
 def _seconds(made: dict[int, Training], pairs: int) -> NDArray[np.float64]:
-    """Of pairs of steps, shape (pairs, 2, 2): of which one, by the processor and by the clock."""
+    """Return processor and wall seconds of pairs of steps, shape (pairs, training, clock)."""
     seconds = np.empty((pairs + WARM_UP, 2, 2))
     for pair in range(pairs + WARM_UP):
         for which in (0, 1) if pair % 2 else (1, 0):
@@ -235,9 +244,9 @@ def _seconds(made: dict[int, Training], pairs: int) -> NDArray[np.float64]:
 
 
 def _typical(extra: NDArray[np.float64], every: int) -> NDArray[np.float64]:
-    """Median of means of so many consecutive differences; by column.
+    """Return, by column, the median of means of `every` consecutive differences.
 
-    A step that measures costs more than one that does not: the mean over the interval counts.
+    A step that measures costs more than one that does not, so that means over an interval count.
     """
     whole_rows = extra[: len(extra) // every * every]
     means = whole_rows.reshape(-1, every, *extra.shape[1:]).mean(axis=1)
@@ -246,7 +255,7 @@ def _typical(extra: NDArray[np.float64], every: int) -> NDArray[np.float64]:
 
 
 def _interval(shares: NDArray[np.float64]) -> tuple[float, float]:
-    """Of the mean of independent shares, 95 %."""
+    """Return the 95 % interval of the mean of independent shares."""
     from scipy.stats import t as student
 
     error = float(shares.std(ddof=1)) / math.sqrt(len(shares))
@@ -255,7 +264,7 @@ def _interval(shares: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def fit_seconds() -> tuple[float, float]:
-    """Seconds until the first fit and the second one are there, asked of a new child."""
+    """Return the seconds of the first and the second fit of a new child process."""
     table = [[1.0, 1.0, m, 0.01 + 0.001 * m, 0.01 + 0.001 * m] for m in (8.0, 16.0, 32.0, 64.0)]
     fits, found = FitProcess(), []
     try:
@@ -280,7 +289,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = measurement_parser("bench_agent", __doc__)
     parser.add_argument("--pairs", type=whole(10), default=50, help="timed steps in a round")
-    parser.add_argument("--rounds", type=whole(2), default=6, help="of both, built anew")
+    parser.add_argument("--rounds", type=whole(2), default=6, help="of both, rebuilt")
     given = parser.parse_args(argv)
     try:
         require_extra("measure", "The benchmark of the agent")
@@ -292,7 +301,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     settle_allocator()
     with tempfile.TemporaryDirectory() as folder:
-        rows = [measure(*case, given.pairs, given.rounds, Path(folder)) for case in CASES]
+        rows = [
+            measure(case, pairs=given.pairs, rounds=given.rounds, folder=Path(folder))
+            for case in CASES
+        ]
     write_measurements(Measurement._fields, rows, given.out)
     first, second = fit_seconds()
     sys.stdout.write(f"a fit in the child: first {first:.2f} s, then {second:.4f} s\n")

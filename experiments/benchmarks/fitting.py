@@ -1,14 +1,19 @@
 """Benchmark of throughput fits; `python -m goodalloc.experiments.benchmarks.fitting`.
 
 Each row of the CSV is one number of jobs with one number of observations each: seconds of the
-first call (compiling and running; a size that was compiled for an earlier row compiles no more),
-of the fastest repeat, and fits a second. Beside them stands the published procedure, SciPy's
-L-BFGS-B one job at a time, on the first of the same jobs: its fits a second, the mean loss of
-both, by how much ours is larger at worst, how often it is clearly smaller, and the mean over the
-jobs of each one's median relative error of the step time.
+first call (compiling and running, unless the size was compiled for an earlier row), seconds of the
+fastest repeat, and fits per second. The published procedure, L-BFGS-B of SciPy for one job at a
+time, is run on the first of the same jobs: its fits per second, the mean loss of both, the largest
+excess of ours, the share of jobs for which ours is clearly smaller, and the mean over the jobs of
+the median relative error of the step time.
 
 The observations are drawn from the published measurements if `--reference` names their folder,
 else from the shipped profiles with noise.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -41,7 +46,6 @@ if TYPE_CHECKING:
     from goodalloc.models.fitting.problem import Observations
     from goodalloc.models.support.array_types import Floats
 
-
 LOGGER = logging.getLogger(__name__)
 
 #: Difference in loss that counts as clear.
@@ -50,12 +54,12 @@ CLEARLY = 1e-4
 #: Standard deviation of the logarithm of a drawn time.
 NOISE = 0.05
 
-#: A job has run on at most one of these numbers of replicas: agents see few at first.
+#: Numbers of replicas, one of which is the most that a job ran on: agents see few at first.
 LARGEST_REPLICAS = (2, 4, 16)
 
 
 class Measurement(NamedTuple):
-    """One row of the table."""
+    """Row of the table."""
 
     jobs: int
     observations: int
@@ -72,7 +76,7 @@ class Measurement(NamedTuple):
 
 
 def published_loss(point: Floats, table: Floats) -> tuple[float, Floats]:
-    """Return the published loss and its gradient, written out plainly.
+    """Return the published loss and its gradient, by explicit formulas.
 
     Parameters
     ----------
@@ -110,7 +114,7 @@ def published_loss(point: Floats, table: Floats) -> tuple[float, Floats]:
         by_wait * node * excess,
         pulls[1] * (mean_log - np.log(total) / gamma) / gamma,
     )
-    # Sums, not dot products: a threaded BLAS is slower on arrays this small.
+    # sums, as dot products of a threaded BLAS are slower on arrays this small
     slope = np.array([part.sum() for part in slopes])
     slope[[2, 4]] -= 2e-2 * np.square(ratios) / (alpha_local, alpha_node)
     slope[[3, 5]] += 2e-2 * np.array(ratios) / (alpha_local, alpha_node)
@@ -129,7 +133,7 @@ def published_fit(table: Floats) -> tuple[Floats, float]:
     Returns
     -------
     ndarray, float
-        The seven parameters (several nodes, if unseen, not yet priced) and the loss.
+        The seven parameters (those of several nodes at their bounds, if unseen) and the loss.
     """
     from scipy.optimize import Bounds, minimize
 
@@ -171,9 +175,9 @@ def drawn_tables(generator: np.random.Generator, size: int = 500) -> list[Floats
     Parameters
     ----------
     generator
-        Source of randomness.
+        Random number generator.
     size
-        Measurements of each.
+        Number of measurements of each.
     """
     tables = []
     for name in application_names():
@@ -192,16 +196,16 @@ def drawn_tables(generator: np.random.Generator, size: int = 500) -> list[Floats
 def draw_jobs(
     tables: Sequence[Floats], jobs: int, observations: int, generator: np.random.Generator
 ) -> list[Floats]:
-    """Draw what an agent would have seen of each job.
+    """Draw the observations of each job, as an agent would have them.
 
     Parameters
     ----------
     tables
         Measurements of each application.
     jobs, observations
-        How many to draw, and of each.
+        Number of jobs, and of observations of each.
     generator
-        Source of randomness.
+        Random number generator.
     """
     drawn = []
     for index in range(jobs):
@@ -220,23 +224,23 @@ def step_error(point: Floats, table: Floats) -> float:
 
 
 def _timed(observations: Observations) -> tuple[Fit, float]:
-    """Fit some jobs and return the seconds that took."""
+    """Return the fit of jobs, and its seconds."""
     start = time.perf_counter()
     fit = fit_throughput(observations)
     return fit, time.perf_counter() - start
 
 
 def measure(tables: Sequence[Floats], published: int, repeats: int) -> Measurement:
-    """Fit some jobs together, and the first of them as published.
+    """Fit jobs together, and the first of them as published.
 
     Parameters
     ----------
     tables
         Observations of each job.
     published
-        How many of them to fit as published.
+        Number of jobs to fit as published.
     repeats
-        How often to fit them all.
+        Number of fits of all jobs.
     """
     padded = pad_observations(tables)
     fit, first_seconds = _timed(padded)

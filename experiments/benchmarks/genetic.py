@@ -1,13 +1,18 @@
-"""How far the genetic algorithm is from the optimum, in what time, and what it would take.
+"""Benchmark of the genetic algorithm: its gaps, its run time, and the budget it would need.
 
 Run as ``python -m goodalloc.experiments.benchmarks.genetic --out results/genetic``. On every
-generated round the optimum is proved first; gaps are relative to it (to the proven bound where the
-proof took too long). `runs.csv` has one run a row at the published budget (population 100, 100
-generations), from three starts: the current placements (``none``), the greedy allocation beside
-them (``greedy``), and the non-dominated members that such a run leaves behind on the same round
+generated round the optimum is proved first; gaps are relative to it (to the proven bound if the
+proof exceeded its time limit). `runs.csv` has a row per run at the published budget (population
+100, 100 generations), from three starts: the current placements (``none``), these and the greedy
+allocation (``greedy``), and the final non-dominated members of such a run on the same round
 (``population``, as Pollux starts its next round). `budget.csv` has longer runs, and the generations
-that they needed to come near enough; `curves.csv` all their improvements. With ``--cores C`` nodes
-have so many cores, and the jobs choose how many of them each replica has.
+that they needed to reach a gap of `NEAR`; `curves.csv` has all their improvements. With ``--cores
+C`` nodes have C cores, and jobs choose the number of cores of each replica.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -23,11 +28,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import State, generate
 from goodalloc.experiments.benchmarks.genetic_plot import plot_genetic
-from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c
+from goodalloc.experiments.benchmarks.measurements import (
+    Table,
+    best_allocation,
+    ended_by_control_c,
+)
 from goodalloc.experiments.reporting.plots import save
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.starved_jobs import starvation_of
-from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.genetic.solver import evolve
 from goodalloc.solvers.heuristics.greedy import solve_greedy
 from goodalloc.solvers.interface.result import relative_gap
@@ -44,15 +52,16 @@ if TYPE_CHECKING:
 #: Jobs and nodes of the instances.
 SIZES = "40x16,160x16,160x64,500x128"
 
+#: States of the generator.
 STATES = "cold,disturbed"
 
-#: Gap within which an allocation counts as near enough.
+#: Gap that longer runs should reach.
 NEAR = 0.01
 
 
 @dataclass(frozen=True)
 class Round:
-    """An instance with what is known about it: the greedy allocation, the optimum, its bound."""
+    """Instance with its greedy allocation, its best known allocation and its bound."""
 
     size: str
     state: str
@@ -64,12 +73,12 @@ class Round:
     best: Starvation
 
     def gap(self, fitness: float) -> float:
-        """Relative distance of a fitness from the bound."""
+        """Return the relative gap of a fitness to the bound."""
         return relative_gap(fitness, self.bound)
 
 
 class Run(NamedTuple):
-    """One row of `runs.csv`; seconds do not count compilation."""
+    """Row of `runs.csv`; seconds exclude compilation."""
 
     size: str
     state: str
@@ -89,7 +98,7 @@ class Run(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """One row of `budget.csv`; generations and seconds until near enough are empty if never."""
+    """Row of `budget.csv`; generations and seconds up to a gap of `NEAR` are None if never."""
 
     size: str
     state: str
@@ -103,7 +112,7 @@ class Budget(NamedTuple):
 
 
 class Point(NamedTuple):
-    """One row of `curves.csv`: the gap from this generation on."""
+    """Row of `curves.csv`: the gap from a generation on."""
 
     size: str
     state: str
@@ -115,7 +124,7 @@ class Point(NamedTuple):
 
 
 def prepare(
-    size: str, state: State, seed: int, proof_limit: float, gpus: int, cores: float | None
+    size: str, state: State, seed: int, *, proof_limit: float, gpus: int, cores: float | None
 ) -> Round:
     """Generate a round, prove its optimum, and compile the genetic algorithm for it."""
     jobs, nodes = (int(part) for part in size.split("x"))
@@ -124,8 +133,7 @@ def prepare(
         instance = equip(instance, seed, cores=cores)
     mode_utilities(instance)
     begin = time.perf_counter()
-    optimum = solve(instance, "highs", stop=Stop(seconds=proof_limit)).raise_for_status()
-    assert optimum.allocation is not None
+    optimum, allocation = best_allocation(instance, proof_limit)
     proof_seconds = time.perf_counter() - begin
     compiling = evolve(instance, generations=1).compile_seconds
     sys.stderr.write(
@@ -140,21 +148,21 @@ def prepare(
         bound=optimum.bound,
         proven=optimum.gap <= 1e-6,
         proof_seconds=proof_seconds,
-        best=starvation_of(instance, optimum.allocation),
+        best=starvation_of(instance, allocation),
     )
 
 
 def published_runs(round_: Round, seeds: Sequence[int]) -> Iterator[Run]:
-    """Runs at the published budget, every seed from every start."""
+    """Generate runs at the published budget, every seed from every start."""
     for seed in seeds:
         yield _measure(round_, "greedy", seed, start=round_.greedy)[0]
-        run, left = _measure(round_, "none", seed)
+        run, cold = _measure(round_, "none", seed)
         yield run
-        yield _measure(round_, "population", seed, warm_population=left.non_dominated())[0]
+        yield _measure(round_, "population", seed, warm_population=cold.non_dominated())[0]
 
 
 def _measure(round_: Round, name: str, seed: int, **given: Any) -> tuple[Run, Evolution]:
-    """One run at the published budget; of the warm one the seed is another than of the first."""
+    """Return a run at the published budget; a warm one has another seed than the first."""
     begin, busy = time.perf_counter(), time.process_time()
     later = 10_000 if name == "population" else 0
     found = evolve(round_.instance, seed=seed + later, **given)
@@ -184,7 +192,7 @@ def _measure(round_: Round, name: str, seed: int, **given: Any) -> tuple[Run, Ev
 def longer_runs(
     round_: Round, seeds: Sequence[int], stop: Stop
 ) -> Iterator[tuple[Budget, list[Point]]]:
-    """Runs until a limit, from the current placements and from the greedy allocation."""
+    """Generate runs up to a limit, from the current placements and the greedy allocation."""
     for seed in seeds:
         for start, given in (("none", None), ("greedy", round_.greedy)):
             label = (round_.size, round_.state, start, seed)
@@ -201,10 +209,10 @@ def longer_runs(
 
 
 def summary(runs: Sequence[Run], budgets: Sequence[Budget]) -> str:
-    """A table of medians and the worst, by size, state and start.
+    """Return a table of medians and maxima, by size, state and start.
 
-    Beside the gaps of the fitness, how many jobs more starve than in the optimum, and what the
-    others are worth over those that it serves (`goodalloc.models.round.starved_jobs`).
+    Beside the gaps of the fitness are the excess of starved jobs over the optimum, and the ratio of
+    the fitness of the served jobs to that of the optimum (`goodalloc.models.round.starved_jobs`).
     """
     lines = [
         f"{'size':>8} {'state':>9} {'start':>10} {'runs':>4} {'more starved':>12} "
@@ -234,6 +242,7 @@ def summary(runs: Sequence[Run], budgets: Sequence[Budget]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="bench_genetic", description=__doc__)
     parser.add_argument("--sizes", default=SIZES, help="jobs x nodes, by commas")
     parser.add_argument("--states", default=STATES, help="states of the generator, by commas")
@@ -250,7 +259,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line; write three tables and a picture, print one."""
+    """Run the benchmark; write three tables and a picture, and print a summary."""
     parser = _parser()
     given = parser.parse_args(argv)
     states = given.states.split(",")
@@ -268,9 +277,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 size,
                 state,
                 given.instance_seed,
-                given.proof_seconds,
-                given.gpus_per_node,
-                given.cores,
+                proof_limit=given.proof_seconds,
+                gpus=given.gpus_per_node,
+                cores=given.cores,
             )
             for run in published_runs(round_, range(given.seeds)):
                 runs.add(run)

@@ -1,4 +1,4 @@
-"""Picture of the benchmark of the genetic algorithm: gaps by size, gaps against generations."""
+"""Picture of the benchmark of the genetic algorithm: gaps by size, and against generations."""
 
 from __future__ import annotations
 
@@ -14,57 +14,75 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Starts of the runs, and what the picture calls them.
+#: Starts of the runs, and their labels in the picture.
 STARTS = {
     "none": "current placements",
     "greedy": "greedy allocation",
     "population": "population of a run before",
 }
 
-#: Least gap in per cent that is told apart from none.
+#: Gaps up to this, in per cent, are drawn alike.
 NO_GAP = 1e-3
 
 
 class Labelled(Protocol):
-    """What the rows of all tables have in common."""
+    """Common columns of all tables."""
 
     @property
-    def size(self) -> str: ...
+    def size(self) -> str:
+        """Jobs x nodes."""
+        ...
+
     @property
-    def state(self) -> str: ...
+    def state(self) -> str:
+        """State of the generator."""
+        ...
+
     @property
-    def start(self) -> str: ...
+    def start(self) -> str:
+        """Start of the run."""
+        ...
+
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int:
+        """Seed of the run."""
+        ...
+
     @property
-    def gap(self) -> float: ...
+    def gap(self) -> float:
+        """Relative gap."""
+        ...
 
 
 class Curve(Labelled, Protocol):
-    """An improvement on the way."""
+    """Improvement during a run."""
 
     @property
-    def generation(self) -> int: ...
+    def generation(self) -> int:
+        """Generation of the improvement."""
+        ...
 
 
 class Longer(Labelled, Protocol):
-    """A longer run."""
+    """Longer run."""
 
     @property
-    def generations(self) -> int: ...
+    def generations(self) -> int:
+        """Number of generations."""
+        ...
 
 
 def plot_genetic(
     runs: Sequence[Labelled], curves: Sequence[Curve], longer: Sequence[Longer]
 ) -> Figure:
-    """Above, every run at the published budget; below, how gaps fall with the generations.
+    """Draw every run at the published budget above, and gaps against generations below.
 
     Parameters
     ----------
     runs
         Runs at the published budget.
     curves, longer
-        Improvements of the longer runs, and where these ended.
+        Improvements of the longer runs, and their final gaps.
     """
     from matplotlib.figure import Figure
 
@@ -79,7 +97,7 @@ def plot_genetic(
 
 
 def plot_strips(runs: Sequence[Labelled], ax: Axes) -> None:
-    """Gap of every run as a point, their median as a line, by size, state and start."""
+    """Draw the gap of every run as a point, and medians as lines, by size, state and start."""
     groups = list(dict.fromkeys((run.size, run.state) for run in runs))
     names = [name for name in STARTS if any(run.start == name for run in runs)]
     for number, start in enumerate(names):
@@ -113,7 +131,7 @@ def plot_strips(runs: Sequence[Labelled], ax: Axes) -> None:
 
 
 def plot_curves(curves: Sequence[Curve], longer: Sequence[Longer], start: str, ax: Axes) -> None:
-    """Gap against generations, a line for every longer run from one start."""
+    """Draw the gap against generations, a line for every longer run from one start."""
     sizes = list(dict.fromkeys(run.size for run in longer))
     states = list(dict.fromkeys(run.state for run in longer))
     named: set[tuple[str, str]] = set()
@@ -149,7 +167,7 @@ def plot_curves(curves: Sequence[Curve], longer: Sequence[Longer], start: str, a
 
 
 def _gap_axis(ax: Axes) -> None:
-    """A logarithmic axis of gaps, those too small to tell from none at its foot."""
+    """Make a logarithmic axis of gaps, with the smallest at its foot."""
     decades = [0.01, 0.1, 1.0, 10.0, 100.0]
     ax.set_yscale("log")
     ax.set_ylim(NO_GAP / 1.5, 150.0)

@@ -4,9 +4,9 @@ Run as `python -m goodalloc.experiments.benchmarks.goodput`.
 
 Each row of the CSV is one measure on one library: seconds of the first call (importing jax,
 compiling and running), of the fastest repeat, the processor seconds of that repeat, and the rate
-in goodput points or in allocations a second. For the searches it also tells how many evaluations
-of the step time an allocation took, and the most that one took; the published grid takes 50.
-Peak memory is that of the process so far, the arguments included.
+in goodput points or in allocations per second. Searches also have the mean and the largest number
+of evaluations of the step time per allocation; the published grid takes 50. Peak memory is that of
+the process so far, including the arguments.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger(__name__)
 
-#: Pairs (m, s) per allocation when single goodput points are counted.
+#: Pairs (m, s) per allocation in the measure of goodput points.
 POINTS_PER_ALLOCATION = 256
 
+#: Size of the goodput table, that of the published workload at double load.
 TABLE_JOBS, TABLE_REPLICAS = 160, 64
-"""Size of the goodput table, that of the published workload at double load."""
 
 
 class Measurement(NamedTuple):
-    """One row of the table."""
+    """Row of the table."""
 
     measure: str
     backend: str
@@ -67,14 +67,14 @@ class Measurement(NamedTuple):
 
 
 def sample_models(jobs: int, generator: np.random.Generator) -> GoodputModel:
-    """Draw models of the size of the published applications, stacked.
+    """Draw stacked models with parameters in the range of the published applications.
 
     Parameters
     ----------
     jobs
-        How many.
+        Number of models.
     generator
-        Source of randomness.
+        Random number generator.
     """
 
     def between(low: float, high: float) -> NDArray[np.float64]:
@@ -119,7 +119,7 @@ def sample_allocations(
 def measure(
     name: str, backend: str, size: int, repeats: int, call: Callable[[], object]
 ) -> Measurement:
-    """Time the first call apart from the fastest of the repeats."""
+    """Time the first call and the fastest of the repeats separately."""
     start = time.perf_counter()
     call()
     first = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""The command line and the rows of benchmarks that time one part, as CSV."""
+"""Command line, tables and reference optima of benchmarks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from goodalloc.data.documents.append_lines import append_lines
+from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
+
+#: Row of a table.
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
@@ -32,20 +38,37 @@ def ended_by_control_c(main: Callable[[], int]) -> int:
 
 
 def peak_gib() -> float:
-    """The most memory that this process has held so far, in GiB."""
+    """Return the peak memory of this process so far, in GiB."""
     kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return kibibytes / (2**30 if sys.platform == "darwin" else 2**20)
 
 
+def best_allocation(instance: Instance, seconds: float) -> tuple[Result, Allocation]:
+    """Return the result of a proof by HiGHS with a time limit, and its allocation.
+
+    Raises
+    ------
+    SolveError
+        If no allocation was found.
+    """
+    from goodalloc.solvers.certificates.solve import solve  # not needed by most benchmarks
+    from goodalloc.solvers.interface.result import SolveError
+
+    found = solve(instance, "highs", stop=Stop(seconds=seconds))
+    if found.allocation is None:
+        raise SolveError(f"{found.solver} found no allocation of {instance.name}: {found.message}")
+    return found, found.allocation
+
+
 def measurement_parser(name: str, about: str | None) -> argparse.ArgumentParser:
-    """A parser that knows `--out`.
+    """Return a parser with the option `--out`.
 
     Parameters
     ----------
     name
-        Of the benchmark.
+        Name of the benchmark.
     about
-        Its docstring, told up to the first semicolon.
+        Its docstring, shown up to the first semicolon.
     """
     purpose, _, _ = (about or "").partition(";")
     parser = argparse.ArgumentParser(prog=name, description=f"{purpose}.")
@@ -61,9 +84,9 @@ def write_measurements(
     Parameters
     ----------
     fields
-        The header.
+        Names of the columns.
     rows
-        One tuple a row, in the order of the fields.
+        Tuples in the order of the columns.
     out
         The file; standard output if None.
     """
@@ -77,7 +100,20 @@ def write_measurements(
 
 
 class Table(Generic[Row]):
-    """A CSV file that is written row by row, and its rows."""
+    """CSV file that is written row by row.
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        Names of the columns.
+
+    Attributes
+    ----------
+    rows
+        The rows so far.
+    """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self.rows: list[Row] = []
@@ -85,7 +121,7 @@ class Table(Generic[Row]):
         path.write_text(",".join(columns) + "\n", encoding="utf-8")
 
     def add(self, row: Row) -> None:
-        """Keep a row and write it at once, numbers to six digits."""
+        """Add a row and write it at once, numbers to six digits."""
         self.rows.append(row)
         cells = [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
         line = io.StringIO()

@@ -1,16 +1,16 @@
-"""How long a proof takes where cores, memory and types of GPU count, against the size.
+"""Benchmark of proofs with cores, memory and types of GPU, against the size.
 
 Run as ``python -m goodalloc.experiments.benchmarks.nodes [--sets one_node,…] [--sizes 80x16,…]``.
 Nodes have 8 GPUs and 48 cores, replicas 1 to 12 cores beside their GPU. The sets:
 
 - ``one_node``: every job on one node; proved to 1e-9, the others to 1e-4;
-- ``memory``: the same with memory, 512 GB a node, as a third resource;
-- ``several_nodes``: jobs may spread over up to 16 nodes, one such job a node;
+- ``memory``: the same with memory, 512 GB per node, as a third resource;
+- ``several_nodes``: jobs may spread over up to 16 nodes, one such job per node;
 - ``kept``: the same while most jobs run and pay for a restart;
 - ``three_kinds``: T4 nodes as above, A100 nodes of 64 cores, RTX nodes of 4 GPUs and 32 cores;
-- ``awkward``: pieces that do not fill the nodes (`goodalloc.data.rounds.awkward`).
+- ``awkward``: pieces that do not fill nodes (`goodalloc.data.rounds.awkward`).
 
-With ``--naive`` the node-indexed program in Pyomo stands beside it, under its own time limit.
+With ``--naive`` the node-indexed program in Pyomo is solved as well, with its own time limit.
 """
 
 from __future__ import annotations
@@ -39,27 +39,34 @@ if TYPE_CHECKING:
 
     from goodalloc.models.round.instance import Instance
 
+#: Jobs x nodes.
 SIZES = "80x16,160x32,500x100,2000x400"
+#: Rules under which every job is on one node.
 ONE_NODE = Rules(max_nodes_per_job=1)
 
 
 def _one_node(seed: int, jobs: int, nodes: int) -> Instance:
+    """Draw a round of the set `one_node`."""
     return equip(generate(seed, jobs, nodes, 8, rules=ONE_NODE), seed)
 
 
 def _memory(seed: int, jobs: int, nodes: int) -> Instance:
+    """Draw a round of the set `memory`."""
     return equip(generate(seed, jobs, nodes, 8, rules=ONE_NODE), seed, memory=512)
 
 
 def _several_nodes(seed: int, jobs: int, nodes: int) -> Instance:
+    """Draw a round of the set `several_nodes`."""
     return equip(generate(seed, jobs, nodes, 8), seed)
 
 
 def _kept(seed: int, jobs: int, nodes: int) -> Instance:
+    """Draw a round of the set `kept`."""
     return equip(generate(seed, jobs, nodes, 8, state="disturbed"), seed)
 
 
 def _three_kinds(seed: int, jobs: int, nodes: int) -> Instance:
+    """Draw a round of the set `three_kinds`."""
     third = max(nodes // 3, 1)
     groups = (
         NodeGroup("t4", nodes - 2 * third, 8, "t4"),
@@ -70,7 +77,7 @@ def _three_kinds(seed: int, jobs: int, nodes: int) -> Instance:
     return equip(drawn, seed, cores=(48, 64, 32))
 
 
-#: How the rounds of each set are drawn, and the gap to which they are proved.
+#: Function that draws a round of each set, and the gap to which it is proved.
 SETS: dict[str, tuple[Callable[[int, int, int], Instance], float]] = {
     "one_node": (_one_node, 1e-9),
     "memory": (_memory, 1e-4),
@@ -82,7 +89,7 @@ SETS: dict[str, tuple[Callable[[int, int, int], Instance], float]] = {
 
 
 class Row(NamedTuple):
-    """One solve; times in seconds."""
+    """Row of one solve; times in seconds."""
 
     set: str
     size: str
@@ -104,7 +111,7 @@ class Row(NamedTuple):
 
 
 def measure(name: str, size: str, seed: int, solver: str, seconds: float) -> Row:
-    """One row: what was proved, and in what time; the table of utilities is timed apart."""
+    """Solve a round and return its row; the table of utilities is timed separately."""
     jobs, nodes = (int(part) for part in size.split("x"))
     draw, gap = SETS[name]
     instance = draw(seed, jobs, nodes)
@@ -135,7 +142,7 @@ def measure(name: str, size: str, seed: int, solver: str, seconds: float) -> Row
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, write the CSV, print medians and the worst by set and size."""
+    """Measure, write the CSV and a picture, and print medians and maxima by set and size."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_nodes")
     parser.add_argument("--sets", default=",".join(SETS), help="by commas")
     parser.add_argument("--sizes", default=SIZES, help="jobs x nodes, by commas")
@@ -163,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tasks(arguments: argparse.Namespace, wanted: list[str]) -> list[tuple[str, str, int, str]]:
-    """Set, size, seed and solver of every row."""
+    """Return set, size, seed and solver of every row."""
     solvers = ("highs",) if arguments.naive is None else ("highs", "pyomo")
     sizes, seeds = arguments.sizes.split(","), range(arguments.seeds)
     return [
@@ -172,7 +179,7 @@ def _tasks(arguments: argparse.Namespace, wanted: list[str]) -> list[tuple[str, 
 
 
 def _curves(rows: list[Row]) -> dict[str, dict[int, list[float]]]:
-    """Seconds by set and number of jobs, over all seeds; the naive program's apart."""
+    """Return seconds by set, solver and number of jobs, over all seeds."""
     curves: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         label = row.set.replace("_", " ")
@@ -182,7 +189,7 @@ def _curves(rows: list[Row]) -> dict[str, dict[int, list[float]]]:
 
 
 def _summarise(rows: list[Row]) -> None:
-    """Print the median and the worst of every set, size and solver."""
+    """Print medians and maxima by set, size and solver."""
     columns = (
         ("set", 14),
         ("size", 9),

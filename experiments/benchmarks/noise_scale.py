@@ -1,12 +1,16 @@
-"""Noise scale of an agent beside brute force.
+"""Benchmark of the noise scale of an agent beside brute force.
 
 Run as `python -m goodalloc.experiments.benchmarks.noise_scale`.
 
-A small network looks at scikit-learn's digits (extras `goodalloc[measure,predict]`) with a learning
-rate of 0, so that there is one true noise scale. Each row of the CSV is one optimiser, number of
-passes a step and number of coordinates that the agent may read of the 2,410 that there are: the
-noise scale that its moving averages come to, that of the covariance and the mean of the whole
-gradients of many independent batches of M0 examples, and their ratio.
+A small network is trained on the digits of scikit-learn (extras `goodalloc[measure,predict]`) with
+a learning rate of 0, so that there is one true noise scale. Each row of the CSV is one optimiser,
+number of passes per step and number of coordinates, of 2,410, that the agent may read: the noise
+scale of its moving averages, that of the covariance and the mean of the whole gradients of many
+independent batches of M0 examples, and their ratio.
+
+References
+----------
+McCandlish et al., "An Empirical Model of Large-Batch Training", arXiv:1812.06162
 """
 
 from __future__ import annotations
@@ -32,24 +36,43 @@ from goodalloc.models.goodput.statistical_efficiency import noise_scale
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Initial batch size M0.
 INITIAL = 32
-"""M0."""
 
-CASES: tuple[tuple[str, int, int | None], ...] = (
-    ("sgd", 1, None),
-    ("sgd", 2, None),
-    ("sgd", 4, None),
-    ("adam", 1, None),
-    ("adam", 2, None),
-    ("sgd", 1, 1200),
-    ("sgd", 2, 1200),
-    ("adam", 2, 1200),
+
+class Case(NamedTuple):
+    """Measured configuration.
+
+    Attributes
+    ----------
+    optimiser
+        ``"sgd"`` or ``"adam"``, which preconditions.
+    passes
+        Passes per step; with one, the agent compares consecutive gradients.
+    most_coordinates
+        Coordinates of a gradient that the agent reads; None for all.
+    """
+
+    optimiser: str
+    passes: int
+    most_coordinates: int | None
+
+
+#: Measured configurations.
+CASES = (
+    Case("sgd", 1, None),
+    Case("sgd", 2, None),
+    Case("sgd", 4, None),
+    Case("adam", 1, None),
+    Case("adam", 2, None),
+    Case("sgd", 1, 1200),
+    Case("sgd", 2, 1200),
+    Case("adam", 2, 1200),
 )
-"""Optimiser, passes a step (with one the agent goes by consecutive gradients) and coordinates."""
 
 
 class Measurement(NamedTuple):
-    """One row of the table."""
+    """Row of the table."""
 
     optimiser: str
     passes: int
@@ -61,30 +84,24 @@ class Measurement(NamedTuple):
     ratio: float
 
 
-def measure(
-    optimiser: str,
-    passes: int,
-    most_coordinates: int | None,
-    epochs: int,
-    batches: int,
-    folder: Path,
-) -> Measurement:
-    """Both noise scales.
+def measure(case: Case, *, epochs: int, batches: int, folder: Path) -> Measurement:
+    """Measure both noise scales.
 
     Parameters
     ----------
-    optimiser
-        "sgd" or "adam", which preconditions.
-    passes
-        Passes a step.
-    most_coordinates
-        Of a gradient that the agent reads; None for all.
+    case
+        The configuration.
     epochs
-        Of the agent.
+        Epochs of the agent.
     batches
-        Of the brute force.
+        Batches of the brute force.
     folder
-        For the agent's files.
+        Folder of the files of the agent.
+
+    Raises
+    ------
+    ValueError
+        If the agent has no gradient statistics after the epochs.
     """
     import torch
     from sklearn.datasets import load_digits
@@ -97,6 +114,7 @@ def measure(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         module = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
+    optimiser, passes, most_coordinates = case
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     frozen = kinds[optimiser](module.parameters(), lr=0.0)
     limits = BatchLimits(INITIAL, INITIAL, 1, INITIAL // passes, passes > 1)
@@ -124,8 +142,10 @@ def measure(
     gradients = torch.stack(drawn).double()
     trace = gradients.var(dim=0).sum().item()  # of the mean of M0 examples
     square = gradients.mean(dim=0).square().sum().item() - trace / batches
-    assert agent.gradient is not None
-    found, brute = float(noise_scale(agent.gradient, INITIAL)), INITIAL * trace / square
+    statistics = agent.gradient
+    if statistics is None:
+        raise ValueError(f"Agent has no gradient statistics after {epochs} epochs; expected some.")
+    found, brute = float(noise_scale(statistics, INITIAL)), INITIAL * trace / square
     return Measurement(
         optimiser=optimiser,
         passes=passes,
@@ -157,7 +177,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        rows = [measure(*case, given.epochs, given.batches, Path(folder)) for case in CASES]
+        rows = [
+            measure(case, epochs=given.epochs, batches=given.batches, folder=Path(folder))
+            for case in CASES
+        ]
     write_measurements(Measurement._fields, rows, given.out)
     return 0
 

@@ -1,12 +1,17 @@
-"""Our genetic algorithm beside the original one, of the artifact of Pollux (OSDI'21).
+"""Benchmark of our genetic algorithm beside the original one, of the artifact of Pollux.
 
 Run as ``python -m goodalloc.experiments.benchmarks.original --artifact DIR --python INTERPRETER``.
-Nothing of the artifact ships with us: DIR is a clone of github.com/petuum/adaptdl, branch
-osdi21-artifact, and INTERPRETER a Python with what it needs, numpy<1.24 and pymoo==0.4.2. Both
-algorithms decide the same generated rounds from the current placements, once a seed, at the
-published budget. We check and price all decisions, and prove the optimum that the gaps refer to.
-`originals.csv` has one run a row; the printed p value is that of the hypothesis that both draw
-their fitness from one distribution (two-sample Kolmogorov-Smirnov test).
+No part of the artifact is included: DIR is a clone of github.com/petuum/adaptdl, branch
+osdi21-artifact, and INTERPRETER a Python with its requirements, numpy<1.24 and pymoo==0.4.2. Both
+algorithms decide the same generated rounds from the current placements, once per seed, at the
+published budget. All decisions are checked and evaluated here, and gaps refer to a proved optimum.
+`originals.csv` has a row per run; the printed p value is that of the hypothesis that the fitness of
+both has the same distribution (two-sample Kolmogorov-Smirnov test).
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -23,7 +28,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 import numpy as np
 
 from goodalloc.data.rounds.generator import State, generate
-from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c
+from goodalloc.experiments.benchmarks.measurements import (
+    Table,
+    best_allocation,
+    ended_by_control_c,
+)
 from goodalloc.experiments.cli.arguments import Parser
 from goodalloc.experiments.cli.types import names, whole
 from goodalloc.experiments.reporting.plots import COLOURS, STYLES, save
@@ -33,10 +42,8 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness, speedup_table
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.models.round.starved_jobs import starvation_of
-from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.genetic.solver import evolve
 from goodalloc.solvers.interface.result import relative_gap
-from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
     import argparse
@@ -51,14 +58,15 @@ if TYPE_CHECKING:
 #: Jobs, nodes of four GPUs, and the state of the generator.
 ROUNDS = "40x16-cold,40x16-disturbed,160x16-cold,160x16-disturbed"
 
+#: The algorithms.
 WHO = ("original", "ours")
 
-#: Black and blue.
+#: Colours of the algorithms: black and blue.
 LINES = (COLOURS[6], COLOURS[0])
 
 
 class Run(NamedTuple):
-    """One row of `originals.csv`; seconds do not count compilation or start-up."""
+    """Row of `originals.csv`; seconds exclude compilation and start-up."""
 
     round: str
     who: str
@@ -71,19 +79,19 @@ class Run(NamedTuple):
 
 
 class Artifact(NamedTuple):
-    """The file of the artifact that holds the policy, and the interpreter that can run it."""
+    """Policy file of the artifact, and an interpreter that can run it."""
 
     policy: Path
     python: str
 
     @classmethod
     def find(cls, folder: Path, python: str) -> Artifact:
-        """Look for both.
+        """Return the artifact in a folder.
 
         Raises
         ------
         ValueError
-            If one is not there.
+            If the policy file or the interpreter does not exist.
         """
         policy = folder / "simulator" / "pollux.py"
         if not policy.is_file():
@@ -94,24 +102,24 @@ class Artifact(NamedTuple):
         found = shutil.which(python)
         if found is None:
             raise ValueError(f"--python is '{python}'; expected a Python that can be run.")
-        # Not resolved: the link of a virtual environment is what tells Python where it lives.
+        # not resolved, as Python finds a virtual environment by its link
         return cls(policy.resolve(), str(Path(found).absolute()))
 
 
 class Decisions(NamedTuple):
-    """Replicas, shape (runs, jobs, nodes), and processor seconds, shape (runs,)."""
+    """Replicas of shape (runs, jobs, nodes), and processor seconds of shape (runs,)."""
 
     replicas: NDArray[np.int64]
     processor_seconds: NDArray[np.float64]
 
 
 def generated_round(name: str, seed: int) -> Instance:
-    """The instance of a name such as ``40x16-cold``, under the rules of the artifact.
+    """Return the instance of a name such as ``40x16-cold``, under the rules of the artifact.
 
     Raises
     ------
     ValueError
-        If the name is none.
+        If `name` does not have the form jobs x nodes - state, or the state is unknown.
     """
     parts = re.fullmatch(r"([1-9]\d{0,5})x([1-9]\d{0,5})-([a-z]+)", name)
     if parts is None or parts[3] not in get_args(State):
@@ -124,17 +132,17 @@ def generated_round(name: str, seed: int) -> Instance:
 
 
 def original_decisions(instance: Instance, artifact: Artifact, seeds: int) -> Decisions:
-    """Decisions of the artifact, for seeds from 0, made by its interpreter in another process.
+    """Return decisions of the artifact for seeds from 0, made by its interpreter.
 
     Raises
     ------
     ValueError
-        If that fails.
+        If the process of the interpreter fails.
     """
     jobs = instance.jobs
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # Away from its siblings, which would hide modules of the standard library.
+        # copied, as modules beside it would hide those of the standard library
         shutil.copy(Path(__file__).with_name("original_driver.py"), folder)
         np.savez(
             folder / "round.npz",
@@ -170,7 +178,7 @@ def original_decisions(instance: Instance, artifact: Artifact, seeds: int) -> De
 
 
 def our_decisions(instance: Instance, seeds: int) -> Decisions:
-    """Decisions of our algorithm, for seeds from 0."""
+    """Return decisions of our algorithm for seeds from 0."""
     evolve(instance, generations=1)  # compiles
     replicas, seconds = [], []
     for seed in range(seeds):
@@ -181,7 +189,7 @@ def our_decisions(instance: Instance, seeds: int) -> Decisions:
 
 
 def compare(name: str, instance: Instance, artifact: Artifact, seeds: int) -> Iterator[Run]:
-    """Run both algorithms on a round; every decision is checked and priced here.
+    """Generate runs of both algorithms on a round; every decision is checked and evaluated.
 
     Raises
     ------
@@ -190,9 +198,8 @@ def compare(name: str, instance: Instance, artifact: Artifact, seeds: int) -> It
     """
     sys.stderr.write(f"{name}: {seeds} runs of the original\n")
     both = (original_decisions(instance, artifact, seeds), our_decisions(instance, seeds))
-    optimum = solve(instance, "highs", stop=Stop(seconds=60.0)).raise_for_status()
-    assert optimum.allocation is not None
-    best = starvation_of(instance, optimum.allocation)
+    optimum, optimal = best_allocation(instance, seconds=60.0)
+    best = starvation_of(instance, optimal)
     sys.stderr.write(f"{name}: optimum {optimum.fitness:.6g}, proven to {optimum.gap:.1e}\n")
     for who, decisions in zip(WHO, both, strict=True):
         runs = zip(decisions.replicas, decisions.processor_seconds.tolist(), strict=True)
@@ -216,10 +223,10 @@ def compare(name: str, instance: Instance, artifact: Artifact, seeds: int) -> It
 
 
 def summary(runs: Sequence[Run]) -> str:
-    """By round: quartiles of the gaps, median seconds, and the p value of equal distributions.
+    """Return, by round, quartiles of gaps, median seconds, and the p value of the test.
 
-    Before the gaps, how many jobs more starve than in the optimum, and what the others are worth
-    over those that it serves: medians.
+    Before the gaps are the median excess of starved jobs over the optimum, and the median ratio of
+    the fitness of the served jobs to that of the optimum.
     """
     from scipy.stats import ks_2samp
 
@@ -244,7 +251,7 @@ def summary(runs: Sequence[Run]) -> str:
 
 
 def plot_originals(runs: Sequence[Run]) -> Figure:
-    """Share of the runs within a gap, both algorithms in one axes, an axes for every round."""
+    """Draw the share of runs within a gap, both algorithms in one axes per round."""
     from matplotlib.figure import Figure
 
     rounds = list(dict.fromkeys(run.round for run in runs))
@@ -266,7 +273,7 @@ def plot_originals(runs: Sequence[Run]) -> Figure:
 
 
 def _draw_round(runs: Sequence[Run], ax: Axes) -> None:
-    """A step function for either algorithm, the original dashed above ours, so that both show."""
+    """Draw a step function for each algorithm, the original dashed above ours."""
     gaps = {who: [100 * run.gap for run in runs if run.who == who] for who in WHO}
     least, most = min(map(min, gaps.values())), max(map(max, gaps.values()))
     margin = 0.08 * (most - least) or 0.1 * most or 1.0
@@ -292,6 +299,7 @@ def _draw_round(runs: Sequence[Run], ax: Axes) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = Parser(prog="bench_original", description=__doc__)
     parser.add_argument("--artifact", type=Path, required=True, metavar="DIR", help="the clone")
     parser.add_argument("--python", required=True, metavar="INTERPRETER", help="what can run it")

@@ -1,8 +1,8 @@
-"""Run the genetic algorithm of Pollux's artifact on a stored round, and store what it decides.
+"""Program that runs the genetic algorithm of the artifact of Pollux on a stored round.
 
 `bench_original` runs this file under the interpreter of the artifact, whose libraries are older
-than ours: it imports NumPy and the artifact, and nothing of goodalloc. Arguments: the artifact's
-`pollux.py`, the round (`.npz`), the number of seeds, the file for the decisions (`.npz`).
+than ours: it imports NumPy and the artifact, and nothing of goodalloc. Arguments: `pollux.py` of
+the artifact, the round (`.npz`), the number of seeds, the file for the decisions (`.npz`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+#: Name of the resource in the artifact.
 GPU = "nvidia.com/gpu"
 
 
 class Speedup:
-    """The speedup of one job, looked up in a table of shape (one node or several, GPUs + 1).
+    """Speedup of one job by a table of shape (one node or several, GPUs + 1).
 
-    The artifact sets `_base_goodput` to what the goodput function tells it of the fair share.
-    This one counts goodput in fair shares, so that the answer is 1 and the table stays as it is.
+    The artifact sets `_base_goodput` to the value of the goodput function at the fair share. Here
+    goodput is in units of that at the fair share, so that the value is 1.
     """
 
     def __init__(self, table: NDArray[np.float64]) -> None:
@@ -44,12 +46,12 @@ class Speedup:
 
 
 def fair_share_goodput(**_: Any) -> tuple[float, int, int]:
-    """Goodput on the fair share in units of itself; batch size and accumulation do not matter."""
+    """Return the goodput at the fair share in units of itself; the rest is not used."""
     return 1.0, 1, 0
 
 
 def job_objects(given: Mapping[str, NDArray[Any]]) -> dict[int, SimpleNamespace]:
-    """The jobs as the artifact's policy wants them, by their number."""
+    """Return the jobs in the form of the policy of the artifact, by number."""
     return {
         job: SimpleNamespace(
             resources={GPU: 1},
@@ -67,7 +69,7 @@ def job_objects(given: Mapping[str, NDArray[Any]]) -> dict[int, SimpleNamespace]
 
 
 def decide(policy: Any, given: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
-    """One decision of a policy: replicas, shape (jobs, nodes)."""
+    """Return a decision of a policy: replicas of shape (jobs, nodes)."""
     nodes = {
         node: SimpleNamespace(resources={GPU: int(gpus)}, preemptible=False)
         for node, gpus in enumerate(given["gpus"])
@@ -84,17 +86,16 @@ def decide(policy: Any, given: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
 
 
 def load_module(path: str) -> ModuleType:
-    """The artifact's module, without its folder on the path of imports."""
-    spec = importlib.util.spec_from_file_location("pollux", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    """Return the module of the artifact, without its folder on the path of imports."""
+    loader = SourceFileLoader("pollux", path)
+    module = importlib.util.module_from_spec(ModuleSpec("pollux", loader, origin=path))
+    module.__file__ = path
+    loader.exec_module(module)
     return module
 
 
 def main(policy_file: str, round_file: str, seeds: str, out: str) -> None:
-    """Decide the round once a seed, every time by a policy that knows no round before."""
+    """Decide the round once per seed, each time with a new policy, and write the decisions."""
     module = load_module(policy_file)
     with np.load(round_file, allow_pickle=False) as stored:
         given = dict(stored)

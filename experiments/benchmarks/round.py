@@ -1,9 +1,10 @@
-"""How long a proof takes: one round, instance to checked allocation, against the size.
+"""Benchmark of proofs of a round, from instance to checked allocation, against the size.
 
 Run as ``python -m goodalloc.experiments.benchmarks.round [--sizes 160x16x4,…] [--out FILE]``. Every
 row is one instance: all powers, three states, several seeds. The utility table is compiled once
-before the first row (its time is reported apart); what is timed is the table, the solve, the tie
-rule and the check. Processor time stands beside wall time: a busy machine is not a slow one.
+before the first row (its time is reported separately); the time of a row is that of the table, the
+solve, the tie rule and the check. Processor time is given beside wall time, as other work of the
+machine affects it less.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ if TYPE_CHECKING:
     from goodalloc.data.rounds.generator import State
     from goodalloc.models.round.instance import Instance
 
+#: Jobs x nodes x GPUs per node.
 SIZES = "160x16x4,160x64x4,160x16x8,500x128x4,500x128x8,2000x512x4"
+#: Powers of the mean.
 POWERS = (1.0, 0.0, -1.0, -10.0, -math.inf)
+#: States of the generator.
 STATES = ("cold", "disturbed", "settled")
 
 
 def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
-    """One row: time from the instance to the checked allocation, and what was proved."""
+    """Solve an instance and return its row: times, bound and gap."""
     wall, processor = time.perf_counter(), time.process_time()
     utility_table(instance)
     table_seconds = time.perf_counter() - wall
@@ -62,13 +66,14 @@ def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
 
 
 def _warm_up() -> float:
-    """Compile what is compiled, once; returns the seconds."""
+    """Compile the utility table once; return the seconds."""
     begin = time.perf_counter()
     speedup_table(generate(seed=0, jobs=20, nodes=4), "jax")
     return time.perf_counter() - begin
 
 
 def _instances(arguments: argparse.Namespace) -> list[tuple[str, str, float, int]]:
+    """Return size, state, power and seed of every row."""
     sizes = arguments.sizes.split(",")
     powers = [float(p) for p in arguments.powers.split(",")]
     seeds = range(arguments.seeds)
@@ -77,9 +82,9 @@ def _instances(arguments: argparse.Namespace) -> list[tuple[str, str, float, int
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, write the CSV, print medians and the worst by size and power."""
+    """Measure, write the CSV and a picture, and print medians and maxima by size and power."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_round")
-    parser.add_argument("--sizes", default=SIZES, help="jobs x nodes x GPUs a node, by commas")
+    parser.add_argument("--sizes", default=SIZES, help="jobs x nodes x GPUs per node, by commas")
     parser.add_argument("--states", default=",".join(STATES))
     parser.add_argument("--powers", default=",".join(f"{p:g}" for p in POWERS))
     parser.add_argument("--seeds", type=int, default=3)
@@ -118,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _curves(rows: list[dict[str, Any]]) -> dict[str, dict[int, list[float]]]:
-    """Seconds by power and number of jobs, over all shapes, states and seeds."""
+    """Return seconds by power and number of jobs, over all shapes, states and seeds."""
     curves: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         curve = curves.setdefault(f"p = {row['power']:g}", {})
@@ -127,7 +132,7 @@ def _curves(rows: list[dict[str, Any]]) -> dict[str, dict[int, list[float]]]:
 
 
 def _summarise(rows: list[dict[str, Any]]) -> None:
-    """Print the median and the worst of every size and power."""
+    """Print medians and maxima by size and power."""
     columns = (("size", 14), ("power", 6), ("median s", 9), ("worst s", 8), ("processor", 9))
     header = " ".join(f"{name:>{width}}" for name, width in (*columns, ("worst gap", 9)))
     sys.stdout.write(header + "\n")

@@ -1,9 +1,9 @@
-"""How long it takes to prove who shares whose GPUs, where no two jobs are alike.
+"""Benchmark of proofs of GPU sharing, with jobs of which no two are alike.
 
 Run as ``python -m goodalloc.experiments.benchmarks.sharing [--jobs 512] [--draws 8]``. Pairs of
-jobs (`solvers/shared_gpus/pairing.py`) are decided the fast way and as one whole program; half as
-many guests go to an eighth as many hosts (`solvers/shared_gpus/guests.py`). Jobs have 1 to 8 GPUs,
-keep them busy for 20 to 100 % of the time and take 10 to 90 % of their memory.
+jobs (`solvers/shared_gpus/pairing.py`) are decided by the fast method and as one whole program;
+half as many guests go to an eighth as many hosts (`solvers/shared_gpus/guests.py`). Jobs have 1 to
+8 GPUs, keep them busy for 20 to 100 % of the time and take 10 to 90 % of their memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from goodalloc.solvers.shared_gpus.pairing import best_pairs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: GPUs of a job, each as often.
+#: GPUs of a job, drawn evenly.
 GPUS = (1, 1, 2, 4, 8)
 
 #: Limits of every solve.
@@ -37,7 +37,7 @@ STOP = Stop(seconds=60.0)
 
 
 def draw_uses(seed: int, jobs: int) -> tuple[list[int], list[GpuUse]]:
-    """GPUs of jobs, and what they take of them."""
+    """Draw numbers of GPUs of jobs, and their loads on them."""
     random = np.random.default_rng(seed)
     busy, memory = random.uniform(0.2, 1.0, jobs), random.uniform(0.1, 0.9, jobs)
     uses = [GpuUse(*use) for use in zip(busy.tolist(), memory.tolist(), strict=True)]
@@ -45,7 +45,7 @@ def draw_uses(seed: int, jobs: int) -> tuple[list[int], list[GpuUse]]:
 
 
 def draw_guests(seed: int, guests: int, hosts: int) -> Guests:
-    """Guests and hosts of such jobs."""
+    """Draw guests and hosts among such jobs."""
     gpus, uses = draw_uses(seed, guests + hosts)
     rate = [
         [
@@ -58,7 +58,7 @@ def draw_guests(seed: int, guests: int, hosts: int) -> Guests:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a line a draw."""
+    """Print a line per draw."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_sharing")
     parser.add_argument("--jobs", type=int, default=512)
     parser.add_argument("--draws", type=int, default=8)

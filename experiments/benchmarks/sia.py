@@ -1,11 +1,16 @@
-"""How long Sia's program takes: rounds on three types of GPU, and a knapsack of a million choices.
+"""Benchmark of the program of Sia, on rounds with three types of GPU, and of large knapsacks.
 
 Run as ``python -m goodalloc.experiments.benchmarks.sia [--sizes 160x1,…] [--knapsacks 100,…]``. A
-size is jobs x how many times Sia's cluster of 64 GPUs. Every row is one program: rounds in both
-states, coefficients rounded as published and not, Sia's shapes; knapsacks of so many jobs of 100
-choices. Timed apart are the table of utilities (compiled once before the first row), the
-configurations, the decision of the program, and the placement. Processor time stands beside wall
-time.
+size is jobs x multiples of the cluster of Sia with 64 GPUs. Every row is one program: a round in
+one of two states, with coefficients rounded as published or not and the shapes of Sia, or a
+knapsack of jobs with 100 choices each. The table of utilities (compiled once before the first row),
+the configurations, the decision of the program, and the placement are timed separately, in wall and
+processor time.
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling",
+    SOSP 2023. doi:10.1145/3600006.3613175
 """
 
 from __future__ import annotations
@@ -37,14 +42,16 @@ if TYPE_CHECKING:
     from goodalloc.data.rounds.typed import TypedState
     from goodalloc.models.support.array_types import Floats, Indices
 
+#: Jobs x multiples of the cluster of Sia.
 SIZES = "40x1,160x1,160x8,500x16,1000x32,2000x64"
+#: States of the generator.
 STATES: tuple[TypedState, ...] = ("cold", "running")
-#: Choices of every job of a knapsack, its types, and the relative gap to which it is solved.
+#: Choices per job of a knapsack, number of types, and relative gap to which it is solved.
 CHOICES, TYPES, KNAPSACK_GAP = 100, 3, 1e-6
 
 
 class Row(NamedTuple):
-    """One program; times in seconds, the gap absolute in units of the objective."""
+    """Row of one program; times in seconds, the gap absolute in units of the objective."""
 
     kind: str
     jobs: int
@@ -68,7 +75,7 @@ class Row(NamedTuple):
 def measure_round(
     jobs: int, scale: int, state: TypedState, seed: int, seconds: float, *, rounded: bool
 ) -> Row:
-    """Decide and place one round."""
+    """Decide and place one round, and return its row."""
     instance = generate_typed(seed, jobs, cluster=sia_cluster(scale), state=state)
     clock = [time.perf_counter()]
     mode_utilities(instance)
@@ -114,15 +121,15 @@ def measure_round(
 def draw_knapsack(
     seed: int, jobs: int, configurations: int = CHOICES
 ) -> tuple[Indices, Floats, Indices, Indices]:
-    """A knapsack of as many GPUs of each of three types as there are jobs, idling included.
+    """Draw a knapsack in which each of three types has as many GPUs as there are jobs.
 
-    Every job has so many choices of 1 to 32 GPUs of one type; what is maximised is the sum of its
-    weight times the square root of its speedup, concave in the GPUs but for some noise.
+    Every job has `configurations` choices of 1 to 32 GPUs of one type, and may idle. The objective
+    is the sum of weights times square roots of speedups, concave in the GPUs except for noise.
 
     Returns
     -------
     tuple
-        Job, cost, demand and capacity, as `decide_configurations` takes them.
+        Job, cost, demand and capacity, the arguments of `decide_configurations`.
     """
     generator = np.random.default_rng(seed)
     shape = (jobs, configurations)
@@ -140,9 +147,9 @@ def draw_knapsack(
 
 
 def measure_knapsack(jobs: int, seed: int, seconds: float) -> Row:
-    """Decide one knapsack to a relative gap of `KNAPSACK_GAP`."""
+    """Decide one knapsack to a relative gap of `KNAPSACK_GAP`, and return its row."""
     job, cost, demand, capacity = draw_knapsack(seed, jobs)
-    # the objective is about this much; the gap reached stands in the row
+    # the objective is about the number of jobs; the row has the gap reached
     gap = KNAPSACK_GAP * jobs
     begin, processor = time.perf_counter(), time.process_time()
     decision = decide_configurations(
@@ -173,9 +180,11 @@ def measure_knapsack(jobs: int, seed: int, seconds: float) -> Row:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, write the CSV, print medians and the worst by size."""
+    """Measure, write the CSV, and print medians and maxima by size."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_sia")
-    parser.add_argument("--sizes", default=SIZES, help="jobs x times Sia's cluster, by commas")
+    parser.add_argument(
+        "--sizes", default=SIZES, help="jobs x multiples of Sia's cluster, by commas"
+    )
     parser.add_argument("--states", default=",".join(STATES))
     parser.add_argument("--knapsacks", default="100,1000,10000", help="jobs, by commas")
     parser.add_argument("--seeds", type=int, default=3)
@@ -209,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _summarise(rows: list[Row]) -> None:
-    """Print the median and the worst of every size."""
+    """Print medians and maxima by size."""
     sys.stdout.write(
         f"{'program':>9} {'jobs':>6} {'GPUs':>6} {'columns':>8} {'rounded':>7} {'median s':>9} "
         f"{'worst s':>8} {'processor':>9} {'worst':>7} {'proven':>7} {'unplaced':>8} {'GiB':>5}\n"

@@ -1,9 +1,8 @@
-"""Processor time that commands take to start; in fresh processes.
+"""Benchmark of the start of commands; processor time in fresh processes.
 
-Run as ``python -m goodalloc.experiments.benchmarks.start_up [--repeats 5] [--out FILE]``. A row is
-the least of some runs, in processor seconds of user and system, Python itself included; beside it
-stands which of the large libraries were loaded. A scheduler is started up to where it waits for
-jobs.
+Run as ``python -m goodalloc.experiments.benchmarks.start_up [--repeats 5] [--out FILE]``. A row has
+the least processor seconds, user and system, of several runs, including those of Python itself, and
+the large libraries that were loaded. A scheduler is run until it waits for jobs.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 #: Libraries that take a noticeable time to load.
 LARGE = ("cvxpy", "highspy", "jax", "matplotlib", "pandas", "pyomo", "scipy", "torch")
 
-#: Commands, and the processor seconds in which they should have started.
+#: Commands, and the most processor seconds that they should take to start.
 COMMANDS = {
     "--help": 0.3,
     "reproduce list": 0.7,
@@ -36,8 +35,8 @@ COMMANDS = {
     "solve tiny-cold --solver greedy": float("inf"),
 }
 
-#: A program that runs a command and tells the large libraries that it loaded; a scheduler is
-#: interrupted where it would wait.
+#: Program that runs a command and prints the large libraries that it loaded; a scheduler is
+#: interrupted when it would wait.
 PROGRAM = """
 import sys, time
 from goodalloc.experiments.cli.main import main
@@ -54,18 +53,18 @@ print("loaded", *(name for name in {large} if name in sys.modules))
 
 
 class Start(NamedTuple):
-    """How a command started.
+    """Row of the table: start of a command.
 
     Attributes
     ----------
     command
-        Its words.
+        The command.
     seconds
-        Processor seconds, the least of all runs.
+        Least processor seconds of all runs.
     target
-        The seconds that it should take at most.
+        Most seconds that it should take.
     loaded
-        The large libraries that were loaded, separated by blanks.
+        Large libraries that were loaded, separated by blanks.
     """
 
     command: str

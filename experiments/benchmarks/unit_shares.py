@@ -1,10 +1,14 @@
-"""How long it takes to share units out: SLAQ's greedy, exactly, and by dynamic programming alone.
+"""Benchmark of sharing units: the greedy of SLAQ, exactly, and by dynamic programming alone.
 
 Run as ``python -m goodalloc.experiments.benchmarks.unit_shares [--sizes 100x1000,…] [--out FILE]``.
 The gains are those of drawn jobs at drawn stages of their training (`data/classical/loss_jobs.py`),
-by their true losses; with ``machines`` they are not concave. *exactly* leaves out choices that a
-bound rules out first; *plain* is the dynamic program alone, for sizes up to `MOST_PLAIN` jobs ×
-units.
+by their true losses; with ``machines`` they are not concave. *exactly* first excludes choices by a
+bound; *plain* is the dynamic program alone, for sizes up to `MOST_PLAIN` jobs × units.
+
+References
+----------
+Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017.
+    doi:10.1145/3127479.3127490
 """
 
 from __future__ import annotations
@@ -29,14 +33,15 @@ if TYPE_CHECKING:
     from goodalloc.models.classical.unit_gains import UnitGains
     from goodalloc.solvers.classical.unit_shares import Shares
 
+#: Jobs x units.
 SIZES = "100x1000,1000x1000,100x10000,1000x10000,1000x16000"
 
-#: Jobs times units up to which the dynamic program runs alone.
+#: Most jobs times units for which the dynamic program is run alone.
 MOST_PLAIN = 1_000_000
 
 
 class Row(NamedTuple):
-    """One instance; times in seconds, NaN for what was not run."""
+    """Row of one instance; times in seconds, NaN for methods that were not run."""
 
     size: str
     machines: bool
@@ -49,12 +54,12 @@ class Row(NamedTuple):
 
 
 def instance(jobs: int, units: int, seed: int, *, machines: bool) -> UnitGains:
-    """What units are worth to jobs that are somewhere in their training.
+    """Draw the gains of units to jobs at random stages of their training.
 
     Parameters
     ----------
     jobs, units, seed
-        How many, and what they are drawn from.
+        Number of jobs and of units, and seed of the draws.
     machines
         Whether exchange between machines takes time.
     """
@@ -65,13 +70,13 @@ def instance(jobs: int, units: int, seed: int, *, machines: bool) -> UnitGains:
         done = random.uniform(0.0, job.iterations)
         after = np.minimum(done + INTERVAL * job.rate(amounts), job.iterations)
         steps = np.arange(len(job.left))
-        left = np.interp(after, steps, job.left)
-        rows.append((left[0] - left) / (job.left[0] - job.left[1]))
+        loss = np.interp(after, steps, job.left)
+        rows.append((loss[0] - loss) / (job.left[0] - job.left[1]))
     return one_each(np.stack(rows), units)
 
 
 def measure(size: str, seed: int, *, machines: bool) -> Row:
-    """One row; whatever is returned has passed the checker."""
+    """Solve an instance by all methods and return its row; all answers are checked."""
     jobs, units = (int(part) for part in size.split("x"))
     problem = instance(jobs, units, seed, machines=machines)
     greedy, exact = share_greedily(problem), share_exactly(problem)
@@ -91,7 +96,7 @@ def measure(size: str, seed: int, *, machines: bool) -> Row:
 
 
 def _require_sound(problem: UnitGains, found: Shares, best: float) -> None:
-    """Refuse an allocation that the checker refuses, or that is better than the best."""
+    """Refuse an allocation that the checker refuses, or that exceeds the exact total."""
     broken = unit_violations(problem, found.amounts, found.total)
     if found.total > best * (1.0 + 1e-9):
         broken.append(f"Total is {found.total:.10g}; the exact one is {best:.10g}.")
@@ -100,7 +105,7 @@ def _require_sound(problem: UnitGains, found: Shares, best: float) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, write the CSV, print medians and the worst gap by size."""
+    """Measure, write the CSV, and print medians and largest gaps by size."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_unit_shares")
     parser.add_argument("--sizes", default=SIZES, help="jobs x units, by commas")
     parser.add_argument("--seeds", type=int, default=3)
@@ -118,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _summarise(rows: Sequence[Row]) -> None:
-    """Print the medians of every size."""
+    """Print medians and largest gaps by size."""
     columns = (
         ("size", 11),
         ("machines", 8),
