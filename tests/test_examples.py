@@ -30,12 +30,21 @@ COMPLETE = (
     "goodalloc.solvers.classical",
     "goodalloc.solvers.gavel",
     "goodalloc.solvers.shared_gpus",
+    "goodalloc.experiments.live",
+    "goodalloc.experiments.replay",
+    "goodalloc.experiments.reporting",
+    "goodalloc.experiments.tasks",
 )
 
 EXAMPLES = sorted(name for name, path in modules().items() if ">>> " in path.read_text("utf-8"))
 
 #: Optional modules that examples of a module need.
-NEEDS = {"experiments.agent.training_agent": "torch"}
+NEEDS = {
+    "experiments.agent.example_order": "torch",
+    "experiments.agent.gradient_meter": "torch",
+    "experiments.agent.training_agent": "torch",
+    "experiments.replay.replay_parquet": "pyarrow",
+}
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -1,4 +1,4 @@
-"""The training agent that runs inside a user's PyTorch program."""
+"""Training agent that runs inside a user's PyTorch program."""
 
 import lazy_loader
 

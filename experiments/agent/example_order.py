@@ -98,6 +98,14 @@ def order_of(loader: Any, seed: int) -> ExampleOrder:
     ValueError
         If `loader` is no `DataLoader`, has a sampler of its own or no batch size, or its data set
         is empty or has no length.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from goodalloc.experiments.agent import order_of
+    >>> order = order_of(torch.utils.data.DataLoader(torch.arange(4.0), batch_size=2), seed=0)
+    >>> sorted(order.rows(0, 4)), sorted(order.rows(4, 4))  # two epochs
+    ([0, 1, 2, 3], [0, 1, 2, 3])
     """
     from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
@@ -126,6 +134,14 @@ def batches_of(loader: Any, passes: Iterator[list[int]], seed: int) -> Iterator[
         Examples of each batch.
     seed
         Seed of a generator of its own, as an iterator without one draws from that of the training.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from goodalloc.experiments.agent import batches_of
+    >>> loader = torch.utils.data.DataLoader(torch.arange(4.0), batch_size=2)
+    >>> [batch.tolist() for batch in batches_of(loader, iter([[3, 0], [1]]), seed=0)]
+    [[3.0, 0.0], [1.0]]
     """
     import torch
     from torch.utils.data import DataLoader

@@ -303,6 +303,15 @@ def adam_weight(
         The parameter.
     pick
         Function that returns some coordinates of a tensor of its shape.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from goodalloc.experiments.agent import adam_weight
+    >>> parameter = torch.zeros(2)
+    >>> optimiser = torch.optim.Adam([parameter])
+    >>> adam_weight(optimiser.state[parameter], optimiser.param_groups[0], parameter).tolist()
+    [1.0, 1.0]
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""True speed of simulated jobs, as an oracle tells it to a policy, and where they share GPUs."""
+"""True speed of simulated jobs: for an oracle of a policy, and where they share GPUs."""
 
 from __future__ import annotations
 

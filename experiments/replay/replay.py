@@ -97,6 +97,7 @@ class Replay:
             self._run(report)
 
     def _run(self, report: Callable[[Simulator], None]) -> None:
+        """Replay to the end, with the lock of the folder."""
         check_description(self.folder / DESCRIPTION, self.description)
         if (self.folder / "jobs.csv").exists():
             return
@@ -132,6 +133,7 @@ class Replay:
             ) from error
 
     def _record(self, record: RoundRecord, seconds: float) -> None:
+        """Add the rows of a round."""
         simulator, now = self.simulator, record.round_.time
         jobs = simulator.active
         running = [job for job in jobs if job.placement]
@@ -189,9 +191,11 @@ class Replay:
                 )
 
     def _write(self, name: str, rows: Iterable[tuple[object, ...]]) -> None:
+        """Add rows to the buffer of a file."""
         csv.writer(self._buffers[name], lineterminator="\n").writerows(map(_cells, rows))
 
     def _flush(self) -> None:
+        """Append the buffers to their files."""
         for name, buffer in self._buffers.items():
             append_lines(self.folder / name, buffer.getvalue())
             buffer.seek(0)
@@ -210,6 +214,7 @@ class Replay:
         )
 
     def _resume(self) -> None:
+        """Restore the last checkpoint, or begin the files if there is none."""
         self._buffers = {name: io.StringIO() for name in GROWING}
         path = self.folder / CHECKPOINT
         if (self.folder / OLD_CHECKPOINT).exists():
@@ -257,6 +262,7 @@ def _cells(row: tuple[object, ...]) -> list[object]:
 
 
 def _csv(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    """Return a table as text."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows([columns, *map(_cells, rows)])
     return buffer.getvalue()

@@ -46,6 +46,18 @@ def write_parquet(folder: Path) -> None:
     ------
     ValueError
         If a table cannot be read or a file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.workloads import Submission
+    >>> from goodalloc.experiments.replay import ReplayTask, write_parquet
+    >>> workload = (Submission("a", time=0, application="ncf", replicas=1, batch_size=32768),)
+    >>> task = ReplayTask(Path("fifo"), "fifo", workload, gaps=False)
+    >>> task.run()
+    >>> write_parquet(task.folder)
+    >>> sorted(path.name for path in task.folder.glob("*.parquet"))
+    ['jobs.parquet', 'rounds.parquet', 'samples.parquet', 'timing.parquet']
     """
     for name in TABLES:
         content = io.BytesIO()
@@ -65,6 +77,7 @@ def read_records(path: Path) -> pd.DataFrame:
 
 
 def _type(column: str) -> str:
+    """Return the type of a column."""
     if column in TEXTS:
         return "str"
     return "int64" if column in COUNTS else "float64"

@@ -45,6 +45,18 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
 
     Gaps are relative, in the objective of Pollux, beside their parts (`parts_of_gaps`); the 99th
     percentile is interpolated linearly, as published.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.workloads import Submission
+    >>> from goodalloc.experiments.replay import ReplayTask, summarise
+    >>> workload = (Submission("a", time=0, application="ncf", replicas=1, batch_size=32768),)
+    >>> task = ReplayTask(Path("fifo"), "fifo", workload, gaps=False)
+    >>> task.run()
+    >>> row = summarise("fifo", task.folder)
+    >>> row["jobs"], row["restarts_per_job"]
+    (1, 0.0)
     """
     jobs, rounds, timing = (_records(folder / f"{name}.csv") for name in RECORDS)
     row = {
@@ -133,7 +145,19 @@ def mean_efficiency(rounds: pd.DataFrame) -> float:
 
 
 def plot_replays(folders: Mapping[str, Path]) -> Figure:
-    """Draw GPUs, efficiency and, if judged, gap over time, and the completion times of jobs."""
+    """Draw GPUs, efficiency and, if judged, gap over time, and the completion times of jobs.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.workloads import Submission
+    >>> from goodalloc.experiments.replay import ReplayTask, plot_replays
+    >>> workload = (Submission("a", time=0, application="ncf", replicas=1, batch_size=32768),)
+    >>> task = ReplayTask(Path("fifo"), "fifo", workload, gaps=False)
+    >>> task.run()
+    >>> len(plot_replays({"fifo": task.folder}).axes)  # without gaps
+    3
+    """
     from matplotlib.figure import Figure
 
     judged = any(pd.read_csv(path / "rounds.csv").gap.notna().any() for path in folders.values())
@@ -188,7 +212,19 @@ def curves(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 def draw_over_time(
     ax: Axes, folders: Mapping[str, Path], column: str, label: str, factor: float = 1.0
 ) -> None:
-    """Draw a column of the rounds of every replay as a moving average over half an hour."""
+    """Draw a column of the rounds of every replay as a moving average over half an hour.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.experiments.replay import draw_over_time
+    >>> from goodalloc.experiments.reporting import new_axes
+    >>> _ = Path("rounds.csv").write_text("time,allocated_gpus\\n60,1\\n120,3\\n")
+    >>> ax = new_axes()
+    >>> draw_over_time(ax, {"fifo": Path()}, "allocated_gpus", "allocated GPUs")
+    >>> ax.lines[0].get_ydata().tolist()
+    [1.0, 2.0]
+    """
     for name, look in curves(folders).items():
         smooth = over_time(pd.read_csv(folders[name] / "rounds.csv"), column)
         if smooth.notna().any():
@@ -216,7 +252,18 @@ def over_time(rounds: pd.DataFrame, column: str, window: float = 1800.0) -> pd.S
 
 
 def draw_distribution(ax: Axes, values: NDArray[np.float64], look: Mapping[str, Any]) -> None:
-    """Draw the share of jobs with at most each of `values`."""
+    """Draw the share of jobs with at most each of `values`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.experiments.replay import draw_distribution
+    >>> from goodalloc.experiments.reporting import new_axes
+    >>> ax = new_axes()
+    >>> draw_distribution(ax, np.array([3.0, 1.0]), {"color": "black"})
+    >>> ax.lines[0].get_ydata().tolist()
+    [50.0, 100.0]
+    """
     ordered = np.sort(values)
     share = 100 * np.arange(1, ordered.size + 1) / ordered.size
     ax.step(ordered, share, where="post", **look)

@@ -32,7 +32,7 @@ def replayed_rounds(
     workload, applications, policy, setting
         As in `Simulator`.
     every
-        Take one of so many consecutive rounds that have enough jobs.
+        Period of the generated rounds, among those that have enough jobs.
     least_jobs
         Least number of active jobs of a round.
     """

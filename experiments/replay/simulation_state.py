@@ -47,7 +47,7 @@ class SimulatorState:
     cluster
         The nodes that are available now.
     wanted_nodes
-        Number of nodes that the policy asked for last.
+        Number of nodes that the policy requested last.
     time
         Seconds since the start.
     progress, last_progress
@@ -290,6 +290,7 @@ def _check(item: str, job: SimulatedJob) -> None:
 
 
 def _unpack_placement(item: str, value: object, cluster: Cluster) -> Placement:
+    """Return a placement on nodes of `cluster`; refuse any other value."""
     found = []
     for pair in check_list(f"{item}: placement", value):
         node, gpus = _several(f"{item}: a part of its placement", pair, 2)
@@ -318,6 +319,7 @@ def _unpack_choice(job: SimulatedJob, item: str, value: object) -> BatchBasis:
 
 
 def _pack_measured(measured: Measured) -> Document:
+    """Return measurements in terms of JSON."""
     found: Document = {"times": pack_times(measured.times), "fitted": measured.fitted}
     if measured.parameters is not None:
         found["parameters"] = pack_numbers(measured.parameters)
@@ -325,6 +327,7 @@ def _pack_measured(measured: Measured) -> Document:
 
 
 def _unpack_measured(item: str, value: object) -> Measured:
+    """Return the measurements that `_pack_measured` packed."""
     found = check_keys(item, value, ("times", "fitted"), ("parameters",))
     times, parameters = unpack_times(item, found["times"]), found.get("parameters")
     require_count(f"{item}: fitted", found["fitted"], 0, len(times))

@@ -213,7 +213,8 @@ def test_the_noise_scale_is_that_of_many_independent_batches(
 ) -> None:
     """Within 15 %, on the digits, of two gradients a step or of consecutive ones, or by a half."""
     pytest.importorskip("sklearn", reason="needs goodalloc[predict]")
-    found = bench_noise_scale.measure(optimiser, passes, coordinates, 25, 2000, tmp_path)
+    case = bench_noise_scale.Case(optimiser, passes, coordinates)
+    found = bench_noise_scale.measure(case, epochs=25, batches=2000, folder=tmp_path)
     assert found.ratio == pytest.approx(1.0, abs=0.15)
 
 
@@ -222,7 +223,7 @@ def test_the_benchmark_trains_to_the_same_weights_both_ways(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One pass a step: the agent only watches. A row a case."""
-    cases = (("perceptron", "adam", 8, 1, 5),)
+    cases = (bench_agent.Case("perceptron", "adam", 8, 1, 5),)
     monkeypatch.setattr(bench_agent, "CASES", cases)
     monkeypatch.setattr(bench_agent, "fit_seconds", lambda: (0.0, 0.0))
     assert (
