@@ -73,7 +73,7 @@ class NoOracle(NamedTuple):
     job: str
 
     def remaining_steps(self) -> float:
-        """Refuse.
+        """Raise an error, as the remaining steps of a real job are unknown.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class NoOracle(NamedTuple):
         raise ValueError(f"Job '{self.job}' is real: how many steps are left is not known.")
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
-        """Refuse.
+        """Raise an error, as the true seconds of a step are unknown.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class NoOracle(NamedTuple):
     def beside(
         self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
     ) -> tuple[float, float] | None:
-        """Refuse.
+        """Raise an error, as the rates beside other jobs are unknown.
 
         Raises
         ------

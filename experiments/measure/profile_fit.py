@@ -60,7 +60,13 @@ class ProfileFit:
     held_out: tuple[ThroughputParameters, ...]
 
     def predicted(self, *, held_out: bool) -> tuple[Floats, Floats]:
-        """Return predicted seconds of passes with their updates, and of steps."""
+        """Return predicted seconds of passes with their updates, and of steps.
+
+        Parameters
+        ----------
+        held_out
+            Whether each configuration is predicted by the fit that held it out.
+        """
         fits = self.held_out if held_out else (self.parameters,)
         which = self.fold if held_out else np.zeros_like(self.fold)
         one = self.profile

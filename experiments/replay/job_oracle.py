@@ -1,4 +1,10 @@
-"""True speed of simulated jobs: for an oracle of a policy, and where they share GPUs."""
+"""True speed of simulated jobs: for an oracle of a policy, and where they share GPUs.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters",
+    EuroSys 2018. doi:10.1145/3190508.3190517
+"""
 
 from __future__ import annotations
 

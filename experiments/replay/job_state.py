@@ -42,7 +42,7 @@ class SimulatedJobState:
     delay
         Remaining seconds of its restart.
     epoch, progress, attained_service
-        Complete epochs, progress in units of the initial batch size, and GPU-seconds held.
+        Complete epochs, progress in steps at the initial batch size, and GPU-seconds held.
     first_start, completion
         Times at which it began to train first and ended.
     restarts

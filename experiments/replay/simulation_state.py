@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SimulatorState:
-    """State of a replay beside that of its jobs and of what they handed on.
+    """State of a replay beside that of its jobs and of the pool of experience.
 
     Parameters
     ----------

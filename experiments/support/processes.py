@@ -48,7 +48,7 @@ class ProcessEnded(ChildProcessError):
 
 @dataclass(frozen=True)
 class PipedProcess(Generic[AnyStr]):
-    """Process with pipes.
+    """Process with pipes for its requests and answers.
 
     Parameters
     ----------

@@ -6,6 +6,11 @@ that of the job's fair share (sections 3 and 4.2 of Pollux); `data/FORMAT.md` ha
 Choices are arrays of shape (rows, one node | several, k): a row is a mode of a job, newly placed on
 k replicas. Of entries that cannot occur, `[row, 0, 0]` of the first row of a job means to hold
 nothing, and `[row, 1, 0]` of the row in which it runs means to keep its placement.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, sections 3 and 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from fractions import Fraction
