@@ -63,7 +63,9 @@ def derive_gpu_types(reference: Path) -> dict[str, Any]:
     fit = fit_throughput(pad_observations(tables), OPTIONS)
     types: dict[str, dict[str, Any]] = {kind: {} for kind in SUFFIXES}
     for index, (kind, name) in enumerate(pairs):
-        parameters = ThroughputParameters(*(float(values[index]) for values in fit.parameters))
+        parameters = ThroughputParameters(
+            *(float(np.asarray(values)[index]) for values in fit.parameters)
+        )
         measured = int(np.max(tables[index][:, 2]))
         types[kind][name] = {
             "throughput": parameters._asdict(),

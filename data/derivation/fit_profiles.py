@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from goodalloc.data.applications.measurements import (
     APPLICATIONS,
     Application,
@@ -71,7 +73,9 @@ def derive_profiles(reference: Path) -> dict[str, Any]:
     fit = fit_throughput(pad_observations(tables), OPTIONS)
     applications = {}
     for index, (name, application) in enumerate(APPLICATIONS.items()):
-        parameters = ThroughputParameters(*(float(values[index]) for values in fit.parameters))
+        parameters = ThroughputParameters(
+            *(float(np.asarray(values)[index]) for values in fit.parameters)
+        )
         gradient, total_progress = read_gradient(folder / "traces" / name)
         applications[name] = {
             **_stated(application),
@@ -110,8 +114,10 @@ def fit_errors(parameters: ThroughputParameters, table: Floats) -> dict[str, Any
     nodes, replicas, atomic, gradient, step = table.T
     return {
         "observations": len(table),
-        "gradient_time": relative_errors(gradient_time(parameters, atomic), gradient),
-        "step_time": relative_errors(step_time(parameters, nodes, replicas, atomic, 0.0), step),
+        "gradient_time": relative_errors(np.asarray(gradient_time(parameters, atomic)), gradient),
+        "step_time": relative_errors(
+            np.asarray(step_time(parameters, nodes, replicas, atomic, 0.0)), step
+        ),
     }
 
 

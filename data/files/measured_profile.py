@@ -137,7 +137,7 @@ class MeasuredProfile:
             last,
             np.ones(len(last), dtype=bool),
         )
-        return Observations(*(column[None] for column in columns))
+        return Observations(*(np.asarray(column)[None] for column in columns))
 
 
 def rows_as_text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -16,6 +16,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from goodalloc.experiments.support.compiled import compilation_cache
 from goodalloc.experiments.support.process_messages import end_with_parent
 from goodalloc.experiments.support.processes import fresh_interpreter
@@ -113,7 +115,7 @@ def fit_table(table: Sequence[Sequence[float]]) -> ThroughputParameters:
     from goodalloc.models.fitting.problem import pad_observations
 
     fitted = fit_throughput(pad_observations([table]), ONLINE).parameters
-    return ThroughputParameters(*(float(column[0]) for column in fitted))
+    return ThroughputParameters(*(float(np.asarray(column)[0]) for column in fitted))
 
 
 def main() -> int:

@@ -254,10 +254,10 @@ class TrainingAgent:
 
     def _step(self) -> None:
         """Make a step: update statistics, learning rate, parameters and progress."""
-        total, scale = self.total, self.total / self.batch.initial
+        total, scale = self.total, self.total / float(self.batch.initial)
         self._measure(scale)
         gradient, rule = self.gradient, self.options.learning_rate
-        initial = self.batch.initial
+        initial = int(self.batch.initial)
         gain = learning_rate_factor("adascale", gradient, initial, total)
         own = gain if rule == "adascale" else learning_rate_factor(rule, gradient, initial, total)
         self._rate = scaled_step(self._optimiser, self.choice.rate_factor * own)

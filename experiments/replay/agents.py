@@ -30,7 +30,7 @@ def fit_models(jobs: Iterable[SimulatedJob]) -> None:
         for found in stale
     ]
     fitted = fit_throughput(pad_observations(tables), ONLINE).parameters
-    for found, parameters in zip(stale, zip(*fitted, strict=True), strict=True):
+    for found, parameters in zip(stale, zip(*map(np.asarray, fitted), strict=True), strict=True):
         found.parameters = ThroughputParameters(*map(float, parameters))
         found.fitted = len(found.times)
 

@@ -107,7 +107,7 @@ def requested_split(batch: int, replicas: int, limits: BatchLimits) -> tuple[int
     batch, replicas, limits
         As in `published_split`.
     """
-    alone = replicas == 1 and batch > limits.initial
+    alone = replicas == 1 and batch > int(limits.initial)
     return published_split(batch, replicas, limits, accumulates=alone)
 
 
@@ -131,7 +131,7 @@ def gpu_use(
     step = times.step + accumulation_steps * (times.step - times.synchronisation)
     per_example = pass_time(application).per_example
     busy = busy_part(per_example, atomic_batch_size, accumulation_steps + 1, step)
-    return GpuUse(busy, memory_part(atomic_batch_size, application.batch.atomic_maximum))
+    return GpuUse(busy, memory_part(atomic_batch_size, float(application.batch.atomic_maximum)))
 
 
 class SimulatedJob(SimulatedJobState):
@@ -201,7 +201,7 @@ class SimulatedJob(SimulatedJobState):
             atomic, _ = requested_split(
                 self.submission.batch_size, self.submission.replicas, limits
             )
-        return memory_part(atomic, limits.atomic_maximum)
+        return memory_part(atomic, float(limits.atomic_maximum))
 
     def measure_use(self) -> GpuUse:
         """Return its load on its GPUs, and note their busy part."""
@@ -321,7 +321,8 @@ class SimulatedJob(SimulatedJobState):
 
     def _note(self, seconds: float, steps: float) -> None:
         """Add work to that of this interval."""
-        useful, gpu_seconds = steps * self.application.batch.initial, seconds * self.replicas
+        useful = steps * float(self.application.batch.initial)
+        gpu_seconds = seconds * self.replicas
         done = Interval(
             gpu_seconds, useful, useful / self.efficiency, gpu_seconds * self.efficiency
         )
@@ -343,7 +344,7 @@ class SimulatedJob(SimulatedJobState):
         if self.pipeline is not None:
             input_time = self.atomic_batch_size * self.pipeline.core_seconds / self.cores
             wait = max(input_time - (forward_backward - pass_time(self.application).fixed), 0.0)
-        initial = self.application.batch.initial
+        initial = float(self.application.batch.initial)
         gain = float(adascale_gain(gradient, initial, batch))
         self.efficiency = gain * initial / batch
         seconds = step + (passes - 1) * forward_backward + passes * wait

@@ -105,7 +105,7 @@ class FixedBatch:
 
     def choose(self, situation: Situation) -> BatchChoice:
         """The batch size that was given."""
-        total = situation.batch.initial if self.total is None else self.total
+        total = float(situation.batch.initial) if self.total is None else self.total
         return split_batch(total, situation.replicas, situation.batch)
 
 
@@ -179,7 +179,7 @@ class Cabs:
         gradient, loss, rate = situation.gradient, situation.loss, situation.learning_rate
         if gradient is None or not (math.isfinite(loss) and math.isfinite(rate)):
             return situation.present
-        trace = float(gradient.variance) * situation.batch.initial
+        trace = float(gradient.variance) * float(situation.batch.initial)
         wanted = self.constant * rate * trace / loss if loss > 0.0 else math.inf
         return split_batch(float(round(min(wanted, 1e18))), situation.replicas, situation.batch)
 

@@ -38,13 +38,10 @@ gives :math:`\varphi = tr(P \Sigma P^T) / |P G|^2` (Pollux, section 3.1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.support.validation import require_count, require_number, require_share
-
-if TYPE_CHECKING:
-    from goodalloc.models.support.namespace import Array
 
 DECAY = 0.999
 """Theta, the decay of the moving averages for one step at M0 (Pollux's agent)."""
@@ -54,6 +51,16 @@ LEAST_SQUARE, LEAST_VARIANCE = 0.0, 1e-6
 
 ADAM_STEPS = 5
 """Steps of Adam before which its second moment says too little to precondition by (Pollux's)."""
+
+
+class Tensor(Protocol):
+    """Array of any library: NumPy, JAX or PyTorch."""
+
+    def __mul__(self, other: Any, /) -> Any:
+        """Return the product."""
+
+    def __truediv__(self, other: Any, /) -> Any:
+        """Return the quotient."""
 
 
 class GradientAverage(NamedTuple):
@@ -223,7 +230,7 @@ def statistics_of(
     )
 
 
-def adam_preconditioner(second_moment: Array, steps: int, decay: float, epsilon: float) -> Array:
+def adam_preconditioner(second_moment: Tensor, steps: int, decay: float, epsilon: float) -> Any:
     """The diagonal of P for Adam: 1 / (sqrt(v / (1 - beta2^t)) + epsilon); 1 in its first steps.
 
     It is 0 where v is, a departure: there Adam has seen no gradient, and 1 / epsilon would let the

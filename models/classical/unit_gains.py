@@ -16,8 +16,9 @@ import numpy as np
 from goodalloc.models.support.validation import as_numbers, require_all, require_count
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from goodalloc.models.support.array_types import Floats, Indices
-    from goodalloc.models.support.namespace import Array
 
 
 #: Relative difference up to which two totals are the same.
@@ -81,7 +82,7 @@ def one_each(gains: Floats, units: int) -> UnitGains:
     return UnitGains(table, units)
 
 
-def total_gain(problem: UnitGains, amounts: Array) -> float:
+def total_gain(problem: UnitGains, amounts: ArrayLike) -> float:
     """The objective of (1), minus infinity for what a job cannot have."""
     total, most = 0.0, problem.gains.shape[1] - 1
     for row, amount in zip(problem.gains, np.asarray(amounts).tolist(), strict=True):
@@ -89,7 +90,9 @@ def total_gain(problem: UnitGains, amounts: Array) -> float:
     return total
 
 
-def unit_violations(problem: UnitGains, amounts: Array, total: float | None = None) -> list[str]:
+def unit_violations(
+    problem: UnitGains, amounts: ArrayLike, total: float | None = None
+) -> list[str]:
     """What is wrong with an allocation; nothing if it is feasible and worth its total.
 
     Parameters

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.models.fitting.problem import FitOptions as FitOptions
+from goodalloc.models.fitting.problem import pad_observations as pad_observations
 from goodalloc.models.fitting.problem import (
-    Found,
     pad_problem,
     settings_of,
     state_problem,
     usable_observations,
 )
-from goodalloc.models.fitting.problem import pad_observations as pad_observations
 from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.fitting.problem import Observations as Observations
-    from goodalloc.models.support.array_types import Flags, Floats
+    from goodalloc.models.support.array_types import Flags, Floats, Numbers
 
 
 CPU_LANES, ACCELERATOR_LANES = 64, 8192
@@ -95,17 +94,17 @@ def fit_throughput(observations: Observations, options: FitOptions | None = None
         searched = search(
             padded, np.int64(jobs), settings_of(options), min(lanes, padded.starts[..., 0].size)
         )
-        found = Found(*(np.asarray(leaf)[:jobs] for leaf in searched))
-    best = np.argmin(found.loss, axis=1)
+        point, loss, iterations, converged = (np.asarray(leaf)[:jobs] for leaf in searched)
+    best = np.argmin(loss, axis=1)
     row = np.arange(jobs)
-    parameters = _parameters(found.point[row, best], seen_several, options)
+    parameters = _parameters(point[row, best], seen_several, options)
     errors = _errors(parameters, observations)
     return Fit(
         parameters,
-        found.loss[row, best],
+        loss[row, best],
         *errors,
-        found.iterations[row, best],
-        found.converged[row, best],
+        iterations[row, best],
+        converged[row, best],
     )
 
 
@@ -113,7 +112,7 @@ def _parameters(point: Floats, seen_several: Flags, options: FitOptions) -> Thro
     """Return the parameters at a point; several nodes, if unseen, cost more than one node."""
     fitted = ThroughputParameters._make([*np.exp(point[:, :-1]).T, point[:, -1]])
 
-    def price(node: Floats, local: Floats) -> Floats:
+    def price(node: Numbers, local: Numbers) -> Floats:
         dearer: Floats = np.maximum(node, options.unseen_node_factor * local)
         return np.where(seen_several, node, dearer)
 
@@ -128,13 +127,13 @@ def _errors(
 ) -> tuple[RelativeError, RelativeError]:
     """Return the relative errors of the pass without synchronisation and of the step."""
     nodes, replicas, atomic, gradient, step, valid = observations
-    columns = ThroughputParameters(*(value[:, None] for value in parameters))
+    columns = ThroughputParameters(*(np.asarray(value)[:, None] for value in parameters))
     predicted = (
         (gradient_time(columns, atomic), gradient),
         (step_time(columns, nodes, replicas, atomic, 0.0), step),
     )
 
-    def summarise(estimate: Floats, measured: Floats) -> RelativeError:
+    def summarise(estimate: Numbers, measured: Floats) -> RelativeError:
         error = np.where(valid, np.abs(estimate / measured - 1.0), np.nan)
         return RelativeError(np.nanmedian(error, axis=1), np.nanmean(error, axis=1))
 

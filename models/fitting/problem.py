@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from goodalloc.models.support.array_types import Flags, Floats
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Flags, Floats
 
 
 LARGEST_VALUE = 1e30
@@ -106,12 +105,12 @@ class Observations(NamedTuple):
         False for padding.
     """
 
-    nodes: Array
-    replicas: Array
-    atomic_batch_size: Array
-    gradient_time: Array
-    step_time: Array
-    valid: Array = True
+    nodes: Floats
+    replicas: Floats
+    atomic_batch_size: Floats
+    gradient_time: Floats
+    step_time: Floats
+    valid: Flags = np.array(True)
 
 
 class Problem(NamedTuple):
@@ -235,12 +234,13 @@ def _mean(values: Floats, mask: Flags, default: float) -> Floats:
 def state_problem(observations: Observations, options: FitOptions) -> tuple[Problem, Flags]:
     """State the fit of each job, and say which have seen several nodes."""
     nodes, replicas, atomic, gradient, step, valid = observations
-    several = valid & (nodes > 1)
+    several: Flags = valid & (nodes > 1)
     one = valid & (nodes == 1) & (replicas > 1)
     grown = (valid & (replicas > 2)).any(axis=1)
     least = np.where(valid, atomic, np.inf).min(axis=1, initial=np.inf)
     varied = least < np.where(valid, atomic, 0.0).max(axis=1, initial=0.0)
-    seen_one, seen_several = one.any(axis=1), several.any(axis=1)
+    seen_one: Flags = one.any(axis=1)
+    seen_several: Flags = several.any(axis=1)
     true = np.ones(len(valid), dtype=bool)
     free = np.stack(
         [varied, true, seen_one, seen_one & grown, seen_several, seen_several & grown, true], axis=1

@@ -28,9 +28,11 @@ from goodalloc.models.goodput.throughput_model import (
 )
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from goodalloc.models.fitting.problem import Problem, Settings
     from goodalloc.models.goodput.throughput_model import Overlap
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Numbers
 
 SIZE = len(ThroughputParameters._fields)
 FIRST_SMOOTHING = 1e-2
@@ -72,14 +74,14 @@ class _Work(NamedTuple):
 
 class _Prediction(NamedTuple):
     parameters: ThroughputParameters
-    gradient: Array
-    synchronisation: Array
+    gradient: Numbers
+    synchronisation: Numbers
     overlap: Overlap
     roots: tuple[Array, Array]
     residuals: tuple[Array, Array]
 
 
-def _predict(point: Array, problem: Problem, smoothing: Array) -> _Prediction:
+def _predict(point: Array, problem: Problem, smoothing: Array | float) -> _Prediction:
     """Predict the times at a point and compare them with those observed."""
     parameters = ThroughputParameters._make([*jnp.exp(point[:-1]), point[-1]])
     gradient = gradient_time(parameters, problem.atomic_batch_size)
@@ -100,7 +102,7 @@ def _retrogression(point: Array) -> tuple[Array, Array]:
 
 
 def fitting_loss(
-    point: Array, problem: Problem, settings: Settings, smoothing: Array = 0.0
+    point: Array, problem: Problem, settings: Settings, smoothing: Array | float = 0.0
 ) -> Array:
     """Return the loss of one job at a point (logarithms of the six times, then gamma)."""
     roots = _predict(point, problem, smoothing).roots
@@ -183,7 +185,7 @@ def _candidates(state: _State, problem: Problem, settings: Settings) -> tuple[Ar
     blocked = ((point <= problem.lower) & (gradient > 0.0)) | (
         (point >= problem.upper) & (gradient < 0.0)
     )
-    moving = problem.free & ~blocked
+    moving = jnp.asarray(problem.free & ~blocked)
     gradient = jnp.where(moving, gradient, 0.0)
     diagonal = jnp.where(moving, jnp.diag(matrix), 0.0)
     floor = LEAST_SCALE * jnp.max(diagonal) + TINY

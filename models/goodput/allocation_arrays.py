@@ -9,7 +9,7 @@ from goodalloc.models.support.namespace import namespace
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.model import GoodputModel
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Numbers
 
 
 class BatchSize(NamedTuple):
@@ -38,27 +38,27 @@ class Lanes(NamedTuple):
     models, `alpha` and `beta` belonging to the gradient's computation.
     """
 
-    alpha: Array
-    beta: Array
-    gamma: Array
+    alpha: Numbers
+    beta: Numbers
+    gamma: Numbers
     synchronisation: Array
     log_synchronisation: Array
     noise: Array
     signal: Array
     replicas: Array
-    initial: Array
-    maximum: Array
-    atomic_minimum: Array
-    atomic_maximum: Array
+    initial: Numbers
+    maximum: Numbers
+    atomic_minimum: Numbers
+    atomic_maximum: Numbers
     accumulation: Array
     allowed: Array
 
 
-def prepare_lanes(model: GoodputModel, nodes: Array, replicas: Array) -> Lanes:
+def prepare_lanes(model: GoodputModel, nodes: Numbers, replicas: Numbers) -> Lanes:
     """Work out the lanes of a model and its allocations, all of one shape and in float64."""
     xp = namespace(model, nodes, replicas)
     parameters, gradient, batch = model
-    allowed = (replicas >= 1.0) & (nodes >= 1.0) & (nodes <= replicas)
+    allowed: Array = xp.asarray((replicas >= 1.0) & (nodes >= 1.0) & (nodes <= replicas))
     synchronisation = synchronisation_time(parameters, nodes, replicas)
     total = gradient.variance + gradient.square
     moving = total > 0.0
@@ -77,6 +77,6 @@ def prepare_lanes(model: GoodputModel, nodes: Array, replicas: Array) -> Lanes:
         maximum=batch.maximum,
         atomic_minimum=batch.atomic_minimum,
         atomic_maximum=batch.atomic_maximum,
-        accumulation=batch.accumulation > 0.0,
+        accumulation=xp.asarray(batch.accumulation > 0.0),
         allowed=allowed,
     )

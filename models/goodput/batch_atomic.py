@@ -28,7 +28,7 @@ from goodalloc.models.support.namespace import advance, namespace
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.allocation_arrays import Lanes
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array
 
 SMALLEST = 1e-150
 """Floor under a denominator, or under a number whose logarithm is taken."""
@@ -175,4 +175,5 @@ def tangent_bound(problem: Problem, bracket: Bracket) -> Array:
     between = high_cost - fall * xp.clip(meeting, 0.0, width)
     below = high_cost - bracket.high_slope * (high / problem.lowest - 1.0)
     above = low_cost + bracket.low_slope * (1.0 - low / xp.maximum(problem.highest, low))
-    return xp.where(has_high, xp.where(has_low, between, below), above)
+    bound: Array = xp.where(has_high, xp.where(has_low, between, below), above)
+    return bound

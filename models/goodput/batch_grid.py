@@ -11,7 +11,7 @@ from goodalloc.models.support.namespace import namespace, repeat
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.allocation_arrays import Lanes
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array
 
 ROUNDING = 1e-8
 """Slack of the published ceilings, in examples: keeps a whole number from being rounded up."""
@@ -83,4 +83,5 @@ def grid_goodput(lanes: Lanes, atomic: Array, accumulation: Array) -> Array:
     last = overlap(gradient, lanes.synchronisation, lanes.log_synchronisation, lanes.gamma).time
     batch = lanes.replicas * atomic * (accumulation + 1.0)
     cost = (lanes.noise + lanes.signal * batch) * (accumulation * gradient + last)
-    return xp.where(within, batch / xp.where(within, cost, math.inf), 0.0)
+    goodput: Array = xp.where(within, batch / xp.where(within, cost, math.inf), 0.0)
+    return goodput

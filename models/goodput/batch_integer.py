@@ -47,7 +47,7 @@ from goodalloc.models.support.namespace import advance, namespace
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.allocation_arrays import Lanes
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Numbers
 
 NOISE = 1e-14
 """Relative difference of costs that counts as rounding noise when more passes are considered."""
@@ -136,14 +136,14 @@ def _start(plan: Plan) -> Best:
     )
 
 
-def _pass_times(lanes: Lanes, atomic: Array) -> tuple[Array, Array]:
+def _pass_times(lanes: Lanes, atomic: Numbers) -> tuple[Numbers, Array]:
     """Return the seconds of a pass without and with synchronisation."""
     gradient = lanes.alpha + lanes.beta * atomic
     last = overlap(gradient, lanes.synchronisation, lanes.log_synchronisation, lanes.gamma).time
     return gradient, last
 
 
-def _cost(lanes: Lanes, atomic: Array, passes: Array) -> Array:
+def _cost(lanes: Lanes, atomic: Numbers, passes: Array) -> Array:
     """Return h at one (m, w)."""
     gradient, last = _pass_times(lanes, atomic)
     batch = lanes.replicas * passes * atomic

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.goodput.chunked import Search
     from goodalloc.models.goodput.model import GoodputModel
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Numbers
 
 GRID_POINTS = 50
 """Total batch sizes on the published grid."""
@@ -24,8 +24,8 @@ GRID_POINTS = 50
 
 def best_batch_size(
     model: GoodputModel,
-    nodes: Array,
-    replicas: Array,
+    nodes: Numbers,
+    replicas: Numbers,
     search: Search = "integer",
     grid_points: int = GRID_POINTS,
 ) -> BatchSize:
@@ -70,7 +70,7 @@ def best_batch_size(
 
 
 def _traced(
-    xp: ModuleType, fields: tuple[Array, ...], search: Search, grid_points: int
+    xp: ModuleType, fields: tuple[object, ...], search: Search, grid_points: int
 ) -> BatchSize:
     """Search as part of a function that jax is tracing."""
     wide = xp.broadcast_arrays(*(xp.asarray(field, dtype=float) for field in fields))

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.models.support.array_types import Floats
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Floats, Numbers
 
 
 #: How the best batch size is found: the true best whole number, or the best of a grid of points.
@@ -41,7 +40,7 @@ FIELDS = 16
 """Numbers per allocation: those of the model, N and K."""
 
 
-def search_fields(fields: tuple[Array, ...], search: Search, grid_points: int) -> BatchSize:
+def search_fields(fields: tuple[Numbers, ...], search: Search, grid_points: int) -> BatchSize:
     """Search the batch sizes of allocations given as flat fields, on the library they live in."""
     model = GoodputModel(
         ThroughputParameters(*fields[:7]),
@@ -54,8 +53,8 @@ def search_fields(fields: tuple[Array, ...], search: Search, grid_points: int) -
 
 def search_chunked(
     model: GoodputModel,
-    nodes: Array,
-    replicas: Array,
+    nodes: Numbers,
+    replicas: Numbers,
     search: Search,
     grid_points: int,
     backend: Backend,

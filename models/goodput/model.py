@@ -13,7 +13,7 @@ from goodalloc.models.support.validation import LARGEST_COUNT, as_numbers, requi
 
 if TYPE_CHECKING:
     from goodalloc.models.goodput.throughput_model import ThroughputParameters
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Numbers
 
 #: Largest throughput parameter, gradient statistic and batch size: far beyond any that was ever
 #: measured (10^9 seconds are thirty years), and far from overflowing.
@@ -38,11 +38,11 @@ class BatchLimits(NamedTuple):
         Whether a step may accumulate several passes.
     """
 
-    initial: Array
-    maximum: Array
-    atomic_minimum: Array
-    atomic_maximum: Array
-    accumulation: Array = True
+    initial: Numbers
+    maximum: Numbers
+    atomic_minimum: Numbers
+    atomic_maximum: Numbers
+    accumulation: Numbers = True
 
 
 def only_batch_size(batch_size: int) -> BatchLimits:
@@ -69,10 +69,10 @@ class GoodputModel(NamedTuple):
 
 def goodput(
     model: GoodputModel,
-    nodes: Array,
-    replicas: Array,
-    atomic_batch_size: Array,
-    accumulation_steps: Array,
+    nodes: Numbers,
+    replicas: Numbers,
+    atomic_batch_size: Numbers,
+    accumulation_steps: Numbers,
 ) -> Array:
     """Return throughput times efficiency, in examples per second worth of M0.
 
@@ -94,7 +94,9 @@ def goodput(
     count = xp.maximum(xp.asarray(replicas, dtype=float), 1.0)
     batch = count * atomic_batch_size * (accumulation_steps + 1.0)
     rate = throughput(model.throughput, nodes, count, atomic_batch_size, accumulation_steps)
-    return xp.where(present, rate * efficiency(model.gradient, model.batch.initial, batch), 0.0)
+    progress = rate * efficiency(model.gradient, model.batch.initial, batch)
+    result: Array = xp.where(present, progress, 0.0)
+    return result
 
 
 def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
@@ -143,7 +145,7 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
     ):
         bound, value = getattr(batch, high), getattr(batch, low)
         ordered = np.asarray(value) <= np.asarray(bound)
-        require_all(ordered, name, low, value, f"at most {high}", bound)
+        require_all(ordered, name, low, value, f"at most {high}", bound=bound)
     return model
 
 
@@ -157,7 +159,7 @@ def plainly_in_order(model: GoodputModel) -> bool:
         if not all(isinstance(value, float | int) and 0.0 <= value <= largest for value in group):
             return False
     examples = batch[:4]
-    return (
+    return bool(
         parameters.gamma >= 1.0
         and parameters.alpha_grad + parameters.beta_grad >= SHORTEST_PASS
         and all(size >= 1 and size == int(size) for size in examples)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.goodput.chunked import Backend as Backend
     from goodalloc.models.goodput.chunked import Search
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Numbers
 
 
 def stack_models(models: Sequence[GoodputModel]) -> GoodputModel:
@@ -74,11 +74,10 @@ def goodput_table(
     nodes = np.array([1.0, 2.0])[:, None]
     replicas = np.arange(max_replicas + 1.0)
     found = search_chunked(columns, nodes, replicas, search, grid_points, backend)
-    goodput: NDArray[np.float64] = found.goodput
-    return goodput
+    return np.asarray(found.goodput)
 
 
-def speedups(table: NDArray[np.float64], base: Array) -> NDArray[np.float64]:
+def speedups(table: NDArray[np.float64], base: Numbers) -> NDArray[np.float64]:
     """Return goodput over the goodput of a base allocation, 0 for a base that cannot run.
 
     Parameters

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.models.support.namespace import namespace
 
 if TYPE_CHECKING:
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Numbers
 
 
 class GradientStatistics(NamedTuple):
@@ -21,11 +21,11 @@ class GradientStatistics(NamedTuple):
         Trace of the gradient's covariance at the initial batch size.
     """
 
-    square: Array
-    variance: Array
+    square: Numbers
+    variance: Numbers
 
 
-def noise_scale(gradient: GradientStatistics, initial: Array) -> Array:
+def noise_scale(gradient: GradientStatistics, initial: Numbers) -> Array:
     """Return the gradient noise scale in examples: M0 variance / square.
 
     Infinite where the true gradient vanishes, 0 where the variance vanishes too.
@@ -41,10 +41,11 @@ def noise_scale(gradient: GradientStatistics, initial: Array) -> Array:
     positive = xp.asarray(gradient.square) > 0.0
     finite = initial * gradient.variance / xp.where(positive, gradient.square, 1.0)
     vanishing = xp.where(xp.asarray(gradient.variance) > 0.0, xp.inf, 0.0)
-    return xp.where(positive, finite, vanishing)
+    scale: Array = xp.where(positive, finite, vanishing)
+    return scale
 
 
-def adascale_gain(gradient: GradientStatistics, initial: Array, batch: Array) -> Array:
+def adascale_gain(gradient: GradientStatistics, initial: Numbers, batch: Numbers) -> Array:
     """Return the steps at M0 that one step at batch M is worth.
 
     With r = M / M0: (variance + square) / (variance / r + square), and 1 where the denominator
@@ -60,11 +61,12 @@ def adascale_gain(gradient: GradientStatistics, initial: Array, batch: Array) ->
     xp = namespace(gradient, initial, batch)
     denominator = gradient.variance * (initial / batch) + gradient.square
     defined = denominator > 0.0
-    gain = (gradient.variance + gradient.square) / xp.where(defined, denominator, 1.0)
-    return xp.where(defined, gain, 1.0)
+    ratio = (gradient.variance + gradient.square) / xp.where(defined, denominator, 1.0)
+    gain: Array = xp.where(defined, ratio, 1.0)
+    return gain
 
 
-def efficiency(gradient: GradientStatistics, initial: Array, batch: Array) -> Array:
+def efficiency(gradient: GradientStatistics, initial: Numbers, batch: Numbers) -> Array:
     """Return the progress per example relative to M0: gain / r = (phi + M0) / (phi + M).
 
     Parameters

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.models.support.namespace import namespace
 
 if TYPE_CHECKING:
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Numbers
 
 ONE_REPLICA_SYNCHRONISATION = 1e-8 * (1.0 + 1e-8)
 """Seconds a single replica spends synchronising: the published stand-in for zero."""
@@ -34,13 +34,13 @@ class ThroughputParameters(NamedTuple):
         Overlap of the two, at least 1: 1 is none, infinity is full overlap.
     """
 
-    alpha_grad: Array
-    beta_grad: Array
-    alpha_local: Array
-    beta_local: Array
-    alpha_node: Array
-    beta_node: Array
-    gamma: Array
+    alpha_grad: Numbers
+    beta_grad: Numbers
+    alpha_local: Numbers
+    beta_local: Numbers
+    alpha_node: Numbers
+    beta_node: Numbers
+    gamma: Numbers
 
 
 class Overlap(NamedTuple):
@@ -59,12 +59,14 @@ class Overlap(NamedTuple):
     synchronisation_share: Array
 
 
-def gradient_time(parameters: ThroughputParameters, atomic_batch_size: Array) -> Array:
+def gradient_time(parameters: ThroughputParameters, atomic_batch_size: Numbers) -> Numbers:
     """Seconds of one forward and backward pass: alpha_grad + beta_grad m."""
     return parameters.alpha_grad + parameters.beta_grad * atomic_batch_size
 
 
-def synchronisation_time(parameters: ThroughputParameters, nodes: Array, replicas: Array) -> Array:
+def synchronisation_time(
+    parameters: ThroughputParameters, nodes: Numbers, replicas: Numbers
+) -> Array:
     """Seconds to average gradients: zero in effect for K = 1, else alpha + beta max(K - 2, 0).
 
     Parameters
@@ -79,11 +81,12 @@ def synchronisation_time(parameters: ThroughputParameters, nodes: Array, replica
     alpha = xp.where(several, parameters.alpha_node, parameters.alpha_local)
     beta = xp.where(several, parameters.beta_node, parameters.beta_local)
     time = alpha + beta * xp.maximum(xp.asarray(replicas) - 2.0, REPLICA_FLOOR)
-    return xp.where(xp.asarray(replicas) > 1, time, ONE_REPLICA_SYNCHRONISATION)
+    seconds: Array = xp.where(xp.asarray(replicas) > 1, time, ONE_REPLICA_SYNCHRONISATION)
+    return seconds
 
 
 def overlap(
-    gradient: Array, synchronisation: Array, log_synchronisation: Array, gamma: Array
+    gradient: Numbers, synchronisation: Numbers, log_synchronisation: Numbers, gamma: Numbers
 ) -> Overlap:
     """Combine gradient and synchronisation time, stably for any gamma.
 
@@ -111,10 +114,10 @@ def overlap(
 
 def step_time(
     parameters: ThroughputParameters,
-    nodes: Array,
-    replicas: Array,
-    atomic_batch_size: Array,
-    accumulation_steps: Array,
+    nodes: Numbers,
+    replicas: Numbers,
+    atomic_batch_size: Numbers,
+    accumulation_steps: Numbers,
 ) -> Array:
     r"""Seconds of one optimiser step.
 
@@ -134,7 +137,7 @@ def step_time(
         s, the extra passes; 0 for none.
     """
     xp = namespace(parameters, nodes, replicas, atomic_batch_size, accumulation_steps)
-    gradient = xp.maximum(gradient_time(parameters, atomic_batch_size), TINY_SECONDS)
+    gradient: Array = xp.maximum(gradient_time(parameters, atomic_batch_size), TINY_SECONDS)
     synchronisation = synchronisation_time(parameters, nodes, replicas)
     log_synchronisation = xp.log(xp.maximum(synchronisation, TINY_SECONDS))
     last = overlap(gradient, synchronisation, log_synchronisation, parameters.gamma).time
@@ -143,10 +146,10 @@ def step_time(
 
 def throughput(
     parameters: ThroughputParameters,
-    nodes: Array,
-    replicas: Array,
-    atomic_batch_size: Array,
-    accumulation_steps: Array,
+    nodes: Numbers,
+    replicas: Numbers,
+    atomic_batch_size: Numbers,
+    accumulation_steps: Numbers,
 ) -> Array:
     """Examples per second: K m (s + 1) / T."""
     total = replicas * atomic_batch_size * (accumulation_steps + 1.0)

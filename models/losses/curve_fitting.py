@@ -24,10 +24,9 @@ from goodalloc.models.support.validation import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
-    from goodalloc.models.support.array_types import Floats
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Flags, Floats
 
 
 #: Fewest different steps: one more than coefficients.
@@ -67,7 +66,7 @@ RIDGE, LEAST_CURVATURE, MOST_FOLLOWED = 1e-12, 0.1, 0.99
 
 
 def fit_loss_curve(
-    steps: Array, losses: Array, *, segments: int = SEGMENTS, emphasis: float = EMPHASIS
+    steps: ArrayLike, losses: ArrayLike, *, segments: int = SEGMENTS, emphasis: float = EMPHASIS
 ) -> LossCurveFit:
     """Fit a curve to measured losses.
 
@@ -115,7 +114,7 @@ def fit_loss_curve(
     )
 
 
-def _checked(steps: Array, losses: Array) -> tuple[Floats, Floats]:
+def _checked(steps: ArrayLike, losses: ArrayLike) -> tuple[Floats, Floats]:
     """Both in the order of the steps."""
     step, loss = (
         as_numbers("Loss curve", name, values).astype(float)
@@ -138,7 +137,7 @@ def _checked(steps: Array, losses: Array) -> tuple[Floats, Floats]:
     return step[order], loss[order]
 
 
-def spikes(losses: Floats) -> NDArray[np.bool_]:
+def spikes(losses: Floats) -> Flags:
     """Which losses, in the order of their steps, leave the median of their neighbours too far.
 
     At the ends there are fewer neighbours, as many on either side, so that a curve that only falls

@@ -26,8 +26,7 @@ import numpy as np
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
-    from goodalloc.models.support.array_types import Floats
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Floats, Numbers
 
 
 #: Least loss, and least part of the last step, of a drawn curve.
@@ -47,23 +46,23 @@ class LossCurve(NamedTuple):
         b2, what the loss comes to.
     """
 
-    rate: Array
-    offset: Array
-    asymptote: Array
+    rate: Numbers
+    offset: Numbers
+    asymptote: Numbers
 
-    def loss(self, step: Array) -> Any:
+    def loss(self, step: Numbers) -> Any:
         """The loss after so many steps."""
         with np.errstate(divide="ignore"):
             falling = np.divide(1.0, np.multiply(self.rate, step) + self.offset)
         return falling + self.asymptote
 
-    def step_at(self, loss: Array) -> Any:
+    def step_at(self, loss: Numbers) -> Any:
         """The first step at which the loss is so small; infinite if it never is."""
         gap = np.subtract(loss, self.asymptote)
         reached = np.divide(1.0, gap, out=np.full_like(gap, np.inf, dtype=float), where=gap > 0)
         return self.step_with(reached)
 
-    def step_with(self, inverse: Array) -> Any:
+    def step_with(self, inverse: Numbers) -> Any:
         """The first step at which b0 k + b1 is so large."""
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.subtract(inverse, self.offset) / np.asarray(self.rate, dtype=float)

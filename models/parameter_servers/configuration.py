@@ -15,7 +15,7 @@ import numpy as np
 from goodalloc.models.support.validation import LARGEST_COUNT, as_numbers, require_all
 
 if TYPE_CHECKING:
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Indices, Numbers
 
 
 class PsConfiguration(NamedTuple):
@@ -33,11 +33,11 @@ class PsConfiguration(NamedTuple):
         GPUs of each worker: 0 for a CPU worker, a part of one GPU, or a whole number.
     """
 
-    servers: Array
-    workers: Array
-    server_cores: Array = 1.0
-    worker_cores: Array = 1.0
-    worker_gpus: Array = 1.0
+    servers: Numbers
+    workers: Numbers
+    server_cores: Numbers = 1.0
+    worker_cores: Numbers = 1.0
+    worker_gpus: Numbers = 1.0
 
     @property
     def cores(self) -> Array:
@@ -56,7 +56,7 @@ class PsConfiguration(NamedTuple):
         """Whether this is the zero configuration."""
         return np.equal(self.workers, 0)
 
-    def take(self, indices: Array) -> PsConfiguration:
+    def take(self, indices: Indices) -> PsConfiguration:
         """Some of many configurations, by their indices."""
         return PsConfiguration(*(field[indices] for field in np.broadcast_arrays(*self)))
 

@@ -30,7 +30,7 @@ from goodalloc.models.support.validation import require_choice, require_name, re
 if TYPE_CHECKING:
     from goodalloc.models.parameter_servers.step_time import PsStepTime
     from goodalloc.models.parameter_servers.tabulated_service import Cell
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Numbers
 
 
 #: What remains: (1), seconds, or their logarithm.
@@ -197,7 +197,7 @@ def service_table(
     return ServiceTable(job.name, np.where(np.isfinite(seconds), counted, np.inf), demand, pods)
 
 
-def _pods(count: Array, cores: Array, gpus: Array) -> Pods:
+def _pods(count: Numbers, cores: Numbers, gpus: Numbers) -> Pods:
     """Pods of one kind, which take cores and GPUs."""
     each = np.stack([np.asarray(cores), np.asarray(gpus)], axis=-1)
     return Pods(np.rint(np.asarray(count)).astype(np.int64), each)

@@ -23,7 +23,7 @@ import numpy as np
 from goodalloc.models.support.validation import require_all, require_number
 
 if TYPE_CHECKING:
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Array, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ class CoreEfficiency:
         require_number("Core efficiency: drop", self.drop, 0.0)
         require_number("Core efficiency: rate", self.rate, 0.0)
 
-    def slowdown(self, cores: Array, name: str = "Core efficiency", used: Array = True) -> Any:
+    def slowdown(
+        self, cores: Numbers, name: str = "Core efficiency", used: Numbers = True
+    ) -> Array:
         """Time over that with any number of cores, at least 1.
 
         Parameters
@@ -104,9 +106,10 @@ class GpuShare:
         require_number("GPU share: constant", self.constant)
         require_number("GPU share: time on a whole GPU", self._time(1.0), 0.0, strict=True)
 
-    def slowdown(self, share: Array) -> Any:
+    def slowdown(self, share: Numbers) -> Array:
         """Time over that on a whole GPU, at least 1, for shares above 0 and up to 1."""
-        return self._time(np.asarray(share, dtype=float)) / self._time(1.0)
+        slowdown: Array = self._time(np.asarray(share, dtype=float)) / self._time(1.0)
+        return slowdown
 
-    def _time(self, share: Array) -> Array:
+    def _time(self, share: Numbers) -> Any:
         return self.scale / (self.shift + share) + self.constant

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.models.parameter_servers.configuration import PsConfiguration
-    from goodalloc.models.support.array_types import Floats
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Floats, Numbers
 
 
 #: Largest coefficient: thirty years, far beyond any that was ever measured.
@@ -175,7 +174,10 @@ class Loads(NamedTuple):
 
 
 def step_time_loads(
-    form: StepTimeForm, configuration: PsConfiguration, batch_size: Array, bandwidth: Array = 1.0
+    form: StepTimeForm,
+    configuration: PsConfiguration,
+    batch_size: Numbers,
+    bandwidth: Numbers = 1.0,
 ) -> Loads:
     """What multiplies the coefficients of (1), in their order: a step is linear in them.
 
@@ -201,12 +203,12 @@ def step_time_loads(
     c_w = np.where(trains, slowdown, 1.0)
     c_p = form.server_cores.slowdown(found.server_cores, "Configuration: servers", trains)
     examples = np.asarray(batch_size, dtype=float) / (w if form.synchronous else 1.0)
-    updates = {"every_worker": w / p, "averaged": 1.0 / p, "constant": 1.0}[form.update_load]
+    updates: dict[str, Any] = {"every_worker": w / p, "averaged": 1.0 / p, "constant": 1.0}
     columns = (
         c_w * examples / np.maximum(gpus, 1.0),
         c_w,
         w / p / bandwidth,
-        c_p * updates,
+        c_p * updates[form.update_load],
         w,
         p,
         np.ceil(gpus),
@@ -220,8 +222,8 @@ def step_time_loads(
 def seconds_per_step(
     parameters: PsStepTime,
     configuration: PsConfiguration,
-    batch_size: Array,
-    bandwidth: Array = 1.0,
+    batch_size: Numbers,
+    bandwidth: Numbers = 1.0,
 ) -> Any:
     """Seconds between the ends of steps of a job.
 
@@ -253,8 +255,8 @@ def seconds_per_step(
 def step_time_parts(
     parameters: PsStepTime,
     configuration: PsConfiguration,
-    batch_size: Array,
-    bandwidth: Array = 1.0,
+    batch_size: Numbers,
+    bandwidth: Numbers = 1.0,
 ) -> StepTimeParts:
     """The parts of `seconds_per_step`, with the same arguments.
 

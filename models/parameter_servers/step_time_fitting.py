@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.parameter_servers.configuration import PsConfiguration
     from goodalloc.models.parameter_servers.step_time_form import StepTimeForm
-    from goodalloc.models.support.array_types import Floats, Indices
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Floats, Indices, Numbers
 
 
 #: What is known of a coefficient before anything is measured, as a part of a measurement: enough
@@ -72,10 +71,10 @@ def default_terms(form: StepTimeForm) -> tuple[str, ...]:
 def fit_step_time(
     form: StepTimeForm,
     configuration: PsConfiguration,
-    batch_size: Array,
-    seconds: Array,
+    batch_size: Numbers,
+    seconds: Numbers,
     terms: Sequence[str] | None = None,
-    bandwidth: Array = 1.0,
+    bandwidth: Numbers = 1.0,
 ) -> StepTimeFit:
     """Coefficients, at least 0, of least squared relative error.
 
@@ -123,9 +122,9 @@ def fit_step_time(
 def _loads(
     form: StepTimeForm,
     configuration: PsConfiguration,
-    batch_size: Array,
+    batch_size: Numbers,
     terms: Sequence[str] | None,
-    bandwidth: Array,
+    bandwidth: Numbers,
 ) -> tuple[Floats, tuple[str, ...]]:
     """The loads of some coefficients, of shape (measurements, coefficients), and their names."""
     columns = default_terms(form) if terms is None else tuple(dict.fromkeys(terms))
@@ -154,7 +153,7 @@ def _non_negative(matrix: Floats) -> Floats:
 def design_points(
     form: StepTimeForm,
     configuration: PsConfiguration,
-    batch_size: Array,
+    batch_size: Numbers,
     points: int,
     terms: Sequence[str] | None = None,
 ) -> Indices:

@@ -15,7 +15,7 @@ from goodalloc.models.parameter_servers.slowdown import CoreEfficiency, GpuShare
 from goodalloc.models.support.validation import require_choice, require_flag, require_number
 
 if TYPE_CHECKING:
-    from goodalloc.models.support.namespace import Array
+    from goodalloc.models.support.array_types import Numbers
 
 #: What an update costs, *u* of (1): w / p, 1 / p, or 1.
 UpdateLoad = Literal["every_worker", "averaged", "constant"]
@@ -68,7 +68,7 @@ class StepTimeForm:
         if self.forward_part > 1:
             raise ValueError(f"Step time: forward_part is {self.forward_part}; expected 0 to 1.")
 
-    def worker_slowdown(self, cores: Array, gpus: Array) -> Any:
+    def worker_slowdown(self, cores: Numbers, gpus: Numbers) -> Any:
         """Forward and backward pass of a worker over that on whole GPUs, c_w of (1).
 
         Parameters

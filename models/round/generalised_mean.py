@@ -10,13 +10,15 @@ from goodalloc.models.support.namespace import namespace
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from goodalloc.models.support.namespace import Array
+    from numpy.typing import ArrayLike
+
+    from goodalloc.models.support.array_types import Array, Numbers
 
 GEOMETRIC = 1e-100
 """Size of a power below which the power mean is the geometric mean to double precision."""
 
 
-def power_mean(values: Array, power: float, axis: int = -1) -> Array:
+def power_mean(values: ArrayLike, power: float, axis: int = -1) -> Array:
     r"""Return the generalised mean :math:`(\frac1n \sum_i x_i^p)^{1/p}`: Pollux, section 4.2.
 
     Every real p is allowed, and the limits: 0 gives the geometric mean, infinity the maximum,
@@ -40,32 +42,34 @@ def power_mean(values: Array, power: float, axis: int = -1) -> Array:
     if math.isnan(power):
         raise ValueError("power is nan; expected a real number or an infinity.")
     xp = namespace(values)
-    values = xp.asarray(values, dtype=float)
-    if values.shape[axis] == 0:
+    array: Array = xp.asarray(values, dtype=float)
+    if array.shape[axis] == 0:
         raise ValueError(f"values has no entries along axis {axis}; expected at least one.")
-    least, greatest = values.min(axis=axis), values.max(axis=axis)
+    least, greatest = array.min(axis=axis), array.max(axis=axis)
     if math.isinf(power):
         return greatest if power > 0 else least
     scale = greatest if power > 0 else least
     positive = scale > 0.0
     safe = xp.where(positive, scale, 1.0)
-    logarithms = _logarithm(xp, xp.where(xp.expand_dims(positive, axis), values, 1.0))
+    logarithms = _logarithm(xp, xp.where(xp.expand_dims(positive, axis), array, 1.0))
     ratios = logarithms - xp.expand_dims(xp.log(safe), axis)
     if abs(power) < GEOMETRIC:
         mean = xp.exp(ratios.mean(axis=axis))
     else:
         # each power is at most 1 and one of them is 1; log1p(mean(expm1)) keeps small p accurate
         mean = xp.exp(xp.log1p(xp.expm1(ratios * power).mean(axis=axis)) / power)
-    return xp.where(positive, safe * mean, 0.0)
+    result: Array = xp.where(positive, safe * mean, 0.0)
+    return result
 
 
 def _logarithm(xp: ModuleType, values: Array) -> Array:
     """Natural logarithm, minus infinity for 0, without a warning."""
     positive = values > 0.0
-    return xp.where(positive, xp.log(xp.where(positive, values, 1.0)), -xp.inf)
+    result: Array = xp.where(positive, xp.log(xp.where(positive, values, 1.0)), -xp.inf)
+    return result
 
 
-def restart_factor(age: Array, restarts: Array, delay: Array) -> Array:
+def restart_factor(age: Numbers, restarts: Numbers, delay: Numbers) -> Array:
     """Discount on the speedup of a job that would be restarted: Pollux, section 4.2.1.
 
     max(age - delay restarts, 0) / (age + delay), the share of its life so far that a job would
@@ -84,4 +88,5 @@ def restart_factor(age: Array, restarts: Array, delay: Array) -> Array:
     age = xp.asarray(age, dtype=float)
     total = age + delay
     kept = xp.maximum(age - delay * restarts, 0.0) / xp.where(total > 0.0, total, 1.0)
-    return xp.where(total > 0.0, kept, 1.0)
+    factor: Array = xp.where(total > 0.0, kept, 1.0)
+    return factor

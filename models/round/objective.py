@@ -116,13 +116,14 @@ def _fill_modelled(
     if fair < table.shape[-1]:
         base = goodput[:, int(several), fair]
     else:
-        base = best_batch_size(
+        best = best_batch_size(
             stacked,
             np.full(len(rows), 1 + int(several)),
             np.full(len(rows), fair),
             search=rules.batch_search,
             grid_points=rules.grid_points,
-        ).goodput
+        )
+        base = np.asarray(best.goodput)
     attainable = goodput[:, :, : fair + 1].max(axis=(1, 2))
     base = np.where(base > 0, base, attainable)
     group = np.concatenate([np.full(len(modes), g) for g, modes in enumerate(rows.values())])

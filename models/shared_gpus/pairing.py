@@ -59,7 +59,7 @@ class Pairing:
         if gain.ndim != 2 or gain.shape[0] != gain.shape[1] or not gain.size:
             raise ValueError(f"Pairing: gain has shape {gain.shape}; expected kinds by kinds.")
         require_all(gain < np.inf, "Kinds", "gain", gain, "a number or minus infinity")
-        require_all(gain == gain.T, "Kinds", "gain", gain, "the same either way", gain.T)
+        require_all(gain == gain.T, "Kinds", "gain", gain, "the same either way", bound=gain.T)
         kind = as_numbers("Pairing", "kind", self.kind)
         if kind.ndim != 1 or kind.dtype.kind not in "iu" or not kind.size:
             raise ValueError(

@@ -6,7 +6,7 @@ Loops run as plain Python on numpy arrays and compiled on jax arrays.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-Array: TypeAlias = Any
-"""A float, a numpy array or a jax array (also one being traced): the formulas serve all three."""
+    from goodalloc.models.support.array_types import Array
 
 
 def leaves(value: object) -> Iterator[object]:
@@ -55,9 +54,7 @@ State = TypeVar("State")
 Fixed = TypeVar("Fixed")
 
 
-def repeat(
-    xp: ModuleType, count: int, body: Callable[[Array, State], State], state: State
-) -> State:
+def repeat(xp: ModuleType, count: int, body: Callable[[Any, State], State], state: State) -> State:
     """Apply `body` for the indices 0 to count - 1, as one compiled loop in jax."""
     if xp.__name__ == "numpy":
         for index in range(count):
@@ -137,12 +134,12 @@ def _advance_compiled(
     return _combine(lambda all_lanes, some: all_lanes.at[indices].set(some), state, part)
 
 
-def _take(tree: Fixed, lanes: Array) -> Fixed:
+def _take(tree: Fixed, lanes: Array | slice) -> Fixed:
     """Pick some lanes of nested named tuples."""
     return _combine(lambda array: array[lanes], tree)
 
 
-def _combine(function: Callable[..., Array], *trees: Fixed) -> Fixed:
+def _combine(function: Callable[..., Any], *trees: Fixed) -> Fixed:
     """Apply a function to the arrays of nested named tuples of one structure."""
     if isinstance(trees[0], tuple):
         return type(trees[0])(*(_combine(function, *parts) for parts in zip(*trees, strict=True)))

@@ -13,8 +13,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import ArrayLike, NDArray
+
     from goodalloc.models.support.array_types import Floats
-    from goodalloc.models.support.namespace import Array
 
 
 #: Characters of a value that a message shows.
@@ -116,7 +117,7 @@ def require_flag(item: str, value: object) -> None:
         raise ValueError(f"{item} is {literal(value)}; expected true or false.")
 
 
-def as_numbers(name: str, field: str, value: Array) -> Array:
+def as_numbers(name: str, field: str, value: object) -> NDArray[Any]:
     """Return a value as an array of numbers.
 
     Raises
@@ -124,8 +125,9 @@ def as_numbers(name: str, field: str, value: Array) -> Array:
     ValueError
         If it is none.
     """
+    given: Any = value
     try:
-        numbers = np.asarray(value)
+        numbers = np.asarray(given)
     except ValueError:  # lists of unequal lengths
         numbers = np.asarray(None)
     if numbers.dtype.kind not in "biuf":
@@ -164,7 +166,13 @@ def real_array(item: str, values: object, *shapes: tuple[int, ...]) -> Floats:
 
 
 def require_all(
-    holds: Array, name: str, field: str, value: Array, expected: str, bound: Array = None
+    holds: ArrayLike,
+    name: str,
+    field: str,
+    value: ArrayLike,
+    expected: str,
+    *,
+    bound: ArrayLike | None = None,
 ) -> None:
     """Refuse the first entry for which a condition does not hold.
 
@@ -184,12 +192,12 @@ def require_all(
     ValueError
         With the entry, its value and what was expected.
     """
-    holds = np.asarray(holds)
-    if holds.all():
+    good = np.asarray(holds)
+    if good.all():
         return
-    index = tuple(int(i) for i in np.argwhere(~holds)[0])
-    culprit = np.broadcast_to(np.asarray(value), holds.shape)[index]
+    index = tuple(int(i) for i in np.argwhere(~good)[0])
+    culprit = np.broadcast_to(np.asarray(value), good.shape)[index]
     where = f"{name}{list(index)}" if index else name
     if bound is not None:
-        expected = f"{expected} ({np.broadcast_to(np.asarray(bound), holds.shape)[index]})"
+        expected = f"{expected} ({np.broadcast_to(np.asarray(bound), good.shape)[index]})"
     raise ValueError(f"{where}: {field} is {culprit}; expected {expected}.")

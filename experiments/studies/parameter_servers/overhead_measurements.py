@@ -200,7 +200,7 @@ def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -
     order = np.concatenate([fitted, held_out])
     chosen = Candidates.of(extent).take(order)
     for servers, workers, batch_size in zip(
-        chosen.configuration.servers, chosen.configuration.workers, chosen.batch_size, strict=True
+        *map(np.asarray, chosen.configuration[:2]), chosen.batch_size, strict=True
     ):
         job = TrainingJob(network, int(batch_size))
         begin = time.perf_counter()
@@ -247,7 +247,7 @@ def with_predictions(rows: Rows) -> Rows:
         return PsConfiguration(servers, workers, worker_gpus=np.zeros(len(some))), sizes
 
     known = [row for row in rows if row["kind"] == "fitted"]
-    fit = fit_step_time(FORM, *columns(known), [row["step_s"] for row in known])
+    fit = fit_step_time(FORM, *columns(known), np.array([row["step_s"] for row in known]))
     return [
         {
             **row,

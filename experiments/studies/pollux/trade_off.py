@@ -131,7 +131,7 @@ def batch_size_curves(traces: str | None, gpus: Sequence[int]) -> dict[str, Curv
     profile, application = load_profile(APPLICATION), _measurements(traces)
     weights, initial = _halves(profile), float(profile.batch.initial)
     gradient = GradientStatistics(profile.gradient_square[0], profile.gradient_variance[0])
-    noise = effective_noise_scale(noise_scale(gradient, initial), weights, initial)
+    noise = effective_noise_scale(np.asarray(noise_scale(gradient, initial)), weights, initial)
     model = GoodputModel(
         profile.throughput, GradientStatistics(initial, noise[:, None]), profile.batch
     )

@@ -97,7 +97,9 @@ def test_the_difference_estimate_is_two_local_gradients(pair: list[float], scale
     found = from_consecutive_gradients(one**2, other**2, one * other, scale)
     mean = ((one + other) / 2.0) ** 2
     expected = from_local_gradients((one**2 + other**2) / 2.0, mean, 2, 2.0 * scale)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * (1.0 + scale))
+    np.testing.assert_allclose(
+        np.array(found), np.array(expected), rtol=1e-9, atol=1e-9 * (1.0 + scale)
+    )
 
 
 @given(SQUARES, SQUARES, st.integers(2, 64), SCALES, st.floats(1e-3, 1e3))
@@ -108,7 +110,9 @@ def test_the_statistics_scale_with_the_square_of_the_gradient(
     found = from_local_gradients(local, mean, count, scale)
     larger = from_local_gradients(factor * local, factor * mean, count, scale)
     size = factor * (local + mean) * (1.0 + scale)
-    np.testing.assert_allclose(larger, np.multiply(factor, found), rtol=1e-9, atol=1e-12 * size)
+    np.testing.assert_allclose(
+        np.array(larger), factor * np.array(found), rtol=1e-9, atol=1e-12 * size
+    )
 
 
 @given(SQUARES, SQUARES, st.integers(2, 64), SCALES, st.integers(1, 1000))

@@ -50,7 +50,7 @@ def everything(fit: Fit) -> Floats:
 def fit_one(rows: list[list[float]], options: FitOptions | None = None) -> list[float]:
     """Fitted parameters of one job, by name in the order of the model."""
     fit = fit_throughput(pad_observations([rows]), options)
-    return [float(value[0]) for value in fit.parameters]
+    return [float(np.asarray(value)[0]) for value in fit.parameters]
 
 
 def check_against_published(tables: list[Floats]) -> None:
@@ -260,7 +260,8 @@ def test_every_fit_is_finite_and_within_bounds(
     fit = fit_throughput(pad_observations(tables))
     assert np.isfinite(everything(fit)).all()
     assert (np.stack(fit.parameters[:-1]) > 0.0).all()
-    assert ((fit.parameters.gamma >= 1.0) & (fit.parameters.gamma <= 10.0)).all()
+    gamma = np.asarray(fit.parameters.gamma)
+    assert ((gamma >= 1.0) & (gamma <= 10.0)).all()
     assert (fit.iterations <= FitOptions().iterations).all()
 
 

@@ -115,7 +115,7 @@ def test_stacking_keeps_every_number() -> None:
     several = [model_of(models(5, seed=2), job) for job in range(5)]
     stacked = stack_models(several)
     assert list(leaves(model_of(stacked, 3))) == list(leaves(several[3]))
-    assert stacked.batch.accumulation.dtype == bool
+    assert np.asarray(stacked.batch.accumulation).dtype == bool
 
 
 def test_several_nodes_are_never_faster_where_their_network_is_slower() -> None:

@@ -39,9 +39,9 @@ def plain_step_time(
     if replicas == 1:
         alpha, beta = 1e-8, 1e-8
     elif nodes == 1:
-        alpha, beta = parameters.alpha_local, parameters.beta_local
+        alpha, beta = float(parameters.alpha_local), float(parameters.beta_local)
     else:
-        alpha, beta = parameters.alpha_node, parameters.beta_node
+        alpha, beta = float(parameters.alpha_node), float(parameters.beta_node)
     synchronisation = alpha + beta * max(replicas - 2, 1e-8)
     gamma = parameters.gamma
     last = (gradient**gamma + synchronisation**gamma) ** (1 / gamma)

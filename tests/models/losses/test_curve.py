@@ -112,7 +112,7 @@ def test_a_curve_reaches_the_loss_that_it_has(curve: LossCurve, step: float) -> 
     """The step with the loss of a step is that step, as far as the loss can tell."""
     again = float(curve.step_at(curve.loss(step)))
     assert curve.loss(again) == pytest.approx(curve.loss(step), rel=1e-12)
-    assert again == pytest.approx(step, rel=1e-4, abs=1e-3 / curve.rate)
+    assert again == pytest.approx(step, rel=1e-4, abs=1e-3 / float(curve.rate))
 
 
 def test_a_loss_below_the_asymptote_is_never_reached() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -99,7 +99,9 @@ def test_the_gpus_of_a_worker_share_its_examples() -> None:
         forward_part=0.4,
     )
     parameters = PsStepTime(StepTimeCoefficients(1.0, 5.0, 0.0, gpu=2.0), form)
-    found = step_time_parts(parameters, PsConfiguration(1, 2, worker_gpus=[0.25, 1.0, 3.0]), 24)
+    found = step_time_parts(
+        parameters, PsConfiguration(1, 2, worker_gpus=np.array([0.25, 1.0, 3.0])), 24
+    )
     slow = 0.4 * 4.0 + 0.6 * 2.5
     assert found.forward_backward == pytest.approx([slow * 17.0, 17.0, 9.0])
     assert found.aggregation == pytest.approx([2.0, 2.0, 6.0])
@@ -173,7 +175,7 @@ def test_many_configurations_are_each_as_if_alone(
     assert seconds_per_step(parameters, many, sizes, bandwidths) == pytest.approx(alone, rel=1e-12)
     grid = seconds_per_step(parameters, many, sizes[:, np.newaxis], 0.5)
     assert grid.shape == (len(rows), len(rows))
-    assert many.take([0]).servers.tolist() == [rows[0].servers]
+    assert np.asarray(many.take(np.array([0])).servers).tolist() == [rows[0].servers]
 
 
 @given(step_times, configurations, batches)
@@ -195,7 +197,9 @@ def test_asynchronous_workers_end_a_step_each(
 def test_a_job_that_does_not_train_takes_forever() -> None:
     """Without anything; on CPU workers of which nothing is known."""
     parameters = optimus_step_time(THETA, synchronous=True)
-    configuration = PsConfiguration([0, 1, 1], [0, 1, 1], worker_gpus=[1, 0, 1])
+    configuration = PsConfiguration(
+        np.array([0, 1, 1]), np.array([0, 1, 1]), worker_gpus=np.array([1, 0, 1])
+    )
     assert seconds_per_step(parameters, configuration, 8).tolist()[:2] == [math.inf] * 2
     assert np.isfinite(seconds_per_step(parameters, configuration, 8)[2])
     parts = step_time_parts(parameters, NOTHING, 8)
@@ -215,8 +219,9 @@ def test_nothing_is_asked_of_cores_that_are_not_used() -> None:
 def test_totals_of_a_configuration() -> None:
     """2 servers of 3 cores and 4 workers of 5 cores and a quarter of a GPU."""
     configuration = PsConfiguration(2, 4, 3, 5, 0.25)
-    assert (configuration.cores, configuration.gpus, configuration.nothing) == (26, 1.0, False)
-    assert (NOTHING.cores, NOTHING.gpus, NOTHING.nothing) == (0, 0, True)
+    found = (configuration.cores, configuration.gpus, configuration.nothing)
+    assert [*map(float, found)] == [26, 1.0, False]
+    assert [*map(float, (NOTHING.cores, NOTHING.gpus, NOTHING.nothing))] == [0, 0, True]
     many = PsConfiguration(np.array([0, 1]), np.array([0, 2]), 1, 2, 1)
     assert many.cores.tolist() == [0, 5]
     assert many.nothing.tolist() == [True, False]
@@ -266,9 +271,9 @@ def test_published_coefficients_are_refused(reference: Path) -> None:
             PsStepTime(StepTimeCoefficients(*(float(row[f"t{i}"]) for i in range(7))))
 
 
-def step(**changes: object) -> object:
+def step(**changes: Any) -> object:
     """Seconds of a good configuration but for the changes."""
-    given = {"servers": 2, "workers": 3, **changes}
+    given: dict[str, Any] = {"servers": 2, "workers": 3, **changes}
     batch, bandwidth = given.pop("batch", 32), given.pop("bandwidth", 1.0)
     parameters = optimus_step_time(THETA, synchronous=True)
     return seconds_per_step(parameters, PsConfiguration(**given), batch, bandwidth)
@@ -308,7 +313,10 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: CoreEfficiency(0.0), r"best is 0.0; expected a finite number above 0"),
     (lambda: CoreEfficiency(1.0, -0.1), r"drop is -0.1"),
     (lambda: CoreEfficiency(1.0, 0.1, -1.0), r"rate is -1.0"),
-    (lambda: CoreEfficiency(1.0, 2.0, 1.0).slowdown([1, 0.5]), r"\[1\]: cores is 0.5; expected so"),
+    (
+        lambda: CoreEfficiency(1.0, 2.0, 1.0).slowdown(np.array([1, 0.5])),
+        r"\[1\]: cores is 0.5; expected so",
+    ),
     (lambda: GpuShare(-1.0), r"scale is -1.0"),
     (lambda: GpuShare(1.0, -0.5), r"shift is -0.5"),
     (lambda: GpuShare(1.0, 1.0, -0.5), r"time on a whole GPU is 0.0"),

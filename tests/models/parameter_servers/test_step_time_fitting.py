@@ -56,7 +56,9 @@ def test_coefficients_are_recovered_from_a_few_points(
 ) -> None:
     """Ten configurations of different ratios, without noise."""
     truth = made(form, values)
-    points = PsConfiguration([1, 12, 1, 12, 3, 5, 2, 7, 4, 1], [1, 1, 12, 12, 8, 2, 5, 7, 11, 4])
+    points = PsConfiguration(
+        np.array([1, 12, 1, 12, 3, 5, 2, 7, 4, 1]), np.array([1, 1, 12, 12, 8, 2, 5, 7, 11, 4])
+    )
     order = np.random.default_rng(seed).permutation(10)
     points = points.take(order)
     fit = fit_step_time(form, points, 64, seconds_per_step(truth, points, 64))

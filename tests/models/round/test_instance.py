@@ -219,7 +219,8 @@ def test_what_makes_no_sense_is_refused_by_name(call: Callable[[], object], word
 def test_numbers_of_numpy_are_numbers() -> None:
     """Whatever a reader of data hands over."""
     model = changed("throughput", gamma=np.float64(2.0), alpha_grad=np.float32(0.1))
-    model = model._replace(batch=BatchLimits(np.int64(8), np.int64(64), 2, 16, np.bool_(True)))
+    initial, maximum, accumulation = np.array(8)[()], np.array(64)[()], np.array(True)[()]
+    model = model._replace(batch=BatchLimits(initial, maximum, 2, 16, accumulation))
     assert Job("a", model, age=np.float64(1.0), restarts=np.int64(2)).model == model  # type: ignore[arg-type]
 
 

@@ -28,7 +28,7 @@ def reference_throughput(
     model: GoodputModel, nodes: int, gpus: int, atomic: int, more: int
 ) -> float:
     """Examples a second of K GPUs on N nodes at atomic batch m with s accumulation passes."""
-    alpha_c, beta_c, alpha_r, beta_r, alpha_n, beta_n, gamma = model.throughput
+    alpha_c, beta_c, alpha_r, beta_r, alpha_n, beta_n, gamma = map(float, model.throughput)
     gradient = alpha_c + beta_c * atomic
     if gpus == 1:
         synchronisation = 1e-8
