@@ -1,4 +1,4 @@
-"""What the world is: cluster, job, allocation; goodput, fitness; the independent checker."""
+"""Data model: cluster, job and allocation; goodput and fitness; the independent checker."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""How a running job sets its batch size and learning rate, by gradient statistics."""
+"""Batch size and learning rate of a running job, from gradient statistics."""
 
 import lazy_loader
 

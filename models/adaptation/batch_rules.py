@@ -1,10 +1,10 @@
 r"""Rules that set the batch size while a job trains, under one interface.
 
-- `FixedBatch`: what it is told.
+- `FixedBatch`: a given total.
 - `AdaBatch` (Devarakonda et al., arXiv:1712.02029; read in the abstract only, so this is a
-  documented reading): every so many epochs the batch grows by a factor :math:`q` (2), and the
-  learning rate decays by :math:`q d` (0.75) where it would have decayed by :math:`d` (0.375), so
-  that rate over batch follows the usual schedule.
+  documented reading): after a fixed number of epochs the batch grows by a factor :math:`q` (2), and
+  the learning rate decays by :math:`q d` (0.75) where it would have decayed by :math:`d` (0.375),
+  so that rate over batch follows the usual schedule.
 - `Cabs` (Balles et al., UAI'17): :math:`M = c \eta \xi / L` with :math:`\eta` the learning rate,
   :math:`\xi` the trace of the covariance of one example's gradient and :math:`L` the loss, taken
   to have its optimum near 0.
@@ -13,7 +13,7 @@ r"""Rules that set the batch size while a job trains, under one interface.
 - `GoodputBatch` (Pollux, OSDI'21, sections 3.3 and 4.1): the best goodput of the allocation, and
   only if it is predicted to rise by more than 5 % over that of the present batch size.
 
-A rule sees a `Situation` and answers with a `BatchChoice`. What it wants in total, M, is brought
+A rule maps a `Situation` to a `BatchChoice`. The total that it requests, M, is brought
 between M0 and M_max and split into m and s (`batch_split.py`).
 """
 
@@ -45,7 +45,7 @@ HYSTERESIS = 0.05
 
 
 class Situation(NamedTuple):
-    """All that a rule may look at.
+    """Information available to a batch-size rule.
 
     Attributes
     ----------
@@ -79,16 +79,16 @@ class Situation(NamedTuple):
 
 
 class BatchRule(Protocol):
-    """What sets the batch size."""
+    """Protocol for rules that set the batch size."""
 
     def choose(self, situation: Situation) -> BatchChoice:
-        """The batch size to go on with."""
+        """Return the batch size to continue with."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedBatch:
-    """The same total batch size all the time.
+    """Constant total batch size.
 
     Parameters
     ----------
@@ -99,19 +99,19 @@ class FixedBatch:
     total: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Validate the parameters."""
         if self.total is not None:
             require_count("Fixed batch: total", self.total, 1)
 
     def choose(self, situation: Situation) -> BatchChoice:
-        """The batch size that was given."""
+        """Return the batch size given by `total`."""
         total = float(situation.batch.initial) if self.total is None else self.total
         return split_batch(total, situation.replicas, situation.batch)
 
 
 @dataclass(frozen=True, slots=True)
 class AdaBatch:
-    """A batch that grows on a schedule, with the milder decay of the learning rate.
+    """Batch size that grows on a schedule, with a milder decay of the learning rate.
 
     Parameters
     ----------
@@ -133,14 +133,14 @@ class AdaBatch:
     decay: float = 0.375
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Validate the parameters."""
         require_count("AdaBatch: epochs", self.epochs, 1)
         require_number("AdaBatch: growth", self.growth, 1.0)
         require_number("AdaBatch: decay", self.decay, 0.0, strict=True)
         require_share("AdaBatch: decay", self.decay)
 
     def choose(self, situation: Situation) -> BatchChoice:
-        """M0 grown so often as the epochs say."""
+        """Return M0 grown once every `epochs` epochs."""
         times = situation.epoch // self.epochs
         initial = float(situation.batch.initial)
         found = split_batch(
@@ -151,7 +151,7 @@ class AdaBatch:
 
 
 def _grown(initial: float, growth: float, times: int) -> float:
-    """M0 q^k, or infinity where that is too large for a number."""
+    """Return M0 q^k, or infinity on overflow."""
     try:
         return initial * growth**times
     except OverflowError:
@@ -160,7 +160,7 @@ def _grown(initial: float, growth: float, times: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cabs:
-    """The batch in proportion to learning rate times gradient variance over loss.
+    """Batch size proportional to learning rate times gradient variance over loss.
 
     Parameters
     ----------
@@ -171,11 +171,11 @@ class Cabs:
     constant: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Validate the parameters."""
         require_number("CABS: constant", self.constant, 0.0, strict=True)
 
     def choose(self, situation: Situation) -> BatchChoice:
-        """The present batch size until loss and gradient statistics are there."""
+        """Return CABS's batch size, or the present one until loss and statistics are known."""
         gradient, loss, rate = situation.gradient, situation.loss, situation.learning_rate
         if gradient is None or not (math.isfinite(loss) and math.isfinite(rate)):
             return situation.present
@@ -186,7 +186,7 @@ class Cabs:
 
 @dataclass(frozen=True, slots=True)
 class NoiseScaleBatch:
-    """The batch as large as the gradient noise scale.
+    """Batch size equal to a multiple of the gradient noise scale.
 
     Parameters
     ----------
@@ -197,11 +197,11 @@ class NoiseScaleBatch:
     factor: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Validate the parameters."""
         require_number("Noise-scale batch: factor", self.factor, 0.0, strict=True)
 
     def choose(self, situation: Situation) -> BatchChoice:
-        """The present batch size until gradient statistics are there."""
+        """Return the scaled noise scale, or the present batch size until statistics are known."""
         if situation.gradient is None:
             return situation.present
         wanted = self.factor * float(noise_scale(situation.gradient, situation.batch.initial))
@@ -210,7 +210,7 @@ class NoiseScaleBatch:
 
 @dataclass(frozen=True, slots=True)
 class GoodputBatch:
-    """The batch size of the best predicted goodput, left alone for small gains.
+    """Batch size of the best predicted goodput, unchanged for small gains.
 
     Parameters
     ----------
@@ -224,12 +224,12 @@ class GoodputBatch:
     search: Search = "grid"
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Validate the parameters."""
         require_number("Goodput batch: hysteresis", self.hysteresis, 0.0)
         require_choice("Goodput batch: search", self.search, ("integer", "grid"))
 
     def choose(self, situation: Situation) -> BatchChoice:
-        """The present batch size until model and statistics are there, or if nothing is better."""
+        """Return the best batch size, or the present one if unknown or not clearly worse."""
         nodes, replicas, present, batch = situation[:4]
         if situation.gradient is None or situation.throughput is None:
             return present

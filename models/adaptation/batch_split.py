@@ -1,4 +1,4 @@
-"""A batch size, and how a total one is split into examples a pass and passes."""
+"""Split of a total batch size into examples per pass and passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BatchChoice(NamedTuple):
-    """A batch size, and what the rule wants of the learning rate besides.
+    """Batch size, with a factor that the rule applies to the learning rate.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class BatchChoice(NamedTuple):
     rate_factor: float = 1.0
 
     def total(self, replicas: int) -> int:
-        """M, the examples of a step."""
+        """Return M, the examples of a step."""
         return replicas * self.atomic * (self.accumulation_steps + 1)
 
 
@@ -45,7 +45,7 @@ def split_batch(total: float, replicas: int, batch: BatchLimits) -> BatchChoice:
     Parameters
     ----------
     total
-        Wanted M, in examples; brought between M0 and M_max.
+        Requested M, in examples; clipped to M0 and M_max.
     replicas
         K.
     batch
@@ -54,7 +54,8 @@ def split_batch(total: float, replicas: int, batch: BatchLimits) -> BatchChoice:
     Raises
     ------
     ValueError
-        If a number makes no sense, or the replicas cannot share a batch within the limits.
+        If `total` is NaN, `replicas` is not a positive integer, or no batch within the limits can
+        be shared by the replicas.
     """
     require_number("Batch: total", total, finite=False)
     require_count("Batch: replicas", replicas, 1)

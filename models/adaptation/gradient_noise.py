@@ -47,7 +47,7 @@ DECAY = 0.999
 """Theta, the decay of the moving averages for one step at M0 (Pollux's agent)."""
 
 LEAST_SQUARE, LEAST_VARIANCE = 0.0, 1e-6
-"""What the averages are clipped at from below (Pollux's agent)."""
+"""Lower bounds at which the averages are clipped (Pollux's agent)."""
 
 ADAM_STEPS = 5
 """Steps of Adam before which its second moment says too little to precondition by (Pollux's)."""
@@ -91,7 +91,7 @@ def from_local_gradients(
     mean_square
         Squared norm of their mean.
     count
-        How many there are, c: replicas times passes, at least 2.
+        Number of local gradients, c: replicas times passes, at least 2.
     scale
         S, examples of all of them over M0.
 
@@ -167,12 +167,12 @@ def from_two_batches(
 def averaged(
     average: GradientAverage, estimate: GradientStatistics, scale: float, decay: float = DECAY
 ) -> GradientAverage:
-    """Take in one more estimate: a step at scale S is worth S steps, so it decays by theta^S.
+    """Update the averages with one more estimate, decaying them by theta^S for scale S.
 
     Parameters
     ----------
     average
-        What there is.
+        Present averages.
     estimate
         Of one step.
     scale
@@ -205,14 +205,14 @@ def statistics_of(
     least_square: float = LEAST_SQUARE,
     least_variance: float = LEAST_VARIANCE,
 ) -> GradientStatistics | None:
-    """The averages, corrected for having begun at 0 and clipped; None before any estimate.
+    """Return the averages, bias-corrected and clipped; None before any estimate.
 
     Parameters
     ----------
     average
         Moving averages.
     least_square, least_variance
-        What they are clipped at. The published floors are absolute: with gradients so small that
+        Lower bounds. The published floors are absolute: with gradients so small that
         their variance is below 1e-6, they say nothing about the noise.
 
     Raises
@@ -231,10 +231,11 @@ def statistics_of(
 
 
 def adam_preconditioner(second_moment: Tensor, steps: int, decay: float, epsilon: float) -> Any:
-    """The diagonal of P for Adam: 1 / (sqrt(v / (1 - beta2^t)) + epsilon); 1 in its first steps.
+    """Return the diagonal of P for Adam, 1 / (sqrt(v / (1 - beta2^t)) + epsilon).
 
-    It is 0 where v is, a departure: there Adam has seen no gradient, and 1 / epsilon would let the
-    first one that is not 0 (of a rare feature) outweigh all the others.
+    It is 1 in the first `ADAM_STEPS` steps, and 0 where v is, a departure: there Adam has seen no
+    gradient, and 1 / epsilon would let the first one that is not 0 (of a rare feature) outweigh all
+    the others.
 
     Parameters
     ----------
@@ -248,7 +249,8 @@ def adam_preconditioner(second_moment: Tensor, steps: int, decay: float, epsilon
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If `steps` is not a count, `decay` is outside [0, 1], or `epsilon` is negative or not
+        finite.
     """
     require_count("Adam: steps", steps, 0)
     require_share("Adam: decay", decay)

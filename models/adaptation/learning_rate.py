@@ -1,4 +1,4 @@
-r"""How the learning rate follows the batch size: a factor on the rate tuned for M0.
+r"""Scaling of the learning rate with the batch size: a factor on the rate tuned for M0.
 
 With :math:`S = M / M_0` the factor is
 
@@ -45,7 +45,7 @@ LEARNING_RATE_RULES: dict[str, LearningRateRule] = {
 def learning_rate_factor(
     rule: str, gradient: GradientStatistics | None, initial: int, batch: int
 ) -> float:
-    """What the learning rate tuned for M0 is multiplied by in a step at M.
+    """Return the factor on the learning rate tuned for M0 in a step at M.
 
     Parameters
     ----------

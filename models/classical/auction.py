@@ -1,8 +1,8 @@
-r"""An auction of free GPUs: what every bidder's bundle is worth to it, and the product of that.
+r"""Auction of free GPUs: valuations of bundles by the bidders, and their product.
 
-Of every group of nodes *r* there are :math:`C_r` free GPUs. Bidder *j* says what a bundle
-:math:`k = (k_1, k_2, \dots)` of more GPUs is worth to it, :math:`V_j(k)`, for every bundle that
-there is. Themis (NSDI'20) gives those bundles whose valuations have the largest product,
+Of every group of nodes *r* there are :math:`C_r` free GPUs. Bidder *j* states what a bundle
+:math:`k = (k_1, k_2, \dots)` of more GPUs is worth to it, :math:`V_j(k)`, for every
+possible bundle. Themis (NSDI'20) gives those bundles whose valuations have the largest product,
 
 .. math:: \max \prod_j V_j(k_j) \quad \text{s.t.} \quad \sum_j k_{jr} \le C_r \;\; \forall r. (1)
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Auction:
-    """What bundles are worth.
+    """Bids: the valuation of every bundle by every bidder.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Auction:
 
     @property
     def num_bidders(self) -> int:
-        """How many there are."""
+        """Number of bidders."""
         return int(self.bids.shape[0])
 
     @property
@@ -67,14 +67,14 @@ class Auction:
 
 
 class Product(NamedTuple):
-    """A product of valuations that may be 0.
+    """Product of valuations, with the zero factors counted apart.
 
     Attributes
     ----------
     zeros
-        How many factors are 0.
+        Number of factors that are 0.
     logarithm
-        Of the product of the others.
+        Natural logarithm of the product of the others.
     """
 
     zeros: int
@@ -82,7 +82,7 @@ class Product(NamedTuple):
 
 
 def product_of(auction: Auction, bundles: Indices) -> Product:
-    """The product of what bundles are worth, recomputed from the bids.
+    """Return the product of the bundles' valuations, recomputed from the bids.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def product_of(auction: Auction, bundles: Indices) -> Product:
 
 
 def auction_violations(auction: Auction, bundles: Indices) -> tuple[str, ...]:
-    """What is wrong with bundles, a sentence each; nothing where they can be given.
+    """Return a sentence for each rule that the bundles break; none if they are feasible.
 
     Parameters
     ----------

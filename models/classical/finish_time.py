@@ -1,8 +1,8 @@
-r"""Finish-time fairness: what sharing a cluster costs a job in time (Themis, NSDI'20).
+r"""Finish-time fairness: slowdown of a job by sharing a cluster (Themis).
 
 A job that has trained for :math:`t_j` seconds since its submission has :math:`w_j` of :math:`W_j`
-steps left and makes :math:`v_j(K)` of them a second on *K* GPUs, packed onto nodes. With *N* active
-jobs on *G* GPUs,
+steps remaining and makes :math:`v_j(K)` of them a second on *K* GPUs, packed onto nodes. With *N*
+active jobs on *G* GPUs,
 
 .. math::
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class Progress(NamedTuple):
-    """How far a job is, and how fast it can be.
+    """Progress of a job, and its speeds.
 
     Attributes
     ----------
     elapsed
         Seconds since it was submitted.
     remaining, whole
-        Steps that are left, and of the whole training.
+        Remaining steps, and steps of the whole training.
     speeds
         Steps per second on 0, 1, … GPUs, up to as many as it can use; 0 first.
     """
@@ -57,7 +57,7 @@ class Progress(NamedTuple):
 
 
 def speed_of_share(speeds: Floats, share: float) -> float:
-    """Steps per second on a number of GPUs that need not be whole.
+    """Return the steps per second on a possibly fractional number of GPUs.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def speed_of_share(speeds: Floats, share: float) -> float:
 
 
 def finish_time_fairness(progress: Progress, share: float, wait: float = math.inf) -> Floats:
-    """The fairness (1) of a job on 0, 1, … GPUs, of the shape of its speeds; never rises.
+    """Return the fairness (1) of a job on 0, 1, … GPUs, which never rises.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def finish_time_fairness(progress: Progress, share: float, wait: float = math.in
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a time, number of steps or speed is negative or not finite, `remaining` exceeds `whole`,
+        `whole` or `share` is 0, or `speeds` are not 0 on no GPU and positive on some.
     """
     _check(progress, share, wait)
     elapsed, remaining, whole, speeds = progress
@@ -100,7 +101,7 @@ def finish_time_fairness(progress: Progress, share: float, wait: float = math.in
 
 
 def valuations(fairness: Floats) -> Floats:
-    """What a job bids, (3): the inverse of its fairness, 0 where that is infinite.
+    """Return the bids (3): the inverse of the fairness, 0 where that is infinite.
 
     Parameters
     ----------

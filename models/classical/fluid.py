@@ -1,9 +1,9 @@
-r"""Jobs that share servers in continuous time: what becomes of them under any rule.
+r"""Fluid simulation of jobs that share servers in continuous time under any rule.
 
-A rule gives the jobs that are left servers; job *i* with :math:`k_i` of them does
-:math:`k_i^p` seconds of its work a second. It is asked again whenever a job ends, and every so many
-seconds if it minds how much is left. The flow times are counted from that alone, so that this also
-prices what `hesrpt.py` says in closed form.
+A rule divides the servers among the remaining jobs; job *i* with :math:`k_i` of them does
+:math:`k_i^p` seconds of its work a second. It is evaluated again whenever a job ends, and at a
+fixed interval if it depends on the remaining work. The flow times are counted from that alone, so
+that this also prices what `hesrpt.py` says in closed form.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-#: Servers for every job, from what is left of the jobs in descending order.
+#: Servers for every job, from the remaining sizes of the jobs in descending order.
 Rule = Callable[[Floats], Floats]
 
 
 def fluid_completion_times(
     sizes: ArrayLike, servers: float, power: float, rule: Rule, interval: float = math.inf
 ) -> Floats:
-    """Seconds until every job ends, all there from the start; shape (jobs,).
+    """Return the seconds until each job ends, all present from the start; shape (jobs,).
 
     Parameters
     ----------
     sizes
         Seconds of every job on one server, above 0; shape (jobs,).
     servers
-        How many there are.
+        Number of servers.
     power
         *p* of the speedup.
     rule
-        Who gets how many.
+        Division of the servers among the jobs.
     interval
-        Seconds after which the rule is asked again though no job ended.
+        Seconds after which the rule is evaluated again though no job ended.
 
     Raises
     ------
     ValueError
-        If a number makes no sense, or the rule gives more than there is, or nothing to anybody.
+        If a size, `power` or `interval` is not above 0, or the rule gives more servers than there
+        are, a negative number, or none at all.
     """
     require_number("Fluid: power", power, minimum=0.0, strict=True)
     require_number("Fluid: interval", interval, minimum=0.0, finite=False, strict=True)

@@ -2,7 +2,7 @@ r"""heSRPT: the least total flow time of jobs that share servers with a power-la
 
 All *n* jobs are there from the start, of sizes :math:`x_1 \ge \dots \ge x_n` (seconds on one
 server), and *N* servers may be divided among them at will; *k* of them speed a job up by
-:math:`s(k) = k^p`, *0 < p < 1*. While *m* jobs are left the optimal shares are
+:math:`s(k) = k^p`, *0 < p < 1*. While *m* jobs remain the optimal shares are
 
 .. math::
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 
 def hesrpt_shares(jobs: int, power: float) -> Floats:
-    """The shares (1) for flow time, of so many jobs from the largest to the smallest; (jobs,)."""
+    """Return the shares (1) for flow time, from the largest job to the smallest."""
     return weighted_shares(np.ones(jobs), power)
 
 
 def weighted_shares(weights: ArrayLike, power: float) -> Floats:
-    """The shares (1) of the jobs that are left, from the largest to the smallest; shape (jobs,).
+    """Return the weighted shares (1) of the remaining jobs, from the largest to the smallest.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def weighted_shares(weights: ArrayLike, power: float) -> Floats:
 def least_flow_time(
     sizes: ArrayLike, servers: float, power: float, weights: ArrayLike | None = None
 ) -> float:
-    """The least total (2) of the jobs' flow times, in the seconds of their sizes.
+    """Return the least total (2) of the jobs' flow times, in the seconds of their sizes.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def least_flow_time(
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If `servers` or a size is not above 0, `power` is not between 0 and 1, or a larger job has
+        the larger weight.
     """
     require_number("Servers", servers, minimum=0.0, strict=True)
     exponent = _exponent(power)
@@ -104,7 +105,7 @@ def least_flow_time(
 
 
 def _exponent(power: float) -> float:
-    """q of (1)."""
+    """Return q of (1)."""
     require_number("Speedup: power", power, minimum=0.0, strict=True)
     if power >= 1.0:
         raise ValueError(f"Speedup: power is {power}; expected a number between 0 and 1.")
@@ -112,7 +113,7 @@ def _exponent(power: float) -> float:
 
 
 def _weights_before(weights: ArrayLike) -> Floats:
-    """Z of (1), from 0; shape (jobs + 1,)."""
+    """Return the partial sums Z of (1), from 0; shape (jobs + 1,)."""
     weight = as_numbers("Jobs", "weights", weights).astype(float)
     if weight.ndim != 1 or not weight.size:
         raise ValueError(f"Jobs: weights have shape {weight.shape}; expected one a job.")

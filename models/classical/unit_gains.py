@@ -1,4 +1,4 @@
-r"""Equal units for jobs, each with a gain of its own: the instance, and its independent checker.
+r"""Division of equal units among jobs with gains of their own: instance and independent checker.
 
 .. math:: \max_a \sum_j g_j(a_j) \quad \text{s.t.} \quad \sum_j a_j \le C, \quad a_j \in A_j     (1)
 
@@ -27,20 +27,21 @@ SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class UnitGains:
-    """What units are worth to every job, and how many there are.
+    """Gains of every job by number of units, and the units available.
 
     Parameters
     ----------
     gains
-        Of every job with 0, 1, 2, … units, minus infinity where it cannot have so many; shape
+        Gain of every job with 0, 1, 2, … units, minus infinity where a number is not allowed; shape
         (jobs, most units + 1).
     units
-        C, how many there are.
+        C, the units available.
 
     Raises
     ------
     ValueError
-        If a number makes no sense, or the jobs must have more units than there are.
+        If `units` is not a count, a gain is NaN or infinite, a job can have no number of units, or
+        the least numbers of the jobs exceed `units`.
     """
 
     gains: Floats
@@ -63,12 +64,12 @@ class UnitGains:
 
     @property
     def least(self) -> Indices:
-        """The fewest units that each job can have."""
+        """Fewest units that each job can have, shape (jobs,)."""
         return np.asarray(np.argmax(np.isfinite(self.gains), axis=1))
 
 
 def one_each(gains: Floats, units: int) -> UnitGains:
-    """The instance in which the jobs have a unit each at least, in order while they last.
+    """Return the instance in which each job has at least one unit, in order while units last.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def one_each(gains: Floats, units: int) -> UnitGains:
 
 
 def total_gain(problem: UnitGains, amounts: ArrayLike) -> float:
-    """The objective of (1), minus infinity for what a job cannot have."""
+    """Return the objective of (1), minus infinity if a number of units is not allowed."""
     total, most = 0.0, problem.gains.shape[1] - 1
     for row, amount in zip(problem.gains, np.asarray(amounts).tolist(), strict=True):
         total += float(row[amount]) if 0 <= amount <= most else -np.inf
@@ -93,7 +94,7 @@ def total_gain(problem: UnitGains, amounts: ArrayLike) -> float:
 def unit_violations(
     problem: UnitGains, amounts: ArrayLike, total: float | None = None
 ) -> list[str]:
-    """What is wrong with an allocation; nothing if it is feasible and worth its total.
+    """Return a sentence for each rule that an allocation breaks, or for a wrong total.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def unit_violations(
     amounts
         Units of every job.
     total
-        What it is said to be worth, None to leave that open.
+        Claimed objective, None to leave it unchecked.
     """
     given = np.asarray(amounts)
     if given.shape != (len(problem.gains),) or given.dtype.kind not in "iu":

@@ -1,4 +1,4 @@
-r"""Jobs on unrelated machines, one at a time on each: the problem and its price, R || sum C_j.
+r"""Scheduling of jobs on unrelated machines, R || sum C_j: problem, price and checker.
 
 Machine *k* of type *t(k)* is free after :math:`r_k` seconds and then does one job after the other,
 each to its end; job *j* takes :math:`p_{jt}` seconds on type *t* and has waited :math:`a_j` seconds
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class UnrelatedMachines:
-    """Jobs that wait, and the machines there are.
+    """Waiting jobs, and the machines available.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class UnrelatedMachines:
     Raises
     ------
     ValueError
-        If there are no jobs or machines, shapes differ, a number makes no sense, or a job can run
-        on no machine.
+        If there are no jobs or machines, shapes differ, a time is not above 0, a type is unknown,
+        `ready` or `waited` is negative or not finite, or a job can run on no machine.
     """
 
     times: Floats
@@ -82,19 +82,19 @@ class UnrelatedMachines:
 
     @classmethod
     def idle(cls, times: ArrayLike, counts: Sequence[int]) -> UnrelatedMachines:
-        """New jobs and so many free machines of every type."""
+        """Return the problem of new jobs on `counts` free machines of each type."""
         found = as_numbers("Jobs on machines", "times", times).astype(float)
         kinds = np.repeat(np.arange(len(counts)), counts)
         return cls(found, kinds, np.zeros(kinds.size), np.zeros(len(found)))
 
     @property
     def num_jobs(self) -> int:
-        """How many jobs wait."""
+        """Number of waiting jobs."""
         return len(self.times)
 
     @property
     def num_machines(self) -> int:
-        """How many machines there are, free or not."""
+        """Number of machines, free or not."""
         return self.machine_type.size
 
     @property
@@ -103,7 +103,7 @@ class UnrelatedMachines:
         return self.times[:, self.machine_type]
 
     def of(self, jobs: Indices, machines: Indices | None = None) -> UnrelatedMachines:
-        """The problem of some of the jobs, and on some of the machines if they are named."""
+        """Return the problem restricted to `jobs`, and to `machines` if given."""
         chosen = np.arange(self.num_machines) if machines is None else machines
         return UnrelatedMachines(
             self.times[jobs], self.machine_type[chosen], self.ready[chosen], self.waited[jobs]
@@ -111,7 +111,7 @@ class UnrelatedMachines:
 
 
 def _seconds(item: str, name: str, value: Floats, size: int) -> Floats:
-    """So many finite numbers of at least 0, or a refusal."""
+    """Validate `size` finite numbers of at least 0."""
     numbers: Floats = as_numbers("Jobs on machines", name, value).astype(float)
     if numbers.shape != (size,):
         raise ValueError(f"Jobs on machines: {name} has shape {numbers.shape}; expected {(size,)}.")
@@ -121,14 +121,14 @@ def _seconds(item: str, name: str, value: Floats, size: int) -> Floats:
 
 
 class MachineSchedule(NamedTuple):
-    """Where and when every job runs.
+    """Machine of every job and its place in the order there.
 
     Attributes
     ----------
     machine
         Its machine, shape (jobs,).
     position
-        How many jobs come before it there, shape (jobs,).
+        Number of jobs before it there, shape (jobs,).
     """
 
     machine: Indices
@@ -136,7 +136,7 @@ class MachineSchedule(NamedTuple):
 
 
 def schedule_violations(problem: UnrelatedMachines, schedule: MachineSchedule) -> tuple[str, ...]:
-    """What is wrong with a schedule, a sentence each; nothing where it is as it should be."""
+    """Return a sentence for each fault of a schedule; none if it is feasible."""
     found = []
     shapes = [np.shape(part) for part in schedule]
     if shapes != [(problem.num_jobs,)] * 2:
@@ -161,12 +161,12 @@ def schedule_violations(problem: UnrelatedMachines, schedule: MachineSchedule) -
 
 
 def completion_times(problem: UnrelatedMachines, schedule: MachineSchedule) -> Floats:
-    """Seconds from now until every job ends, C of (1); shape (jobs,).
+    """Return the seconds from now until each job ends, C of (1).
 
     Raises
     ------
     ValueError
-        If something is wrong with the schedule.
+        If the schedule is infeasible.
     """
     broken = schedule_violations(problem, schedule)
     if broken:
@@ -182,7 +182,7 @@ def completion_times(problem: UnrelatedMachines, schedule: MachineSchedule) -> F
 
 
 def total_completion(problem: UnrelatedMachines, schedule: MachineSchedule) -> float:
-    """The price (1) of a schedule, in seconds.
+    """Return the price (1) of a schedule, in seconds.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Fitting throughput parameters to measured step times."""
+"""Fit of throughput parameters to measured step times."""
 
 import lazy_loader
 

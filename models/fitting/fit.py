@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 CPU_LANES, ACCELERATOR_LANES = 64, 8192
-"""How many fits to advance side by side."""
+"""Number of fits to advance side by side."""
 
 
 class RelativeError(NamedTuple):
@@ -65,21 +65,21 @@ def fit_throughput(observations: Observations, options: FitOptions | None = None
     .. math:: \min\; \mathrm{rms}(\Delta \log T_g) + \mathrm{rms}(\Delta \log T)
         + w_\gamma (\gamma - 1)^2 + w_r [(\beta_l / \alpha_l)^2 + (\beta_n / \alpha_n)^2]
 
-    What a job has not tried yet is fixed so that it looks cheap, which is how Pollux explores:
-    synchronisation on one node or on several is free until seen, and does not grow with the
-    replicas until more than two were seen.
+    Regimes that a job has not tried yet are fixed so that they look cheap, which is how Pollux
+    explores: synchronisation on one node or on several is free until seen, and does not grow with
+    the replicas until more than two were seen.
 
     Parameters
     ----------
     observations
-        Measured steps. Those with a NaN, infinite or non-positive number are left out.
+        Measured steps. Those with a NaN, infinite or non-positive number are ignored.
     options
         Start, bounds and priors; those of Pollux if None.
 
     Raises
     ------
     ValueError
-        If the shapes differ, counts make no sense, or a job has no usable observation.
+        If the shapes differ, a count is below 1 or not whole, or a job has no usable observation.
     """
     import jax
 

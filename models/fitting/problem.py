@@ -1,4 +1,4 @@
-"""State a fit of throughput parameters: what is observed, fixed, bounded and penalised."""
+"""Statement of a fit of throughput parameters: observations, bounds and penalties."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FitOptions:
     Attributes
     ----------
     start_alpha, start_beta, start_gamma
-        Where the search starts (it also starts from the means of what was measured).
+        Start of the search (which also starts from the means of the measurements).
     least_time
         Least value of every alpha and beta, at which unseen regimes are fixed, in seconds.
     gamma_minimum, gamma_maximum
@@ -79,7 +79,7 @@ class FitOptions:
     iterations: int = 200
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Validate the options."""
         for name in ("start_alpha", "start_beta", "least_time", "single_batch_share", "smoothing"):
             require_number(f"fit options: {name}", getattr(self, name), 0.0, strict=True)
         for name in ("gamma_weight", "retrogression_weight", "unseen_node_factor", "tolerance"):
@@ -114,7 +114,7 @@ class Observations(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What one job is fitted to; with a leading axis, many jobs.
+    """Fitting problem of one job; with a leading axis, of many jobs.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Problem(NamedTuple):
     weight
         One over the number of observations, 0 for padding.
     free, lower, upper
-        Which of the seven coordinates may move, and between which bounds.
+        Flags of the coordinates that may move, out of seven, and their bounds.
     starts
         Coordinates to start from, of shape (starts, 7).
     """
@@ -143,7 +143,7 @@ class Problem(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Numbers that all jobs share: weights of the priors, and when to stop."""
+    """Numbers that all jobs share: weights of the priors, and criteria for stopping."""
 
     gamma_minimum: Array
     gamma_weight: Array
@@ -234,7 +234,7 @@ def _mean(values: Floats, mask: Flags, default: float) -> Floats:
 def state_problem(observations: Observations, options: FitOptions) -> tuple[Problem, Flags]:
     """State the fit of each job, and say which have seen several nodes."""
     nodes, replicas, atomic, gradient, step, valid = observations
-    several: Flags = valid & (nodes > 1)
+    several: Flags = np.asarray(valid & (nodes > 1))
     one = valid & (nodes == 1) & (replicas > 1)
     grown = (valid & (replicas > 2)).any(axis=1)
     least = np.where(valid, atomic, np.inf).min(axis=1, initial=np.inf)

@@ -306,11 +306,11 @@ def search(problems: Problem, count: Array, settings: Settings, lanes: int) -> F
     problems
         Jobs, padded to any number.
     count
-        How many of them there are.
+        Number of actual jobs.
     settings
         Numbers that all jobs share.
     lanes
-        How many searches to advance side by side.
+        Number of searches to advance side by side.
     """
     jobs, starts, _ = problems.starts.shape
     total, none = count * starts, jobs * starts

@@ -1,4 +1,4 @@
-"""Time shares of GPU types (Gavel): the problem, its goals and the table of rates."""
+"""Time shares of GPU types (Gavel): problem, goals and table of rates."""
 
 import lazy_loader
 

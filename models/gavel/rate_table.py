@@ -1,9 +1,9 @@
-"""How fast configurations train on types of GPU, alone and two at a time.
+"""Training rates of configurations on types of GPU, alone and in pairs.
 
-It is what Gavel (OSDI'20) knows of jobs. A *configuration* is a model family and a batch size. Of
-every one the steps per second are known on some numbers of GPUs of a type, consolidated on as few
-servers as possible or not, and of every two that share their GPUs. The steps of all replicas count,
-so that twice the replicas make up to twice the steps.
+It is the information that Gavel has of jobs. A *configuration* is a model family and a batch size.
+Of every one the steps per second are known on some numbers of GPUs of a type, consolidated on as
+few servers as possible or not, and of every two that share their GPUs. The steps of all replicas
+count, so that twice the replicas make up to twice the steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Configuration(NamedTuple):
-    """What a job trains: a model family and the examples of a replica's step.
+    """Training configuration of a job: a model family and the examples of a replica's step.
 
     Gavel states no batch size for A3C and CycleGAN: theirs is 0.
     """
@@ -35,7 +35,7 @@ class Configuration(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As the table writes it."""
+        """Name of the configuration in the table."""
         return f"{self.family} (batch size {self.batch_size})" if self.batch_size else self.family
 
 
@@ -61,7 +61,8 @@ class RateTable:
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If names repeat or are missing, a table has the wrong shape or a rate that is negative or
+        not finite, or only one job of a pair runs.
     """
 
     types: tuple[str, ...]
@@ -107,23 +108,23 @@ class RateTable:
     def rate(
         self, configuration: Configuration, replicas: int, gpu_type: str, consolidated: bool = True
     ) -> float:
-        """Steps per second of a job that has its GPUs to itself; 0 where it does not run.
+        """Return the steps per second of a job that has its GPUs to itself; 0 if it cannot run.
 
         Parameters
         ----------
         configuration
-            What it trains.
+            Training configuration.
         replicas
-            On how many GPUs.
+            Number of GPUs.
         gpu_type
-            Of which type.
+            Type of GPU.
         consolidated
             Whether they are on as few servers as possible; of one replica it makes no difference.
 
         Raises
         ------
         ValueError
-            If the table does not know one of them.
+            If the configuration, the number of GPUs or their type is not in the table.
         """
         kind = self._type(gpu_type)
         return float(self.alone_rates([configuration], [replicas], consolidated)[0, kind])
@@ -131,14 +132,14 @@ class RateTable:
     def pair_rate(
         self, first: Configuration, second: Configuration, replicas: int, gpu_type: str
     ) -> tuple[float, float]:
-        """Steps per second of two jobs on the same GPUs; both 0 where they cannot share them.
+        """Return the steps per second of two jobs on the same GPUs; both 0 if they cannot share.
 
         In the published table jobs of several replicas never can.
 
         Raises
         ------
         ValueError
-            If the table does not know a configuration, the number of GPUs or their type.
+            If a configuration, the number of GPUs or their type is not in the table.
         """
         kind = self._type(gpu_type)
         found = self.pair_rates([first, second], [replicas, replicas], [(0, 1)])[0, kind]
@@ -150,7 +151,7 @@ class RateTable:
         replicas: Sequence[int],
         consolidated: bool = True,
     ) -> Floats:
-        """Steps per second of jobs that have their GPUs to themselves, shape (jobs, types).
+        """Return the steps per second of jobs alone on their GPUs, shape (jobs, types).
 
         Parameters
         ----------
@@ -162,7 +163,7 @@ class RateTable:
         Raises
         ------
         ValueError
-            If the table does not know one of them.
+            If the configuration, the number of GPUs or their type is not in the table.
         """
         which, sizes = self._indices(configurations, replicas)
         found: Floats = self.alone[which, sizes, :, 0 if consolidated else 1]
@@ -171,10 +172,10 @@ class RateTable:
     def pair_rates(
         self, configurations: Sequence[Configuration], replicas: Sequence[int], pairs: ArrayLike
     ) -> Floats:
-        """Steps per second of both of every pair on the same GPUs, shape (pairs, types, 2).
+        """Return the steps per second of both jobs of every pair, shape (pairs, types, 2).
 
-        They are what `goodalloc.models.gavel.time_sharing.TimeSharing` wants; 0 where two cannot
-        share, as those that take different numbers of GPUs.
+        They serve as `pair_rate` of `goodalloc.models.gavel.time_sharing.TimeSharing`; 0 where two
+        cannot share, as those that take different numbers of GPUs.
 
         Parameters
         ----------
@@ -186,7 +187,7 @@ class RateTable:
         Raises
         ------
         ValueError
-            If the table does not know a job, or a pair is not of two of them.
+            If a configuration or number of GPUs is not in the table, or a pair is not of two jobs.
         """
         which, sizes = self._indices(configurations, replicas)
         indices = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
@@ -211,7 +212,7 @@ class RateTable:
     def _indices(
         self, configurations: Sequence[Configuration], replicas: Sequence[int]
     ) -> tuple[Indices, Indices]:
-        """Places of what jobs train and of their replicas, shapes (jobs,)."""
+        """Return the indices of the configurations and of the replicas, shapes (jobs,)."""
         if len(configurations) != len(replicas):
             raise ValueError(
                 f"Rates: {len(configurations)} configurations have {len(replicas)} numbers of "

@@ -1,6 +1,6 @@
-r"""What time shares are to achieve, by the rates of the jobs (Gavel, OSDI'20, section 4).
+r"""Goals of time shares in terms of the rates of the jobs: section 4 of Gavel.
 
-Gavel's policies are three goals with other numbers. With the rates :math:`\tau` of
+Gavel's policies are instances of a few goals. With the rates :math:`\tau` of
 `time_sharing.py`, in steps per second:
 
 .. math::
@@ -13,7 +13,7 @@ Gavel's policies are three goals with other numbers. With the rates :math:`\tau`
 - *Max-min fairness* ("LAS") is (4) with :math:`a = 0, b_j = w_j \bar\tau_j / s_j`: the least of the
   rates over their due (`equal_rates`), times GPUs and over the weight :math:`w_j`, is as large as
   possible.
-- *Makespan* is (1) with the steps :math:`n_j` that are left as *b*: the last job ends first.
+- *Makespan* is (1) with the steps remaining :math:`n_j` as *b*: the last job ends first.
 - *Finish-time fairness* (Themis) is (1) with :math:`a_j = e_j / D_j, b_j = n_j / D_j`, where a job
   has been there for :math:`e_j` and would take :math:`D_j` in all with its part of the cluster
   alone.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class _Delays:
-    """Delays of the jobs, of which a goal is made.
+    """Base of goals that are functions of the jobs' delays.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class _Delays:
         _accept(self, delay=self.delay, work=self.work)
 
     def delays(self, sharing: TimeSharing, shares: Floats) -> Floats:
-        """Of every job; infinite where one with work has no rate."""
+        """Return the delay of each job; infinite where one with work has no rate."""
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = np.where(self.work > 0, self.work / rates(sharing, shares), 0.0)
         found: Floats = self.delay + parts
@@ -68,24 +68,24 @@ class _Delays:
 
 
 class Worst(_Delays):
-    """Goal (1): the largest delay is as small as possible."""
+    """Goal (1): minimise the largest delay."""
 
     def value(self, sharing: TimeSharing, shares: Floats) -> float:
-        """The largest delay."""
+        """Return the largest delay."""
         return float(self.delays(sharing, shares).max())
 
 
 class Total(_Delays):
-    """Goal (2): the sum of the delays is as small as possible."""
+    """Goal (2): minimise the sum of the delays."""
 
     def value(self, sharing: TimeSharing, shares: Floats) -> float:
-        """The sum of the delays."""
+        """Return the sum of the delays."""
         return float(self.delays(sharing, shares).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """Goal (3): what all shares together are worth is as much as possible.
+    """Goal (3): maximise the total worth of the shares.
 
     Parameters
     ----------
@@ -100,13 +100,13 @@ class Gain:
         _accept(self, worth=self.worth)
 
     def value(self, _: TimeSharing, shares: Floats) -> float:
-        """What the shares are worth."""
+        """Return the total worth of the shares."""
         return float((self.worth * shares).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Goal (4): the lowest level is as high as possible.
+    """Goal (4): maximise the lowest level.
 
     Parameters
     ----------
@@ -125,53 +125,53 @@ class Level:
             raise ValueError("Goal: step is 0 for everybody; expected a job that counts.")
 
     def value(self, sharing: TimeSharing, shares: Floats) -> float:
-        """The lowest level."""
+        """Return the lowest level."""
         counts = self.step > 0
         above = rates(sharing, shares)[counts] - self.floor[counts]
         return float((above / self.step[counts]).min())
 
 
-#: What time shares are chosen for.
+#: Goal of time shares.
 Goal = Worst | Total | Gain | Level
 
 
 def max_min(sharing: TimeSharing, weights: ArrayLike = 1.0) -> Level:
-    """Max-min fairness: the part of what is due to them that all jobs have.
+    """Return max-min fairness: maximise the least rate over a job's due.
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        Jobs and GPUs.
     weights
-        What is due to every job, relative to others.
+        Weight of every job, relative to others.
     """
     due = _above_0("weights", weights, sharing.num_jobs) * equal_rates(sharing) / sharing.replicas
     return Level(np.zeros(sharing.num_jobs), due)
 
 
 def makespan(steps: ArrayLike) -> Worst:
-    """The time at which the last job ends, in seconds.
+    """Return the goal of the least makespan, in seconds.
 
     Parameters
     ----------
     steps
-        That every job has left, above 0.
+        Remaining steps of every job, above 0.
     """
     left = _above_0("steps", steps)
     return Worst(np.zeros_like(left), left)
 
 
 def finish_time(steps: ArrayLike, elapsed: ArrayLike, alone: ArrayLike) -> Worst:
-    """The largest finish-time fairness, rho.
+    """Return the goal of the least maximum of finish-time fairness, rho.
 
     Parameters
     ----------
     steps
-        That every job has left, above 0.
+        Remaining steps of every job, above 0.
     elapsed
-        Seconds that it has been there.
+        Seconds since its submission.
     alone
-        D: seconds that it would take in all with its part of the cluster alone, above 0.
+        D: total seconds that it would take alone on its part of the cluster, above 0.
     """
     left = _above_0("steps", steps)
     whole = _above_0("alone", alone, left.size)
@@ -179,7 +179,7 @@ def finish_time(steps: ArrayLike, elapsed: ArrayLike, alone: ArrayLike) -> Worst
 
 
 def completion_time(steps: ArrayLike, elapsed: ArrayLike = 0.0) -> Total:
-    """The sum of the completion times, in seconds, as long as shares stay as they are.
+    """Return the goal of the least sum of completion times, in seconds, for constant shares.
 
     Parameters
     ----------
@@ -191,12 +191,12 @@ def completion_time(steps: ArrayLike, elapsed: ArrayLike = 0.0) -> Total:
 
 
 def throughput(sharing: TimeSharing, unit: ArrayLike = 1.0, prices: ArrayLike = 1.0) -> Gain:
-    """The sum of the rates.
+    """Return the goal of the largest sum of the rates.
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        Jobs and GPUs.
     unit
         Steps per second of every job that count as 1, shape (jobs,) or a number.
     prices
@@ -208,19 +208,19 @@ def throughput(sharing: TimeSharing, unit: ArrayLike = 1.0, prices: ArrayLike = 
 
 
 def require_goal(sharing: TimeSharing, goal: object) -> None:
-    """Refuse anything but a goal of these jobs.
+    """Validate a goal against the jobs of `sharing`.
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        Jobs and GPUs.
     goal
-        What they are to achieve.
+        Goal to validate.
 
     Raises
     ------
     ValueError
-        If it is none, or one of other jobs.
+        If `goal` is not a goal, or its arrays do not match the jobs.
     """
     if not isinstance(goal, Worst | Total | Gain | Level):
         shown = literal(goal) if isinstance(goal, str) else type(goal).__name__
@@ -237,13 +237,13 @@ def require_goal(sharing: TimeSharing, goal: object) -> None:
 
 
 def _spread(name: str, values: ArrayLike, size: int) -> Floats:
-    """A number for all, or one each."""
+    """Broadcast a number for all jobs, or one each, to `size`."""
     array = real_array(f"Goal: values of {name}", values, (), (1,), (size,))
     return np.broadcast_to(array, (size,))
 
 
 def _above_0(name: str, values: ArrayLike, size: int | None = None) -> Floats:
-    """The same above 0; of as many as there are where no number is known."""
+    """Validate numbers above 0 and broadcast them to `size`, by default their own number."""
     if size is None:
         size = real_array(f"Goal: values of {name}", values).size
     array = _spread(name, values, size)
@@ -256,7 +256,7 @@ def _above_0(name: str, values: ArrayLike, size: int | None = None) -> Floats:
 
 
 def _accept(goal: object, **arrays: Floats) -> None:
-    """Keep arrays, read-only and checked."""
+    """Store validated, read-only arrays on a goal."""
     found = {name: real_array(f"Goal: values of {name}", values) for name, values in arrays.items()}
     shapes = {name: array.shape for name, array in found.items()}
     if len(set(shapes.values())) > 1:

@@ -1,4 +1,4 @@
-r"""Jobs that share GPUs of several types in time: Gavel (OSDI'20), sections 3 and 4.
+r"""Time sharing of GPUs of several types: sections 3 and 4 of Gavel.
 
 A *line* is a job that has GPUs to itself, or two jobs on the same GPUs ("space sharing"). With
 :math:`X_{lw}` the part of its time that line *l* spends on GPUs of type *w*, :math:`T_{lwj}` the
@@ -11,7 +11,7 @@ type,
 
 .. math:: \tau_j(X) = \sum_{l \ni j} \sum_w T_{lwj} X_{lw}.                                  (2)
 
-Everything that a policy wants is a function of the rates :math:`\tau`. Shares are of time, so that
+The goals of all policies are functions of the rates :math:`\tau`. Shares are of time, so that
 nothing here says which GPU of a type a job runs on.
 """
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TimeSharing:
-    """Who shares what.
+    """Jobs that share GPUs in time, with their rates.
 
     Parameters
     ----------
     names
-        Of the jobs, each once.
+        Names of the jobs, each once.
     rate
         Steps per second of every job alone on its GPUs, shape (jobs, types); 0 where it cannot run.
     gpus
@@ -60,7 +60,9 @@ class TimeSharing:
     Raises
     ------
     ValueError
-        If a value makes no sense; the sentence names the job, the value and what was expected.
+        If there is no job or type, a name repeats, a shape is wrong, a rate is negative or not
+        finite, a number of GPUs is not a positive integer, a job runs nowhere, or a pair is not of
+        two different jobs with as many GPUs.
     """
 
     names: tuple[str, ...]
@@ -144,22 +146,22 @@ class TimeSharing:
 
     @property
     def num_jobs(self) -> int:
-        """How many jobs."""
+        """Number of jobs."""
         return len(self.names)
 
     @property
     def num_types(self) -> int:
-        """How many types of GPU."""
+        """Number of types of GPU."""
         return int(self.gpus.size)
 
     @property
     def num_lines(self) -> int:
-        """Jobs alone, in their order, and then the pairs in theirs."""
+        """Number of lines: jobs alone, in their order, then the pairs in theirs."""
         return self.num_jobs + len(self.pairs)
 
     @cached_property
     def members(self) -> Indices:
-        """The jobs of every line, shape (lines, 2); -1 where there is one."""
+        """Jobs of every line, shape (lines, 2); -1 in place of a missing second job."""
         alone = np.stack([np.arange(self.num_jobs), np.full(self.num_jobs, -1)], axis=1)
         return np.concatenate([alone, self.pairs])
 
@@ -180,7 +182,7 @@ class TimeSharing:
         return np.where(fits[..., None], whole, 0.0)
 
     def of_jobs(self, jobs: Sequence[int], gpus: ArrayLike) -> TimeSharing:
-        """Some of the jobs on some of the GPUs; pairs of others are left out."""
+        """Return the problem restricted to `jobs` and `gpus`; pairs of other jobs are dropped."""
         place = np.full(self.num_jobs, -1)
         place[list(jobs)] = np.arange(len(jobs))
         moved = place[self.pairs]
@@ -197,12 +199,12 @@ class TimeSharing:
 
 
 def rates(sharing: TimeSharing, shares: Floats) -> Floats:
-    """Equation (2): steps per second of every job, shape (jobs,).
+    """Return the rates (2): steps per second of every job, shape (jobs,).
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        Jobs and GPUs.
     shares
         X, shape (lines, types).
     """
@@ -213,12 +215,12 @@ def rates(sharing: TimeSharing, shares: Floats) -> Floats:
 
 
 def share_violations(sharing: TimeSharing, shares: Floats) -> tuple[str, ...]:
-    """What is wrong with shares by (1), a sentence each; nothing where they are as they should be.
+    """Return a sentence for each constraint of (1) that the shares break; none if feasible.
 
     Parameters
     ----------
     sharing
-        Who shares what.
+        Jobs and GPUs.
     shares
         X, shape (lines, types).
     """
@@ -246,9 +248,9 @@ def share_violations(sharing: TimeSharing, shares: Floats) -> tuple[str, ...]:
 
 
 def equal_rates(sharing: TimeSharing) -> Floats:
-    """Rates of jobs that spend all time on the types in proportion to their GPUs, shape (jobs,).
+    """Return the rates of jobs that divide their time in proportion to the types' GPUs.
 
-    It is what Gavel's fairness takes as a job's due, but for a factor that all jobs have in common.
+    Gavel's fairness takes them as the jobs' dues, up to a factor common to all jobs.
     Types without enough GPUs for a job do not count for it.
     """
     alone = sharing.line_rate[: sharing.num_jobs, :, 0]
@@ -258,14 +260,14 @@ def equal_rates(sharing: TimeSharing) -> Floats:
 
 
 def largest_rates(sharing: TimeSharing) -> Floats:
-    """The most steps per second that a job can make on any line, shape (jobs,)."""
+    """Return the most steps per second of each job on any line, shape (jobs,)."""
     largest = np.zeros(sharing.num_jobs + 1)
     np.maximum.at(largest, sharing.members, sharing.line_rate.max(axis=1))
     return largest[:-1]
 
 
 def isolated_shares(sharing: TimeSharing, count: int | None = None) -> Floats:
-    """Shares of jobs alone with one of *n* parts of the cluster each, shape (lines, types).
+    """Return the shares of jobs alone on one of *n* parts of the cluster, shape (lines, types).
 
     The part is :math:`N_w / n` GPUs of every type on which a job runs; one that takes *s* at a time
     has each type for :math:`N_w / (n s)` of its time, and all for no more than the whole of it.
@@ -273,9 +275,9 @@ def isolated_shares(sharing: TimeSharing, count: int | None = None) -> Floats:
     Parameters
     ----------
     sharing
-        Who shares what.
+        Jobs and GPUs.
     count
-        n; the jobs there are by default.
+        n; the number of jobs by default.
     """
     runs = sharing.line_rate[: sharing.num_jobs, :, 0] > 0
     time = runs * sharing.gpus / ((count or sharing.num_jobs) * sharing.replicas[:, None])
@@ -285,21 +287,21 @@ def isolated_shares(sharing: TimeSharing, count: int | None = None) -> Floats:
 
 
 def real_rates(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Steps per second as a new array.
+    """Validate steps per second and return them as a new array.
 
     Parameters
     ----------
     item
-        What they are, in the plural.
+        Name of the values in a message, in the plural.
     values
-        The numbers.
+        Numbers.
     shape
-        What is expected.
+        Expected shape.
 
     Raises
     ------
     ValueError
-        If they are no finite numbers of at least 0, or have another shape.
+        If a value is negative or not finite, or the shape differs.
     """
     array = real_array(item, values, shape)
     wrong = array[~(np.isfinite(array) & (array >= 0))]

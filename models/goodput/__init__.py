@@ -1,4 +1,4 @@
-"""Throughput, efficiency, goodput and the best batch size of a job: pure array functions."""
+"""Throughput, efficiency, goodput and best batch size of a job, as pure array functions."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Many allocations side by side, with all that their best batch sizes depend on."""
+"""Arrays of allocations with all quantities that determine their best batch sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BatchSize(NamedTuple):
-    """A batch size and what it yields; one array of results each.
+    """Batch sizes and their goodput, an array each.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class BatchSize(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Allocations of one shape, with what does not change with the batch size worked out.
+    """Allocations of one shape, with the quantities that do not depend on the batch size.
 
     `noise` and `signal` are A and B of goodput = M / ((A + B M) T): the variance over the sum of
     variance and square, and the square over that sum and M0. The other names are those of the
@@ -55,7 +55,7 @@ class Lanes(NamedTuple):
 
 
 def prepare_lanes(model: GoodputModel, nodes: Numbers, replicas: Numbers) -> Lanes:
-    """Work out the lanes of a model and its allocations, all of one shape and in float64."""
+    """Compute the lanes of a model and its allocations, all of one shape and in float64."""
     xp = namespace(model, nodes, replicas)
     parameters, gradient, batch = model
     allowed: Array = xp.asarray((replicas >= 1.0) & (nodes >= 1.0) & (nodes <= replicas))

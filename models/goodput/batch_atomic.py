@@ -1,4 +1,4 @@
-r"""The best whole m for a number of passes, with proof, and a bound over all real m.
+r"""Best whole m for a number of passes, with proof, and a bound over all real m.
 
 In x = ln m the slope of ln h, where h = (A / M + B) T is the reciprocal of goodput, is
 E - A / (A + B M), with E the elasticity of the step time T = s T_g + f(T_g) in m. Here f is the
@@ -38,7 +38,7 @@ LONGEST_STEP = 50.0
 
 
 class Problem(NamedTuple):
-    """A lane with its number of passes w and the m it allows: whole ones, and real ones.
+    """Lane with its number of passes w and the whole and real m that it allows.
 
     `least` and `most` are whole; `lowest` and `highest` bound the real m that any whole m of the
     same or of more passes could stand for, and are for the bound only.
@@ -127,7 +127,7 @@ def _bracket(problem: Problem) -> Bracket:
 
 
 def _open(problem: Problem, bracket: Bracket) -> Array:
-    """Tell which brackets still hold a whole number inside."""
+    """Return the flags of brackets that still hold a whole number inside."""
     del problem
     return bracket.high - bracket.low > 1.0
 

@@ -1,4 +1,4 @@
-"""The published search for a batch size: the best of some 50 total batch sizes."""
+"""Published search for a batch size: the best of a geometric grid of total batch sizes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def search_grid(lanes: Lanes, grid_points: int) -> BatchSize:
     Parameters
     ----------
     lanes
-        Allocations, one each.
+        Allocations to search.
     grid_points
         Number of total batch sizes tried.
     """
@@ -76,7 +76,7 @@ def round_batch(lanes: Lanes, batch: Array) -> tuple[Array, Array]:
 
 
 def grid_goodput(lanes: Lanes, atomic: Array, accumulation: Array) -> Array:
-    """Goodput of the lanes at one m and s each, 0 where m is outside its limits."""
+    """Return the goodput of the lanes at one m and s each, 0 where m is outside its limits."""
     xp = namespace(lanes, atomic)
     within = (atomic >= lanes.atomic_minimum) & (atomic <= lanes.atomic_maximum) & lanes.allowed
     gradient = lanes.alpha + lanes.beta * atomic

@@ -1,4 +1,4 @@
-r"""The true optimum over whole batch sizes: which number of passes.
+r"""True optimum over whole batch sizes: the search over numbers of passes.
 
 Feasible set
 ------------
@@ -54,7 +54,7 @@ NOISE = 1e-14
 
 
 class Best(NamedTuple):
-    """The best point of each lane so far, and a bound on what more passes could reach."""
+    """Best point of each lane so far, and a bound on the cost with more passes."""
 
     cost: Array
     atomic: Array
@@ -65,7 +65,7 @@ class Best(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Which numbers of passes a lane is to consider, and in particular the first."""
+    """Range of the numbers of passes that a lane considers, and the first of them."""
 
     lanes: Lanes
     fewest: Array
@@ -93,7 +93,7 @@ def find_optimum(lanes: Lanes) -> Best:
 
 
 def plan_passes(lanes: Lanes) -> Plan:
-    """Work out w_1, w_top, the largest feasible w and w_c (see the module's notes)."""
+    """Compute w_1, w_top, the largest feasible w and w_c (see the module's notes)."""
     xp = namespace(lanes)
     largest = lanes.replicas * lanes.atomic_maximum
     alone = (lanes.replicas == 1.0) & lanes.accumulation
@@ -151,12 +151,12 @@ def _cost(lanes: Lanes, atomic: Numbers, passes: Array) -> Array:
 
 
 def _may_improve(plan: Plan, best: Best) -> Array:
-    """Tell which lanes might do better with more passes than those searched."""
+    """Return the flags of lanes that might improve with more passes than those searched."""
     return (best.current < plan.most) & (best.cost > best.bound * (1.0 + NOISE))
 
 
 def _next_passes(plan: Plan, best: Best) -> Best:
-    """Search one pass more than before and bound what still more could reach (fact 4)."""
+    """Search one pass more than before and bound the cost with still more (fact 4)."""
     xp = namespace(plan, best)
     lanes, passes = plan.lanes, best.current + 1.0
     problem = limit_atomic(plan, passes)

@@ -1,4 +1,4 @@
-"""The best batch size of an allocation: Pollux (OSDI'21), equation of section 3.3."""
+"""Best batch size of an allocation: section 3.3 of Pollux."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What a job would do on types of GPU that it has hardly run on: Sia's bootstrap (SOSP'23).
+r"""Throughput models of GPU types that a job has hardly run on: Sia's bootstrap.
 
 On every type a job is profiled on a single GPU; a model of several GPUs is there only for types on
 which it has run so. For any other type *t* take the first type *s* that has a model and scale it by
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def best_on_one_gpu(parameters: ThroughputParameters, batch: BatchLimits) -> float:
-    """Best throughput on one GPU, in examples per second.
+    """Return the best throughput on one GPU, in examples per second.
 
-    That of the largest atomic batch size: throughput on one GPU grows with it.
+    It is reached at the largest atomic batch size: throughput on one GPU grows with it.
     """
     return float(throughput(parameters, 1, 1, batch.atomic_maximum, 0))
 
@@ -34,7 +34,7 @@ def best_on_one_gpu(parameters: ThroughputParameters, batch: BatchLimits) -> flo
 def bootstrap(
     fitted: Mapping[str, ThroughputParameters], one_gpu: Mapping[str, float]
 ) -> dict[str, ThroughputParameters]:
-    """Throughput parameters on every type that was profiled, by equation (1) where there are none.
+    """Return throughput parameters on every profiled type, by equation (1) where none are fitted.
 
     Step time is homogeneous in the six durations of `ThroughputParameters`, so dividing them by the
     ratio of the throughputs scales the throughput of every placement and batch size alike (but for
@@ -75,6 +75,6 @@ def bootstrap(
 
 
 def faster(parameters: ThroughputParameters, ratio: float) -> ThroughputParameters:
-    """The parameters of whatever is so many times as fast at everything."""
+    """Return the parameters of a job that is `ratio` times as fast in every part."""
     durations = ThroughputParameters(*(value / ratio for value in parameters))
     return durations._replace(gamma=parameters.gamma)

@@ -1,4 +1,4 @@
-"""Search any number of allocations in chunks of one size: little memory, one compilation."""
+"""Chunked search of any number of allocations, with little memory and one compilation."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Array, Floats, Numbers
 
 
-#: How the best batch size is found: the true best whole number, or the best of a grid of points.
+#: Search for the best batch size: the true best whole number, or the best of a grid of points.
 Search = Literal["integer", "grid"]
-#: What does the arithmetic. Both give the same to rounding.
+#: Library that does the arithmetic. Both give the same to rounding.
 Backend = Literal["jax", "numpy"]
 
 CPU_CHUNK = 8192
-"""Allocations at a time on a processor: what a search works on stays within its cache."""
+"""Allocations at a time on a processor: the working set of a search stays within its cache."""
 
 ACCELERATOR_CHUNK = 1 << 20
 """Allocations at a time on an accelerator, which needs many to be busy."""
@@ -59,7 +59,7 @@ def search_chunked(
     grid_points: int,
     backend: Backend,
 ) -> BatchSize:
-    """Search the batch sizes of any number of allocations that are at hand (not being traced).
+    """Search the batch sizes of any number of concrete allocations (not being traced).
 
     Every argument broadcasts; the fields are only expanded chunk by chunk. The last chunk is
     filled up, so that the compiled search serves any number of allocations, and chunks are
@@ -105,7 +105,7 @@ def _flat(source: NDArray[np.generic], shape: tuple[int, ...]) -> Callable[[int,
 def _road(
     backend: Backend, search: Search, grid_points: int
 ) -> tuple[Callable[[Floats], Floats], int, int]:
-    """Return the kernel, its chunk size and how many chunks to run at once."""
+    """Return the kernel, its chunk size and the number of chunks to run at once."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if backend == "numpy":
 

@@ -1,7 +1,7 @@
-r"""The input pipeline: how cores and memory beside a GPU bound the speed of training.
+r"""Input pipeline: bounds on training speed by the cores and memory beside a GPU.
 
 Examples are fetched, prepared on the CPU and trained on while the next ones are on their way, so
-the slowest stage sets the pace (Mohan et al., Synergy, OSDI'22, section 2). Seconds per example of
+the slowest stage sets the pace (section 2 of Synergy). Seconds per example of
 a replica with *c* cores and *m* GB of memory are
 
 .. math::
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class InputPipeline(NamedTuple):
-    """What an example costs before it reaches the GPU.
+    """Cost of an example before it reaches the GPU.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class InputPipeline(NamedTuple):
 def bounded_by_input(
     parameters: ThroughputParameters, pipeline: InputPipeline, cores: float, memory_gb: float = 0.0
 ) -> ThroughputParameters:
-    """The throughput parameters of a replica with these cores and this memory, by (1).
+    """Return the throughput parameters of a replica with `cores` and `memory_gb`, by (1).
 
     Raises
     ------
     ValueError
-        If a number is negative, not finite, or there are no cores.
+        If a number is negative or not finite, or `cores` or `data_gb` is 0.
     """
     require_number("Input pipeline: core_seconds", pipeline.core_seconds, minimum=0.0)
     require_number("Input pipeline: fetch_seconds", pipeline.fetch_seconds, minimum=0.0)

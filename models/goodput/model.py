@@ -1,4 +1,4 @@
-"""Goodput, the product of throughput and statistical efficiency: Pollux (OSDI'21), section 3."""
+"""Goodput, the product of throughput and statistical efficiency: section 3 of Pollux."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORTEST_PASS = 1e-12
 
 
 class BatchLimits(NamedTuple):
-    """Which batch sizes a job may take, each a whole number (of examples) or an array of them.
+    """Limits of a job's batch size, each a whole number of examples or an array of them.
 
     Attributes
     ----------
@@ -46,19 +46,19 @@ class BatchLimits(NamedTuple):
 
 
 def only_batch_size(batch_size: int) -> BatchLimits:
-    """Limits that allow one total batch size."""
+    """Return limits that allow one total batch size."""
     return BatchLimits(batch_size, batch_size, 1, batch_size, True)
 
 
 class GoodputModel(NamedTuple):
-    """All that goodput depends on besides the allocation; arrays in it stand for many jobs."""
+    """Parameters of goodput besides the allocation; arrays in it stand for many jobs."""
 
     throughput: ThroughputParameters
     gradient: GradientStatistics
     batch: BatchLimits
 
     def by_throughput(self) -> GoodputModel:
-        """The model of a job that knows no statistical efficiency: goodput is throughput.
+        """Return the model without statistical efficiency, whose goodput is throughput.
 
         With noise alone every batch size is efficient; without accumulation, that gains nothing.
         """
@@ -100,14 +100,14 @@ def goodput(
 
 
 def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
-    """Return the model unchanged if every number in it makes sense (see Raises).
+    """Validate every number of a model and return the model unchanged.
 
     Parameters
     ----------
     model
         One model or a stack of many.
     name
-        How to call it in a message, for instance "job 'bert-7'".
+        Name of the model in a message, for instance "job 'bert-7'".
 
     Raises
     ------
@@ -150,9 +150,9 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
 
 
 def plainly_in_order(model: GoodputModel) -> bool:
-    """Whether a model is of plain numbers and `validate` has nothing against it; a fast answer.
+    """Return True if a model is of plain numbers and valid; a fast, sufficient test.
 
-    False leaves everything open: numbers of other types, arrays, or something wrong.
+    False is inconclusive: numbers of other types, arrays, or an invalid value.
     """
     parameters, _, batch = model
     for group, largest in zip(model, LARGEST, strict=True):

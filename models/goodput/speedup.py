@@ -1,4 +1,4 @@
-"""Goodput and speedup of all allocations of all jobs: Pollux (OSDI'21), section 4.2."""
+"""Goodput and speedup of all allocations of all jobs: section 4.2 of Pollux."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def stack_models(models: Sequence[GoodputModel]) -> GoodputModel:
-    """Return many models as one whose numbers are arrays of shape (jobs,)."""
+    """Stack models into one whose numbers are arrays of shape (jobs,)."""
     columns = np.array([[*leaves(model)] for model in models], dtype=float).T
     return GoodputModel(
         ThroughputParameters(*columns[:7]),
@@ -59,7 +59,7 @@ def goodput_table(
     Raises
     ------
     ValueError
-        If max_replicas is negative or a choice is unknown.
+        If `max_replicas` is negative, or `search` or `backend` is unknown.
     """
     if max_replicas < 0:
         raise ValueError(f"max_replicas is {max_replicas}; expected 0 or more.")

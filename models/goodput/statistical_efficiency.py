@@ -1,4 +1,4 @@
-"""Statistical efficiency of a batch size: Pollux (OSDI'21), section 3.1."""
+"""Statistical efficiency of a batch size: section 3.1 of Pollux."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def noise_scale(gradient: GradientStatistics, initial: Numbers) -> Array:
 
 
 def adascale_gain(gradient: GradientStatistics, initial: Numbers, batch: Numbers) -> Array:
-    """Return the steps at M0 that one step at batch M is worth.
+    """Return the number of steps at M0 with the progress of one step at batch M.
 
     With r = M / M0: (variance + square) / (variance / r + square), and 1 where the denominator
     is not positive.

@@ -1,4 +1,4 @@
-"""Throughput of data-parallel training: Pollux (OSDI'21), section 3.2."""
+"""Throughput of data-parallel training: section 3.2 of Pollux."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TINY_SECONDS = 1e-300
 
 
 class ThroughputParameters(NamedTuple):
-    """The seven parameters of the throughput model, each a float or an array of one shape.
+    """Seven parameters of the throughput model, each a float or an array of one shape.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class ThroughputParameters(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    r"""A pass that computes and synchronises at once.
+    r"""Duration of a pass that computes and synchronises at once, and its two parts.
 
     Attributes
     ----------
@@ -60,14 +60,14 @@ class Overlap(NamedTuple):
 
 
 def gradient_time(parameters: ThroughputParameters, atomic_batch_size: Numbers) -> Numbers:
-    """Seconds of one forward and backward pass: alpha_grad + beta_grad m."""
+    """Return the seconds of one forward and backward pass: alpha_grad + beta_grad m."""
     return parameters.alpha_grad + parameters.beta_grad * atomic_batch_size
 
 
 def synchronisation_time(
     parameters: ThroughputParameters, nodes: Numbers, replicas: Numbers
 ) -> Array:
-    """Seconds to average gradients: zero in effect for K = 1, else alpha + beta max(K - 2, 0).
+    """Return the seconds to average gradients: about 0 for K = 1, else alpha + beta max(K - 2, 0).
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def step_time(
     atomic_batch_size: Numbers,
     accumulation_steps: Numbers,
 ) -> Array:
-    r"""Seconds of one optimiser step.
+    r"""Return the seconds of one optimiser step.
 
     .. math:: T = s T_g + (T_g^\gamma + T_s^\gamma)^{1/\gamma}
 
@@ -151,6 +151,6 @@ def throughput(
     atomic_batch_size: Numbers,
     accumulation_steps: Numbers,
 ) -> Array:
-    """Examples per second: K m (s + 1) / T."""
+    """Return the examples per second: K m (s + 1) / T."""
     total = replicas * atomic_batch_size * (accumulation_steps + 1.0)
     return total / step_time(parameters, nodes, replicas, atomic_batch_size, accumulation_steps)

@@ -1,11 +1,11 @@
-"""Fit the loss curve of Optimus (EuroSys'18) to what a job has measured so far.
+"""Fit of the loss curve of Optimus to the losses measured so far.
 
 The law (`models/losses/loss_curve.py`) holds for smooth curves, and better late than early. So, as
-Optimus does, spikes are left out, and recent points count more: of three segments of the points,
-its code (github.com/pengyanghua/optimus, commit 8c43920) assumes for each a quarter of the
-deviation of the one before. What a spike is could not be read; here it is what leaves the median of
-its neighbours by more than noise does. Of spikes that come in groups, or last, the fit itself takes
-little notice: residuals count by Cauchy's loss, in units of their median.
+Optimus does, spikes are ignored, and recent points count more: of three segments of the points, its
+code (github.com/pengyanghua/optimus, commit 8c43920) assumes for each a quarter of the deviation of
+the one before. How the paper defines a spike could not be read; here it is a loss further from the
+median of its neighbours than noise explains. Of spikes that come in groups, or last, the fit itself
+takes little notice: residuals count by Cauchy's loss, in units of their median.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def fit_loss_curve(
     Raises
     ------
     ValueError
-        If there are fewer than four different steps, or a number makes no sense.
+        If the shapes differ, there are fewer than four different steps, a step is negative, a loss
+        is not above 0, `segments` is below 1, or `emphasis` is below 1.
     """
     step, loss = _checked(steps, losses)
     require_count("Loss curve: segments", segments, 1)
@@ -115,7 +116,7 @@ def fit_loss_curve(
 
 
 def _checked(steps: ArrayLike, losses: ArrayLike) -> tuple[Floats, Floats]:
-    """Both in the order of the steps."""
+    """Validate steps and losses, and sort both by step."""
     step, loss = (
         as_numbers("Loss curve", name, values).astype(float)
         for name, values in (("steps", steps), ("losses", losses))
@@ -138,10 +139,11 @@ def _checked(steps: ArrayLike, losses: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def spikes(losses: Floats) -> Flags:
-    """Which losses, in the order of their steps, leave the median of their neighbours too far.
+    """Return the flags of losses that are too far from the median of their neighbours.
 
-    At the ends there are fewer neighbours, as many on either side, so that a curve that only falls
-    has no spike. Where it is steep, neighbours of a spike may go with it.
+    The losses are in the order of their steps. At the ends there are fewer neighbours, as many on
+    either side, so that a curve that only falls has no spike. Where it is steep, neighbours of a
+    spike may go with it.
     """
     size = losses.size
     median = losses.copy()
@@ -159,7 +161,7 @@ def _losses(found: Floats, x: Floats) -> Floats:
 
 
 def _start(x: Floats, y: Floats, weight: Floats) -> Floats:
-    """Of curves through medians of first, middle and last points, the one of least deviation."""
+    """Return the best of the curves through medians of first, middle and last points."""
     size = next(size for size, most in GROUPS if x.size < most)
     best, least = np.array([1.0, 1.0, 0.0]), np.inf
     for part in MIDDLES:
@@ -176,7 +178,7 @@ def _start(x: Floats, y: Floats, weight: Floats) -> Floats:
 
 
 def _refine(found: Floats, x: Floats, y: Floats, weight: Floats, scale: float) -> Floats:
-    """Coefficients of least Cauchy loss, weighted, residuals in units of the scale."""
+    """Return the coefficients of least weighted Cauchy loss of residuals over `scale`."""
     from scipy.optimize import least_squares
 
     def loss(square: Floats) -> Floats:
@@ -202,9 +204,9 @@ def _refine(found: Floats, x: Floats, y: Floats, weight: Floats, scale: float) -
 
 
 def _covariance(found: Floats, x: Floats, y: Floats, weight: Floats, scale: float) -> Floats:
-    """Of the coefficients, by the sandwich estimator for robust regression.
+    """Return the covariance of the coefficients by the sandwich estimator.
 
-    That is from the residuals that there are, whatever the noise; those of points that the fit
+    It rests on the actual residuals, whatever the noise; those of points that the fit
     follows closely are made up for (as HC3 does in linear regression).
     """
     residual = _losses(found, x) - y

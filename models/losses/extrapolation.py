@@ -1,4 +1,4 @@
-r"""Where losses go next, by the two laws of SLAQ (SoCC'17), section 4.
+r"""Extrapolation of losses by the two laws of section 4 of SLAQ.
 
 Algorithms converge sublinearly, as gradient descent does, or linearly, as quasi-Newton methods do:
 
@@ -45,14 +45,14 @@ SHAPES = ((0, 1, 2), (0, 1), (0, 2), (0,))
 
 
 class Extrapolation(NamedTuple):
-    """A curve for each of many jobs; every entry of shape (jobs,).
+    """Fitted curve of each of many jobs; every entry of shape (jobs,).
 
     Attributes
     ----------
     first, span
-        The first of the steps that it was fitted to, and how many they span.
+        First of the fitted steps, and the number of steps that they span.
     low, height
-        The least loss, and how far the losses are apart; in these units the curve is
+        Least loss, and range of the losses; in these units the curve is
 
             ``1 / (square u^2 + slope u + level) - below``, or, where `linear`,
             ``top exp(-rate u) + floor``, with ``u = (step - first) / span``.
@@ -76,7 +76,7 @@ class Extrapolation(NamedTuple):
     linear: NDArray[np.bool_]
 
     def loss(self, steps: Floats) -> Floats:
-        """The losses after so many steps.
+        """Return the losses after `steps` steps.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ def extrapolate(steps: Floats, losses: Floats, weight: Floats) -> Extrapolation:
     steps, losses
         Shape (jobs, losses), losses at least 0.
     weight
-        What each counts, 0 for those that are none; at least one of each job is above 0.
+        Weight of each loss, 0 for missing ones; at least one of each job is above 0.
     """
     known = weight > 0
     first, last = _least(steps, known), -_least(-steps, known)
@@ -142,8 +142,10 @@ def _least(values: Floats, known: NDArray[np.bool_]) -> Floats:
 def _best(
     law: Callable[[Floats], tuple[Floats, Floats]], ends: tuple[float, float], jobs: int
 ) -> tuple[Floats, Floats]:
-    """Least weighted squares over a grid, then over finer ones around the best: costs, and
-    coefficients of shape (coefficients, jobs)."""
+    """Return the least weighted squares over a grid and over finer ones around the best.
+
+    Costs of shape (jobs,), and coefficients of shape (coefficients, jobs).
+    """
     grid = np.broadcast_to(np.geomspace(*ends, GRID), (jobs, GRID))
     step = (ends[1] / ends[0]) ** (1.0 / (GRID - 1))
     cost, found = law(grid)
@@ -160,7 +162,7 @@ def _best(
 
 
 def _sublinear(u: Floats, y: Floats, weight: Floats, below: Floats) -> tuple[Floats, Floats]:
-    """Law (1) for every asymptote: costs (jobs, grid), coefficients a, b, c, d (4, jobs, grid)."""
+    """Fit law (1) for every asymptote: costs (jobs, grid), coefficients (4, jobs, grid)."""
     above = y[:, None, :] + below[..., None]
     counts = weight[:, None, :] * above**4
     powers = u[None] ** np.arange(5)[:, None, None]
@@ -190,7 +192,7 @@ def _sublinear(u: Floats, y: Floats, weight: Floats, below: Floats) -> tuple[Flo
 def _linear(
     u: Floats, y: Floats, weight: Floats, rate: Floats, deepest: Floats
 ) -> tuple[Floats, Floats]:
-    """Law (2) for every rate: costs (jobs, grid), coefficients top, rate, floor (3, jobs, grid)."""
+    """Fit law (2) for every rate: costs (jobs, grid), coefficients (3, jobs, grid)."""
     falling = np.exp(-rate[..., None] * u[:, None, :])
     share = weight / weight.sum(axis=1, keepdims=True)
 

@@ -1,4 +1,4 @@
-r"""Loss against steps, and how many a job still needs: Optimus (EuroSys'18), AITurbo (HPDC'21).
+r"""Loss as a function of steps, and the remaining steps of a job (Optimus, AITurbo).
 
 Stochastic gradient descent converges like the inverse of the number of steps *k*, so that both
 systems predict
@@ -34,7 +34,7 @@ TINY_LOSS = 1e-12
 
 
 class LossCurve(NamedTuple):
-    """Equation (1), each coefficient a number or an array of many curves.
+    """Loss curve (1), each coefficient a number or an array of many curves.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class LossCurve(NamedTuple):
     offset
         b1, per unit of loss; with 0 the loss is infinite before the first step.
     asymptote
-        b2, what the loss comes to.
+        b2, the limit of the loss.
     """
 
     rate: Numbers
@@ -51,34 +51,34 @@ class LossCurve(NamedTuple):
     asymptote: Numbers
 
     def loss(self, step: Numbers) -> Any:
-        """The loss after so many steps."""
+        """Return the loss after `step` steps."""
         with np.errstate(divide="ignore"):
             falling = np.divide(1.0, np.multiply(self.rate, step) + self.offset)
         return falling + self.asymptote
 
     def step_at(self, loss: Numbers) -> Any:
-        """The first step at which the loss is so small; infinite if it never is."""
+        """Return the first step with a loss of at most `loss`; infinite if there is none."""
         gap = np.subtract(loss, self.asymptote)
         reached = np.divide(1.0, gap, out=np.full_like(gap, np.inf, dtype=float), where=gap > 0)
         return self.step_with(reached)
 
     def step_with(self, inverse: Numbers) -> Any:
-        """The first step at which b0 k + b1 is so large."""
+        """Return the first step k with b0 k + b1 of at least `inverse`."""
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.subtract(inverse, self.offset) / np.asarray(self.rate, dtype=float)
         return np.where(np.asarray(inverse) <= self.offset, 0.0, step)
 
 
 class Goal(Protocol):
-    """When a job is done."""
+    """Protocol for criteria of a job's end."""
 
     def step(self, curve: LossCurve) -> Any:
-        """The step at which a job with this curve is done, of the shape of the curve."""
+        """Return the step at which a job with this curve ends, of the shape of the curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetLoss:
-    """The job is done once its loss is so small.
+    """Criterion that ends a job once its loss is at most `loss`.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class TargetLoss:
     Raises
     ------
     ValueError
-        If it is not.
+        If `loss` is not a finite number above 0.
     """
 
     loss: float
@@ -97,29 +97,29 @@ class TargetLoss:
         require_number("Target loss", self.loss, 0.0, strict=True)
 
     def step(self, curve: LossCurve) -> Any:
-        """Where the curve has this loss; infinite if it never has."""
+        """Return the step at which the curve reaches the loss; infinite if it never does."""
         return curve.step_at(self.loss)
 
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """The job is done once its loss hardly falls any more, as Optimus has it: equation (2).
+    """Criterion that ends a job once its loss hardly falls any more: Optimus, equation (2).
 
     Parameters
     ----------
     steps_per_epoch
         Steps of an epoch of the job.
     fall
-        By how much the loss falls at least while it goes on, in units of the loss, tau of (2).
+        Least fall of the loss while the job continues, in units of the loss, tau of (2).
     epochs
-        Over so many epochs.
+        Number of epochs over which the fall is measured.
     most_epochs
-        It is done after so many in any case.
+        Limit on the epochs.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a number is not finite and above 0.
     """
 
     steps_per_epoch: float
@@ -132,7 +132,7 @@ class Convergence:
             require_number(f"Convergence: {name}", getattr(self, name), 0.0, strict=True)
 
     def step(self, curve: LossCurve) -> Any:
-        """The end of the first epochs over which the curve falls by less."""
+        """Return the end of the first epochs over which the curve falls by less."""
         over = self.epochs * self.steps_per_epoch
         with np.errstate(divide="ignore"):
             ratio = np.divide(4.0 / self.fall, np.multiply(curve.rate, over))
@@ -142,22 +142,22 @@ class Convergence:
 
 
 class LossCurveFit(NamedTuple):
-    """A fitted curve.
+    """Fitted loss curve.
 
     Attributes
     ----------
     curve
         The fitted coefficients.
     covariance
-        Of them, of shape (3, 3).
+        Covariance of the coefficients, of shape (3, 3).
     freedom
         Degrees of freedom that the covariance was estimated with.
     first, last
         Steps between which it was fitted.
     error
-        Median of abs(fitted / measured - 1): by it a job can be told to be predictable.
+        Median of abs(fitted / measured - 1), a measure of the job's predictability.
     spikes
-        How many measurements were left out as spikes.
+        Number of measurements ignored as spikes.
     """
 
     curve: LossCurve
@@ -170,14 +170,14 @@ class LossCurveFit(NamedTuple):
 
 
 class RemainingSteps(NamedTuple):
-    """Steps that a job still needs.
+    """Remaining steps of a job.
 
     Attributes
     ----------
     estimate
-        By the fitted curve; infinite if it never gets there.
+        Remaining steps by the fitted curve; infinite if the goal is never reached.
     low, high
-        Between them they are with the confidence that was asked for.
+        Bounds of the confidence interval.
     """
 
     estimate: float
@@ -194,10 +194,10 @@ def remaining_steps(
     draws: int = 1000,
     seed: int = 0,
 ) -> RemainingSteps:
-    """Steps until a goal is reached, and how sure that is.
+    """Return the remaining steps until a goal is reached, with a confidence interval.
 
     The interval is between quantiles of the answers of curves that are drawn around the fitted one.
-    What is drawn is their losses at the first, the last and a middle step, which are nearly linear
+    The draws are of their losses at the first, the last and a middle step, which are nearly linear
     in the measurements, and so by Student's distribution. An interval has no upper end where the
     goal may be below the asymptote.
 
@@ -208,16 +208,17 @@ def remaining_steps(
     done
         Steps that are done.
     goal
-        When the job is done.
+        Criterion of the job's end.
     confidence
         Above 0 and below 1.
     draws, seed
-        How many curves are drawn, and from which seed.
+        Number of drawn curves, and seed of the draws.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If `done` is negative, `confidence` is not between 0 and 1, `draws` is below 2, or `seed`
+        is not a count.
     """
     require_number("Remaining steps: done", done, 0.0)
     require_number("Remaining steps: confidence", confidence, 0.0, strict=True)
@@ -234,7 +235,7 @@ def remaining_steps(
 
 
 def _drawn(fit: LossCurveFit, draws: int, seed: int) -> LossCurve:
-    """Curves around the fitted one."""
+    """Draw curves around the fitted one."""
     steps = np.array([fit.first, _middle(fit), fit.last])
     slopes = loss_slopes(fit.curve, steps)
     covariance = slopes @ fit.covariance @ slopes.T
@@ -249,25 +250,25 @@ def _drawn(fit: LossCurveFit, draws: int, seed: int) -> LossCurve:
 
 
 def _middle(fit: LossCurveFit) -> float:
-    """The step at which the loss has fallen by half of what it falls from the first to the last."""
+    """Return the step at which half of the fall from the first to the last step is reached."""
     half = float(fit.curve.loss(np.array([fit.first, fit.last])).mean())
     step = float(fit.curve.step_at(half))
     return step if fit.first < step < fit.last else (fit.first + fit.last) / 2.0
 
 
 def loss_slopes(curve: LossCurve, steps: Floats) -> Floats:
-    """Derivatives of the loss by the three coefficients, of shape (steps, 3)."""
+    """Return the derivatives of the loss by the three coefficients, of shape (steps, 3)."""
     square = 1.0 / (curve.rate * steps + curve.offset) ** 2
     return np.stack([-steps * square, -square, np.ones_like(steps)], axis=1)
 
 
 def curves_through(steps: Floats, losses: Floats) -> LossCurve:
-    r"""Curves through three points each.
+    r"""Return curves through three points each.
 
-    With :math:`B = b_1 / b_0` the losses at three steps give
-    :math:`\frac{l_1 - l_2}{l_2 - l_3} \frac{x_3 - x_2}{x_2 - x_1} = \frac{x_3 + B}{x_1 + B}`.
-    Where no coefficients of at least 0 do, the middle point counts for nothing and the asymptote is
-    0, and where the last loss is not below the first, it stays as it is.
+    With :math:`B = b_1 / b_0` the losses at three steps give :math:`\frac{l_1 - l_2}{l_2 - l_3}
+    \frac{x_3 - x_2}{x_2 - x_1} = \frac{x_3 + B}{x_1 + B}`. Where no coefficients of at least 0 fit,
+    the middle point counts for nothing and the asymptote is 0, and where the last loss is not below
+    the first, it stays as it is.
 
     Parameters
     ----------

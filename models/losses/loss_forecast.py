@@ -1,15 +1,15 @@
-r"""What a scheduler believes of a job's steps, from the losses that it has seen so far.
+r"""Forecast of a job's total steps from the losses known so far.
 
 After every epoch the loss is known. From four epochs on the curve of Optimus (`losses/curve.py`) is
 fitted to what is known, anew whenever there is a tenth more of it; the job is believed to end where
-the curve reaches the loss that its user wants, at most at the last epoch that is allowed. Before
-there is a curve, 20 epochs more are believed, the fallback of Optimus's code
+the curve reaches the target loss, at most at the last epoch that is allowed. Before
+there is a curve, 20 more epochs are assumed, the fallback of Optimus's code
 (github.com/pengyanghua/optimus, commit 8c43920). How far to believe it, is half the interval of all
 steps that the job needs, over their estimate,
 
 .. math:: e = \frac{k_{high} - k_{low}}{2 \, \hat k},                                          (1)
 
-infinite where the loss that is wanted may never be reached, and before a dozen losses: a curve with
+infinite where the target may never be reached, and before a dozen losses: a curve with
 three coefficients goes through so few points whatever they are, and its interval is too narrow.
 """
 
@@ -29,13 +29,13 @@ from goodalloc.models.losses.reduction import LossHistory
 from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.models.support.validation import require_number
 
-#: How many times more losses make a fit outdated.
+#: Growth of the number of losses that makes a fit outdated.
 OUTDATED = 1.1
 
-#: Losses from which on an interval is believed: four for every coefficient.
+#: Losses from which on an interval is trusted: four for every coefficient.
 ENOUGH_LOSSES = 12
 
-#: Epochs that are believed to remain where nothing is known.
+#: Remaining epochs assumed where nothing is known.
 FALLBACK_EPOCHS = 20.0
 
 #: Epochs that a user allows, as in Optimus's code.
@@ -44,23 +44,23 @@ MOST_EPOCHS = 100.0
 
 @dataclass(frozen=True)
 class LossRun:
-    """Losses of a job, the future ones too, and what its user wants.
+    """Losses of a job, including future ones, and its target.
 
     Parameters
     ----------
     steps_per_epoch
-        The loss is measured after each so many.
+        Steps of an epoch; the loss is measured after each.
     losses
         After every epoch.
     target
         The loss at which the job is to end.
     most_epochs
-        After so many it ends in any case.
+        Limit on the epochs.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a number or a loss is not finite and above 0.
     """
 
     steps_per_epoch: float
@@ -76,26 +76,26 @@ class LossRun:
             require_number(f"Losses: of epoch {number}", loss, 0.0, strict=True)
 
     def measured(self, done: float) -> int:
-        """How many losses are known after so many steps."""
-        # Whoever has done all of an epoch may lack a rounding of it.
+        """Return the number of losses known after `done` steps."""
+        # Rounding may leave a completed epoch slightly short.
         epochs = math.floor(done / self.steps_per_epoch * (1 + ROUNDING))
         return min(epochs, len(self.losses))
 
     def history(self, done: float) -> LossHistory:
-        """What is known after so many steps."""
+        """Return the losses known after `done` steps."""
         every = self.steps_per_epoch
         return LossHistory(every, every, np.array(self.losses[: self.measured(done)]), done)
 
 
 class Forecast(NamedTuple):
-    """What is believed of a job.
+    """Forecast of a job.
 
     Attributes
     ----------
     steps
-        That it takes in all.
+        Total steps of the job.
     error
-        Of (1), infinite where nothing is known.
+        Relative error (1), infinite where nothing is known.
     """
 
     steps: float
@@ -103,19 +103,19 @@ class Forecast(NamedTuple):
 
 
 def forecast(run: LossRun, done: float) -> Forecast:
-    """What is believed after so many steps.
+    """Return the forecast after `done` steps.
 
     Parameters
     ----------
     run
-        The losses; those after more steps are not looked at.
+        Losses; those after more steps are ignored.
     done
         Steps.
 
     Raises
     ------
     ValueError
-        If the number makes no sense.
+        If `done` is negative or not finite.
     """
     require_number("Forecast: done", done, 0.0)
     epochs = run.measured(done)
@@ -129,7 +129,7 @@ def forecast(run: LossRun, done: float) -> Forecast:
 
 @lru_cache(maxsize=64)
 def _refits(epochs: int) -> tuple[int, ...]:
-    """Numbers of losses at which the curve is fitted."""
+    """Return the numbers of losses at which the curve is fitted."""
     found, number = [], FEWEST_STEPS
     while number <= epochs:
         found.append(number)
@@ -139,7 +139,7 @@ def _refits(epochs: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=65536)
 def _fitted(run: LossRun, epochs: int) -> Forecast:
-    """What a curve fitted to the first losses says; replays of one workload share the fits."""
+    """Return the forecast by a curve fitted to the first `epochs` losses."""
     steps = run.steps_per_epoch * np.arange(1.0, epochs + 1.0)
     fit = fit_loss_curve(steps, np.array(run.losses[:epochs]))
     left = remaining_steps(fit, float(steps[-1]), TargetLoss(run.target))

@@ -1,4 +1,4 @@
-r"""What units are worth to a job by SLAQ (SoCC'17): how far its loss falls in the next interval.
+r"""Value of units to a job by SLAQ: the fall of its loss in the next interval.
 
 With *k* steps done and :math:`r(a)` steps a second on *a* units, *T* seconds are worth
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: What falls are measured in.
+#: Unit of falls of the loss.
 NormalisedBy = Literal["largest_fall", "first_loss"]
 
-#: Losses that count, and what each counts in units of the one after it.
+#: Number of latest losses that count, and weight of each over that of the next.
 WINDOW, DECAY = 40, 0.9
 
 #: Losses from which on curves are fitted: as many as the first law has coefficients.
@@ -44,16 +44,16 @@ FEWEST = 4
 
 
 class LossHistory(NamedTuple):
-    """What is known of the loss of a job.
+    """Known losses of a job.
 
     Attributes
     ----------
     first, every
-        It was measured after so many steps, and then every so many.
+        Step of the first measurement, and steps between measurements.
     losses
-        What was measured, NaN where it was not or is a spike; of shape (measurements,).
+        Measured losses, NaN where missing or a spike; of shape (measurements,).
     done
-        Steps that are done.
+        Completed steps.
     """
 
     first: float
@@ -65,21 +65,22 @@ class LossHistory(NamedTuple):
 def loss_reductions(
     histories: Sequence[LossHistory], ahead: Floats, normalised_by: NormalisedBy = "largest_fall"
 ) -> Floats:
-    """Equation (1) for every job and number of steps, of the shape of `ahead`.
+    """Return the normalised fall (1) for every job and number of steps.
 
     Parameters
     ----------
     histories
-        Of every job.
+        Losses of every job.
     ahead
-        Steps of the interval, by what the job may have; shape (jobs, choices).
+        Steps of the interval for every choice of units; shape (jobs, choices).
     normalised_by
-        What is :math:`\\Delta`.
+        Definition of :math:`\\Delta`.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If `normalised_by` is unknown, `ahead` is negative or has no row for each job, a history has
+        a negative number or loss, or its `every` is not above 0.
     """
     require_choice("Losses: normalised_by", normalised_by, get_args(NormalisedBy))
     steps = as_numbers("Losses", "ahead", ahead).astype(float)
@@ -109,7 +110,7 @@ def loss_reductions(
 
 
 def _check(item: str, history: LossHistory) -> None:
-    """Refuse a history that makes no sense."""
+    """Validate a history."""
     require_number(f"{item}: first", history.first, 0.0)
     require_number(f"{item}: every", history.every, 0.0, strict=True)
     require_number(f"{item}: done", history.done, 0.0)
@@ -122,7 +123,7 @@ def _largest_fall(losses: Floats) -> float:
 
 
 def _fitted_falls(histories: Sequence[LossHistory], ahead: Floats) -> Floats:
-    """How far the loss falls by the curves, where there are losses enough."""
+    """Return the falls of the loss by fitted curves, where there are enough losses."""
     steps = np.zeros((len(histories), WINDOW))
     losses, weight = np.ones_like(steps), np.zeros_like(steps)
     ages = DECAY ** np.arange(WINDOW - 1.0, -1.0, -1.0)
@@ -130,7 +131,7 @@ def _fitted_falls(histories: Sequence[LossHistory], ahead: Floats) -> Floats:
         last = history.losses[-WINDOW:]
         begin, measured = len(history.losses) - len(last), ~np.isnan(last)
         if not measured.any():
-            weight[row, -1] = 1.0  # a curve nobody asks for
+            weight[row, -1] = 1.0  # the curve of this job is not used
             continue
         place = slice(WINDOW - len(last), WINDOW)
         steps[row, place] = history.first + history.every * np.arange(

@@ -1,4 +1,4 @@
-"""What a job takes that trains with parameter servers: servers, workers, and what each of them has.
+"""Configuration of a parameter-server job: servers, workers, and the equipment of each.
 
 Workers compute gradients and push them to the parameter servers, each of which holds a part of the
 parameters, updates it, and lets the workers pull it (M. Li et al., OSDI'14). Optimus (EuroSys'18)
@@ -57,25 +57,25 @@ class PsConfiguration(NamedTuple):
         return np.equal(self.workers, 0)
 
     def take(self, indices: Indices) -> PsConfiguration:
-        """Some of many configurations, by their indices."""
+        """Return the configurations at `indices`."""
         return PsConfiguration(*(field[indices] for field in np.broadcast_arrays(*self)))
 
 
-#: The job does not run.
+#: Zero configuration: the job does not run.
 NOTHING = PsConfiguration(0, 0)
 
 
 def checked_configuration(
     configuration: PsConfiguration, name: str = "configuration"
 ) -> PsConfiguration:
-    """The same configurations, all fields as arrays of floats of one shape.
+    """Validate configurations and return all fields as arrays of floats of one shape.
 
     Parameters
     ----------
     configuration
         One or many; the fields broadcast against each other.
     name
-        How to call it in a message.
+        Name of the configuration in a message.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-r"""A job with parameter servers, and the service that it still needs: AITurbo (HPDC'21).
+r"""Parameter-server job, and its remaining service: AITurbo.
 
 AITurbo's goal is stated over the *remaining service* :math:`V` of a job; the formula could not be
 read. The documented reading, that of a follow-on's code (github.com/MaoZzzzz/Aiturbo-vGPU, commit
@@ -11,8 +11,8 @@ with the steps that remain *N*, the seconds of a step *T* (`models/parameter_ser
 and the seconds *o* of a restart where the configuration *c* is not the present one; a GPU counts as
 ten cores. Another reading is the remaining *time*, :math:`S = 1`. Service is least where no unit is
 badly used, so a unit less may lower it; time never rises by more cores. Sums of either are lowered
-most by who needs longest. With *log time*, :math:`\ln(1 + N T + o)`, which is ours, a unit goes to
-the job of whose time it takes the largest part, however long that is.
+most by the jobs that need longest. With *log time*, :math:`\ln(1 + N T + o)`, which is ours, a unit
+goes to the job of whose time it takes the largest part, however long that is.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Numbers
 
 
-#: What remains: (1), seconds, or their logarithm.
+#: Measure of the remaining work: (1), seconds, or their logarithm.
 Measure = Literal["service", "time", "log time"]
 
-#: What a core and a GPU count in (1).
+#: Weights of a core and a GPU in (1).
 CORE_WEIGHT, GPU_WEIGHT = 1.0, 10.0
 
 
 @dataclass(frozen=True)
 class PsChoices:
-    """What a job may have, each ascending: a step along an axis is AITurbo's unit.
+    """Choices of a job along each axis, ascending; a step along an axis is AITurbo's unit.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class PsChoices:
     Raises
     ------
     ValueError
-        If one is empty, not ascending, or makes no sense.
+        If an axis is empty or not ascending, or a number is below 1 (GPUs: below 0) or not finite.
     """
 
     servers: tuple[int, ...] = tuple(range(1, 11))
@@ -76,7 +76,7 @@ class PsChoices:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Choices along every axis."""
+        """Number of choices along every axis."""
         return tuple(len(getattr(self, axis)) for axis in AXES)
 
     @property
@@ -86,13 +86,13 @@ class PsChoices:
         return PsConfiguration(*np.meshgrid(*axes, indexing="ij"))
 
     def at(self, cell: Cell) -> PsConfiguration:
-        """The configuration of a cell."""
+        """Return the configuration of a cell."""
         return PsConfiguration(
             *(getattr(self, axis)[i] for axis, i in zip(AXES, cell, strict=True))
         )
 
     def cell(self, configuration: PsConfiguration) -> Cell | None:
-        """The cell of a configuration, None where it is not among the choices."""
+        """Return the cell of a configuration, None if it is not among the choices."""
         pairs = zip(AXES, configuration, strict=True)
         found = [np.flatnonzero(np.equal(getattr(self, axis), value)) for axis, value in pairs]
         return tuple(int(index[0]) for index in found) if all(i.size for i in found) else None
@@ -100,29 +100,30 @@ class PsChoices:
 
 @dataclass(frozen=True)
 class PsJob:
-    """A job, what it may have, and what it has.
+    """Parameter-server job with its choices and its present configuration.
 
     Parameters
     ----------
     name
-        Its name.
+        Name of the job.
     remaining_steps
         Steps to its end.
     batch_size
         Examples of a step.
     step_time
-        How long a step takes.
+        Model of the seconds of a step.
     choices
-        What it may have.
+        Choices of its configuration.
     current
-        What it has now, None while it waits.
+        Present configuration, None while it waits.
     restart_seconds
-        What a change of that costs.
+        Cost of a change of configuration.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If the name is empty, `remaining_steps` or `batch_size` is not above 0, or
+        `restart_seconds` is negative or not finite.
     """
 
     name: str
@@ -141,7 +142,7 @@ class PsJob:
 
     @property
     def cell(self) -> Cell | None:
-        """The cell of what it has now; None while it waits, or where that is no choice."""
+        """Cell of the present configuration; None while it waits, or if it is not a choice."""
         return None if self.current is None else self.choices.cell(self.current)
 
 
@@ -153,27 +154,28 @@ def service_table(
     gpu_weight: float = GPU_WEIGHT,
     bandwidth: float = 1.0,
 ) -> ServiceTable:
-    """What remains of a job in every configuration: by default its service (1).
+    """Return the remaining service (1), or another measure, in every configuration.
 
     Parameters
     ----------
     job
         The job.
     measure
-        What is counted.
+        Measure of the remaining work.
     core_weight, gpu_weight
-        What a core and a GPU count.
+        Weights of a core and a GPU.
     bandwidth
-        Over that at which the step times were measured.
+        Bandwidth over that at which the step times were measured.
 
     Returns
     -------
-    The table, whose resources are cores and GPUs.
+    ServiceTable
+        Remaining service of every cell; the resources are cores and GPUs.
 
     Raises
     ------
     ValueError
-        If an argument makes no sense.
+        If `measure` is unknown, a weight is negative or not finite, or `bandwidth` is not above 0.
     """
     require_choice("Remaining service: measure", measure, get_args(Measure))
     for name, weight in (("core_weight", core_weight), ("gpu_weight", gpu_weight)):
@@ -198,6 +200,6 @@ def service_table(
 
 
 def _pods(count: Numbers, cores: Numbers, gpus: Numbers) -> Pods:
-    """Pods of one kind, which take cores and GPUs."""
+    """Return the pods of one kind, which take cores and GPUs."""
     each = np.stack([np.asarray(cores), np.asarray(gpus)], axis=-1)
     return Pods(np.rint(np.asarray(count)).astype(np.int64), each)

@@ -1,4 +1,4 @@
-r"""When a scheduler may trust what it predicts of a job: partial predictability (AITurbo).
+r"""Partial predictability: when to trust the predictions of a job (AITurbo).
 
 Training is only partially predictable, and predictable jobs are unpredictable at first. AITurbo
 (HPDC'21) decides by a classifier; the code of a follow-on of the same group treats a job as
@@ -33,7 +33,7 @@ def is_predictable(
     threshold: float = THRESHOLD,
     largest_error: float = LARGEST_ERROR,
 ) -> bool:
-    """Whether a job counts as predictable, by (1).
+    """Return True if a job is predictable by (1).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The independent checker of pods on nodes: whether they are those of the cells and fit."""
+"""Independent checker of pods on nodes: they match the cells and fit."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 def pod_violations(
     tables: Sequence[ServiceTable], cells: Sequence[Cell], pods: Indices, nodes: Floats
 ) -> tuple[str, ...]:
-    """What is wrong with pods on nodes, a sentence each; nothing where they are as they should be.
+    """Return a sentence for each fault of pods on nodes; none if they are feasible.
 
     Parameters
     ----------
     tables, cells
-        Of every job, and where it stands in it.
+        Table of every job, and its cell.
     pods
         Pods of every kind on every node, shape (jobs, kinds, nodes).
     nodes
-        What every node has, shape (nodes, resources).
+        Resources of every node, shape (nodes, resources).
     """
     found = []
     taken = np.zeros(np.shape(nodes))

@@ -1,4 +1,4 @@
-r"""How much longer a computation takes with fewer cores, or with a share of a GPU.
+r"""Slowdown of a computation with fewer cores, or with a share of a GPU.
 
 Both are curves that the follow-on of AITurbo (HPDC'21; github.com/MaoZzzzz/Aiturbo-vGPU, commit
 11ab921) fits to every model, *x* cores and the share *s* of a GPU:
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CoreEfficiency:
-    """Equation (1); the default gains nothing from more cores.
+    """Efficiency of cores (1); the default gains nothing from more cores.
 
     Parameters
     ----------
     best
-        What more and more cores come to, *d*, above 0.
+        Limit of the efficiency, *d*, above 0.
     drop
-        How much is missing without any, *a*; above *d* some cores are needed to compute at all.
+        Loss without any cores, *a*; above *d* some cores are needed to compute at all.
     rate
-        How fast cores help, *b*, per core.
+        Rate at which cores help, *b*, per core.
 
     Raises
     ------
@@ -57,21 +57,21 @@ class CoreEfficiency:
     def slowdown(
         self, cores: Numbers, name: str = "Core efficiency", used: Numbers = True
     ) -> Array:
-        """Time over that with any number of cores, at least 1.
+        """Return the time over that with any number of cores, at least 1.
 
         Parameters
         ----------
         cores
             At least 0, of any shape.
         name
-            How to call them in a message.
+            Name of the cores in a message.
         used
-            Whether anything is computed on them; 1 where not, whatever the cores.
+            Whether anything is computed on them; the slowdown is 1 where not.
 
         Raises
         ------
         ValueError
-            If the efficiency of so many cores is not above 0.
+            If the efficiency of `cores` is not above 0.
         """
         missing = self.drop / self.best * np.exp(-self.rate * np.asarray(cores, dtype=float))
         part = np.where(used, 1.0 - missing, 1.0)
@@ -81,7 +81,7 @@ class CoreEfficiency:
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """Equation (2); by default a part of a GPU is as fast as its size.
+    """Slowdown on a share of a GPU (2); by default a part is as fast as its size.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class GpuShare:
         require_number("GPU share: time on a whole GPU", self._time(1.0), 0.0, strict=True)
 
     def slowdown(self, share: Numbers) -> Array:
-        """Time over that on a whole GPU, at least 1, for shares above 0 and up to 1."""
+        """Return the time over that on a whole GPU, for shares above 0 and up to 1."""
         slowdown: Array = self._time(np.asarray(share, dtype=float)) / self._time(1.0)
         return slowdown
 

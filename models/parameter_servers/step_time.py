@@ -1,8 +1,8 @@
-r"""Seconds of a step of training with parameter servers: Optimus (EuroSys'18), AITurbo (HPDC'21).
+r"""Step time of training with parameter servers (Optimus, AITurbo).
 
 A step has five parts: forward and backward pass, gradient push, parameter update, parameter pull;
-then there is what every worker and server costs. With *w* workers, *p* servers and *m* examples per
-worker and step (of a synchronous job :math:`m = M / w`, *M* being its batch size)
+then there is the overhead of every worker and server. With *w* workers, *p* servers and *m*
+examples per worker and step (of a synchronous job :math:`m = M / w`, *M* being its batch size)
 
 .. math::
 
@@ -55,7 +55,7 @@ LARGEST_SECONDS = 1e9
 
 
 class StepTimeCoefficients(NamedTuple):
-    """The coefficients t0 to t6 of (1), in seconds.
+    """Coefficients t0 to t6 of (1), in seconds.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class StepTimeCoefficients(NamedTuple):
 
 
 class StepTimeParts(NamedTuple):
-    """The parts of a step in seconds, each an array over configurations; they add up to the step.
+    """Parts of a step in seconds, each an array over configurations, which add up to the step.
 
     Of an asynchronous job they are a worker's over the number of workers, as is the step.
     """
@@ -98,14 +98,14 @@ class StepTimeParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PsStepTime:
-    """Equation (1) of a job.
+    """Step-time model (1) of a job.
 
     Parameters
     ----------
     coefficients
         t0 to t6.
     form
-        Everything else.
+        Form of the model: all else than the coefficients.
 
     Raises
     ------
@@ -131,19 +131,19 @@ class PsStepTime:
 
 
 def optimus_step_time(theta: Sequence[float], *, synchronous: bool) -> PsStepTime:
-    """Optimus's function (2) of these coefficients.
+    """Return the step-time model (2) of Optimus with coefficients `theta`.
 
     Parameters
     ----------
     theta
         Five if synchronous, four if not, each at least 0.
     synchronous
-        Which function.
+        Whether to use the synchronous function.
 
     Raises
     ------
     ValueError
-        If there are more or fewer, or one makes no sense.
+        If the number of coefficients differs, or one is negative or not finite.
     """
     names = optimus_terms(synchronous=synchronous)
     if len(theta) != len(names):
@@ -153,18 +153,18 @@ def optimus_step_time(theta: Sequence[float], *, synchronous: bool) -> PsStepTim
 
 
 def optimus_terms(*, synchronous: bool) -> tuple[str, ...]:
-    """Names of the coefficients of Optimus's function (2), in its order."""
+    """Return the names of the coefficients of Optimus's function (2), in its order."""
     terms = ("per_example", "compute", "transfer", "worker", "server")
     return terms if synchronous else terms[1:]
 
 
 class Loads(NamedTuple):
-    """What multiplies the coefficients.
+    """Factors of the coefficients.
 
     Attributes
     ----------
     matrix
-        Of the shape of the configurations and seven; of no meaning where a job does not train.
+        Factors, of shape (..., 7); without meaning where a job does not train.
     trains
         Whether a configuration trains at all.
     """
@@ -179,7 +179,7 @@ def step_time_loads(
     batch_size: Numbers,
     bandwidth: Numbers = 1.0,
 ) -> Loads:
-    """What multiplies the coefficients of (1), in their order: a step is linear in them.
+    """Return the factors of the coefficients of (1), in which a step is linear.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def step_time_loads(
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a configuration is invalid, or `batch_size` or `bandwidth` is not above 0.
     """
     found = checked_configuration(configuration, "Configuration")
     for name, value in (("batch_size", batch_size), ("bandwidth", bandwidth)):
@@ -225,28 +225,28 @@ def seconds_per_step(
     batch_size: Numbers,
     bandwidth: Numbers = 1.0,
 ) -> Any:
-    """Seconds between the ends of steps of a job.
+    """Return the seconds between the ends of steps of a job.
 
     Parameters
     ----------
     parameters
-        Of the job.
+        Step-time model of the job.
     configuration
         One configuration, or many as arrays.
     batch_size
         M of (1) in examples: of all workers if synchronous, of each if not.
     bandwidth
-        Over that at which the coefficients were measured.
+        Bandwidth over that at which the coefficients were measured.
 
     Returns
     -------
     ndarray
-        Of the shape of the configurations; infinite where a job does not train.
+        Seconds, of the shape of the configurations; infinite where a job does not train.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a configuration is invalid, or `batch_size` or `bandwidth` is not above 0.
     """
     loads = step_time_loads(parameters.form, configuration, batch_size, bandwidth)
     return np.where(loads.trains, loads.matrix @ np.array(parameters.coefficients), np.inf)
@@ -258,7 +258,7 @@ def step_time_parts(
     batch_size: Numbers,
     bandwidth: Numbers = 1.0,
 ) -> StepTimeParts:
-    """The parts of `seconds_per_step`, with the same arguments.
+    """Return the parts of `seconds_per_step`, with the same arguments.
 
     Where a job does not train, the forward and backward pass is infinite and all else is 0.
     """

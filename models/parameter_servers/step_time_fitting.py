@@ -1,4 +1,4 @@
-"""Fit the step time of parameter-server training to a few measurements, and choose which to make.
+"""Fit of the step time of parameter-server training, and design of the measurements.
 
 Optimus (EuroSys'18) fits its coefficients by non-negative least squares; here the errors are
 relative, so that a step of 0.1 s counts as much as one of 60 s, and one that was measured too long
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices, Numbers
 
 
-#: What is known of a coefficient before anything is measured, as a part of a measurement: enough
+#: Prior knowledge of a coefficient before any measurement, as a part of a measurement: enough
 #: to compare designs of fewer points than coefficients, and no more.
 PRIOR = 1e-3
 
 
 class StepTimeFit(NamedTuple):
-    """A fitted step time.
+    """Fitted step-time model.
 
     Attributes
     ----------
     parameters
-        Coefficients that were not fitted are 0.
+        Fitted model; coefficients that were not fitted are 0.
     relative_errors
         Fitted / measured - 1 of every measurement, of shape (measurements,).
     """
@@ -59,7 +59,7 @@ class StepTimeFit(NamedTuple):
 
 
 def default_terms(form: StepTimeForm) -> tuple[str, ...]:
-    """The coefficients that measurements with equal cores, GPUs and bandwidth can tell apart.
+    """Return the terms that measurements with equal cores, GPUs and bandwidth identify.
 
     Those of Optimus, and the update where its load is 1 / p: w / p is also that of push and pull,
     and a constant is part of the passes.
@@ -76,18 +76,18 @@ def fit_step_time(
     terms: Sequence[str] | None = None,
     bandwidth: Numbers = 1.0,
 ) -> StepTimeFit:
-    """Coefficients, at least 0, of least squared relative error.
+    """Fit non-negative coefficients by least squared relative error.
 
     Parameters
     ----------
     form
-        Everything that is not fitted.
+        Parameters that are not fitted.
     configuration
-        What was measured, as arrays of shape (measurements,).
+        Measured configurations, as arrays of shape (measurements,).
     batch_size, bandwidth
         As of `seconds_per_step`, a number or one a measurement.
     seconds
-        Of a step, of shape (measurements,).
+        Measured seconds of a step, of shape (measurements,).
     terms
         Names of the coefficients to fit; `default_terms` if None.
 
@@ -95,8 +95,8 @@ def fit_step_time(
     ------
     ValueError
         If there are fewer measurements than coefficients (Optimus needs five, four of an
-        asynchronous job), a time is not above 0, or a configuration makes no sense or does not
-        train.
+        asynchronous job), a time is not above 0, a term is unknown, or a configuration is invalid
+        or does not train.
     """
     loads, columns = _loads(form, configuration, batch_size, terms, bandwidth)
     measured = as_numbers("Fit", "seconds", seconds).astype(float)
@@ -126,7 +126,7 @@ def _loads(
     terms: Sequence[str] | None,
     bandwidth: Numbers,
 ) -> tuple[Floats, tuple[str, ...]]:
-    """The loads of some coefficients, of shape (measurements, coefficients), and their names."""
+    """Return the factors of some coefficients, (measurements, coefficients), and their names."""
     columns = default_terms(form) if terms is None else tuple(dict.fromkeys(terms))
     for term in columns:
         require_choice("Fit: term", term, StepTimeCoefficients._fields)
@@ -141,7 +141,7 @@ def _loads(
 
 
 def _non_negative(matrix: Floats) -> Floats:
-    """Numbers, at least 0, by which the columns come nearest to 1 in every row."""
+    """Return the non-negative weights of the columns whose sum is nearest to 1 in every row."""
     from scipy.optimize import nnls
 
     scale = np.abs(matrix).max(axis=0)
@@ -157,19 +157,19 @@ def design_points(
     points: int,
     terms: Sequence[str] | None = None,
 ) -> Indices:
-    """Configurations to measure that tell the coefficients apart: a D-optimal design, greedily.
+    """Choose configurations to measure by a greedy D-optimal design.
 
-    Each is the one that reduces the volume of the uncertainty about the coefficients most, were all
-    terms of equal weight on average. Nothing is random and nothing need be known of the job.
+    Each is the one that most reduces the volume of the uncertainty about the coefficients, if all
+    terms had equal weight on average. The choice is deterministic and needs no data of the job.
 
     Parameters
     ----------
     form, batch_size, terms
         As of `fit_step_time`.
     configuration
-        What can be measured, as arrays of shape (candidates,).
+        Candidates to measure, as arrays of shape (candidates,).
     points
-        How many to choose.
+        Number of configurations to choose.
 
     Returns
     -------
@@ -179,7 +179,8 @@ def design_points(
     Raises
     ------
     ValueError
-        If there are fewer candidates, or anything makes no sense.
+        If `points` is below 1 or above the number of candidates, a term is unknown, or a
+        candidate is invalid or does not train.
     """
     loads, _ = _loads(form, configuration, batch_size, terms, 1.0)
     require_count("Design: points", points, 1, len(loads))

@@ -1,4 +1,4 @@
-"""Everything about the step time of parameter-server training but its coefficients.
+"""Form of the step time of parameter-server training, without its coefficients.
 
 The symbols are those of equation (1) of `models/parameter_servers/step_time.py`.
 """
@@ -17,7 +17,7 @@ from goodalloc.models.support.validation import require_choice, require_flag, re
 if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Numbers
 
-#: What an update costs, *u* of (1): w / p, 1 / p, or 1.
+#: Cost of an update, *u* of (1): w / p, 1 / p, or 1.
 UpdateLoad = Literal["every_worker", "averaged", "constant"]
 UPDATE_LOADS: tuple[UpdateLoad, ...] = ("every_worker", "averaged", "constant")
 
@@ -27,28 +27,29 @@ FORWARD_PART = 1.0 / 3.0
 
 @dataclass(frozen=True, slots=True)
 class StepTimeForm:
-    """Who waits for whom, what an update costs, and what cores and parts of GPUs do.
+    """Form of the step time: synchrony, cost of an update, and slowdowns of cores and GPUs.
 
     Parameters
     ----------
     synchronous
         Whether the workers wait for each other in every step.
     update_load
-        What an update costs, one of `UPDATE_LOADS`.
+        Cost of an update, one of `UPDATE_LOADS`.
     cpu_slowdown
         Forward and backward pass of a CPU worker with any number of cores over that on a whole GPU;
         infinite where the job does not run on CPU workers, or nothing is known of them.
     worker_cores, server_cores
-        What cores do for a CPU worker and for a server.
+        Efficiency of cores of a CPU worker and of a server.
     forward_share, backward_share
-        What a share of a GPU does to the forward and to the backward pass.
+        Slowdown of the forward and of the backward pass on a share of a GPU.
     forward_part
         Share of the forward pass in both together, on a whole GPU.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If `synchronous` is not a flag, `update_load` is unknown, `cpu_slowdown` is not above 0, or
+        `forward_part` is outside [0, 1].
     """
 
     synchronous: bool = True
@@ -69,12 +70,12 @@ class StepTimeForm:
             raise ValueError(f"Step time: forward_part is {self.forward_part}; expected 0 to 1.")
 
     def worker_slowdown(self, cores: Numbers, gpus: Numbers) -> Any:
-        """Forward and backward pass of a worker over that on whole GPUs, c_w of (1).
+        """Return the slowdown c_w of (1): a worker's passes over those on whole GPUs.
 
         Parameters
         ----------
         cores, gpus
-            Of the worker.
+            Cores and GPUs of the worker.
 
         Raises
         ------

@@ -1,12 +1,12 @@
-r"""What a unit more or less of each resource is worth to a job: AITurbo's marginal table.
+r"""Tables of remaining service, and AITurbo's marginal table of a unit more or less.
 
 AITurbo (HPDC'21) gives a job's parameter servers and workers one unit more or less of something at
 a time: a server, a worker, a core for every server, a core for every worker, a GPU share for every
 worker. Every such choice is a cell of a grid with one axis for each, and holds
 
-- the *remaining service* :math:`V`, what the job still needs there (`remaining_service`), infinite
+- the *remaining service* :math:`V` of the job there (`remaining_service`), infinite
   where the job cannot be, and
-- the demand, what it takes of every resource of the cluster.
+- the demand of the job for every resource of the cluster.
 
 The marginal table of a job at a cell *c* are the cells around it,
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-#: The axes of a job's table, in order: what AITurbo moves by the unit.
+#: Axes of a job's table, in order, along which AITurbo moves by the unit.
 AXES = ("servers", "workers", "server_cores", "worker_cores", "worker_gpus")
 
 #: A cell of a table: an index along every axis.
@@ -39,14 +39,14 @@ Cell = tuple[int, ...]
 
 
 class Pods(NamedTuple):
-    """What a job runs of one kind in every cell: how many, and what each takes.
+    """Pods of one kind in every cell: their number, and the demand of each.
 
     Attributes
     ----------
     number
-        Of the shape of the service.
+        Number of pods, of the shape of the service.
     each
-        Shape ``(*service.shape, resources)``.
+        Demand of each pod, shape ``(*service.shape, resources)``.
     """
 
     number: Indices
@@ -55,25 +55,26 @@ class Pods(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ServiceTable:
-    """What a job needs in every configuration, and takes.
+    """Remaining service and demand of a job in every configuration.
 
     Parameters
     ----------
     name
-        The job's.
+        Name of the job.
     service
-        Remaining service in every cell, infinite where the job cannot be; one axis for everything
-        that is moved by the unit.
+        Remaining service in every cell, infinite where the job cannot be; one axis for each kind
+        of unit.
     demand
-        What the job takes in every cell, shape ``(*service.shape, resources)``.
+        Demand of the job in every cell, shape ``(*service.shape, resources)``.
     pods
-        What of that has to be together on a node: each pod of each kind, the kinds in the same
-        order in all cells. Everything is one pod if none is named.
+        Parts of the demand that must share a node: each pod of each kind, the kinds in the same
+        order in all cells. The whole demand is one pod if none is given.
 
     Raises
     ------
     ValueError
-        If a number makes no sense, shapes differ, or the job can be nowhere.
+        If the name is empty, shapes differ, a service or demand is negative or NaN, no service is
+        finite, or the pods do not add up to the demand.
     """
 
     name: str
@@ -107,9 +108,9 @@ class ServiceTable:
 
     @property
     def least(self) -> Cell:
-        """Of the cells where the job can be, the first of those that take least.
+        """First of the feasible cells of least demand.
 
-        That is by the sum of the resources, each over the most that the job could take of it.
+        Demand is the sum of the resources, each over the most that the job could take of it.
         """
         most = np.maximum(
             self.demand.reshape(-1, self.demand.shape[-1]).max(axis=0), SMALLEST_DIVISOR
@@ -118,7 +119,7 @@ class ServiceTable:
         return tuple(int(i) for i in np.unravel_index(int(np.argmin(taken)), taken.shape))
 
     def after(self, cell: Cell, axis: int, units: int) -> Cell | None:
-        """The cell so many units further along an axis, None where the job cannot be."""
+        """Return the cell `units` further along an axis, None if it is infeasible."""
         moved = list(cell)
         moved[axis] += units
         if not 0 <= moved[axis] < self.service.shape[axis]:
@@ -128,12 +129,12 @@ class ServiceTable:
 
 
 def check_tables(tables: Sequence[ServiceTable], capacity: Floats) -> None:
-    """Refuse no jobs at all, and a capacity of other resources than jobs take.
+    """Validate that there are jobs and that the capacity is of the jobs' resources.
 
     Raises
     ------
     ValueError
-        With what was expected.
+        If there are no tables, or `capacity` is not of as many resources as the demand.
     """
     if not tables:
         raise ValueError("Remaining service: there are no jobs; expected at least one.")
@@ -143,17 +144,17 @@ def check_tables(tables: Sequence[ServiceTable], capacity: Floats) -> None:
 
 
 class Marginal(NamedTuple):
-    """The table (1) of several jobs at their cells.
+    """Marginal table (1) of several jobs at their cells.
 
     Attributes
     ----------
     now
         Remaining service of every job, shape (jobs,).
     service
-        After a unit more (0) or less (1) along every axis, infinite where that cannot be: shape
-        (jobs, 2, axes).
+        Remaining service with a unit more (0) or less (1) along every axis, infinite where
+        infeasible; shape (jobs, 2, axes).
     change
-        What the job then takes more of every resource, shape (jobs, 2, axes, resources).
+        Change of the demand for every resource, shape (jobs, 2, axes, resources).
     """
 
     now: Floats
@@ -162,7 +163,7 @@ class Marginal(NamedTuple):
 
 
 def marginal_table(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> Marginal:
-    """The table (1) of these jobs at these cells."""
+    """Return the marginal table (1) of `tables` at `cells`."""
     axes, resources = tables[0].service.ndim, tables[0].demand.shape[-1]
     service = np.full((len(tables), 2, axes), np.inf)
     change = np.zeros((len(tables), 2, axes, resources))

@@ -1,4 +1,4 @@
-r"""Which part of a step the cores and GPUs of a job with parameter servers compute.
+r"""Utilisation of the cores and GPUs of a parameter-server job.
 
 AITurbo (HPDC'21) measures how busy CPUs and GPUs are; of a simulated step that is a reading of
 ours, by its parts (equation (1) of `parameter_servers/step_time.py`). GPUs compute in the forward
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Busy(NamedTuple):
-    """Parts of a step, from 0 to 1."""
+    """Busy parts of a step, from 0 to 1."""
 
     server_cores: float
     worker_cores: float
@@ -38,12 +38,13 @@ def busy_parts(
     batch_size: float,
     bandwidth: float = 1.0,
 ) -> Busy:
-    """How busy the cores and GPUs of one configuration are; arguments as of `seconds_per_step`.
+    """Return the busy parts of one configuration, with the arguments of `seconds_per_step`.
 
     Raises
     ------
     ValueError
-        If a number makes no sense, or the job does not train there.
+        If the configuration is invalid or does not train, or `batch_size` or `bandwidth` is not
+        above 0.
     """
     parts = step_time_parts(parameters, configuration, batch_size, bandwidth)
     seconds = float(np.sum(parts))

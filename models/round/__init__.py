@@ -1,4 +1,4 @@
-"""One scheduling round: cluster, jobs, modes, rules, allocation, objective and the checker."""
+"""Scheduling round: cluster, jobs, modes, rules, allocation, objective and checker."""
 
 import lazy_loader
 

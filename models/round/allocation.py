@@ -1,4 +1,4 @@
-"""The allocation: how many replicas of each job on each node."""
+"""Allocation: the number of replicas of each job on each node."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 #: Most replicas in one entry: far beyond any node, and far from overflowing.
 MOST_REPLICAS = 1_000_000
 
-#: Where a job runs: pairs (node, GPUs), both numbers.
+#: Placement of a job: pairs (node, GPUs), both integers.
 Placement = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """An integer matrix (jobs × nodes) of replicas, kept sparse.
+    """Sparse integer matrix (jobs × nodes) of replicas.
 
     A replica is one GPU, or the part of one that its mode says.
 
@@ -38,7 +38,7 @@ class Allocation:
     num_jobs, num_nodes
         Shape of the matrix.
     modes
-        Which of its modes every job runs in, shape (jobs,); the first of all jobs if None.
+        Index of every job's mode, shape (jobs,); the first mode of all jobs if None.
     """
 
     job: NDArray[np.int64]
@@ -62,7 +62,7 @@ class Allocation:
         num_nodes: int,
         modes: ArrayLike | None = None,
     ) -> Allocation:
-        """Entries in any order; zeros are dropped and entries of one cell are summed.
+        """Build an allocation from entries in any order; entries of one cell are summed.
 
         Raises
         ------
@@ -113,19 +113,19 @@ class Allocation:
 
     @cached_property
     def mode(self) -> NDArray[np.int64]:
-        """Which of its modes every job runs in, 0 where it does not run; shape (jobs,)."""
+        """Index of every job's mode, 0 where it does not run; shape (jobs,)."""
         if self.modes is None:
             return np.zeros(self.num_jobs, dtype=np.int64)
         return np.where(self.job_nodes > 0, self.modes, 0)
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike, modes: ArrayLike | None = None) -> Allocation:
-        """From a dense (jobs × nodes) matrix of whole numbers.
+        """Build an allocation from a dense (jobs × nodes) matrix of whole numbers.
 
         Raises
         ------
         ValueError
-            If it is not a matrix of non-negative whole numbers.
+            If `matrix` is not two-dimensional, or an entry is not a non-negative whole number.
         """
         dense = np.asarray(matrix)
         if dense.ndim != 2 or dense.dtype.kind not in "iuf":
@@ -143,19 +143,19 @@ class Allocation:
     def from_placements(
         cls, placements: Sequence[Placement], num_nodes: int, modes: ArrayLike | None = None
     ) -> Allocation:
-        """From one placement, (node, GPUs) pairs, for every job."""
+        """Build an allocation from one placement, (node, GPUs) pairs, for every job."""
         triples = [(j, n, g) for j, pairs in enumerate(placements) for n, g in pairs]
         job, node, replicas = zip(*triples, strict=True) if triples else ((), (), ())
         return cls.from_entries(job, node, replicas, len(placements), num_nodes, modes)
 
     @classmethod
     def empty(cls, num_jobs: int, num_nodes: int) -> Allocation:
-        """No replicas anywhere."""
+        """Return the allocation without any replicas."""
         nothing = np.zeros(0, dtype=np.int64)
         return cls(nothing, nothing.copy(), nothing.copy(), num_jobs, num_nodes)
 
     def matrix(self) -> NDArray[np.int64]:
-        """The dense matrix, shape (jobs, nodes)."""
+        """Return the dense matrix, shape (jobs, nodes)."""
         dense = np.zeros((self.num_jobs, self.num_nodes), dtype=np.int64)
         dense[self.job, self.node] = self.replicas
         return dense
@@ -184,16 +184,16 @@ class Allocation:
         return np.searchsorted(self.job, np.arange(self.num_jobs + 1))
 
     def placement(self, job: int) -> Placement:
-        """The (node, GPUs) pairs of one job, in node order."""
+        """Return the (node, GPUs) pairs of one job, in node order."""
         rows = slice(self._row_start[job], self._row_start[job + 1])
         return tuple(zip(self.node[rows].tolist(), self.replicas[rows].tolist(), strict=True))
 
     def placements(self) -> list[Placement]:
-        """The placement of every job."""
+        """Return the placement of every job."""
         return [self.placement(job) for job in range(self.num_jobs)]
 
     def rows(self, jobs: Iterable[int]) -> Allocation:
-        """The same matrix with only the rows of `jobs`; the others are empty."""
+        """Return the allocation with only the rows of `jobs`; the others are empty."""
         chosen = np.isin(self.job, np.fromiter(jobs, dtype=np.int64))
         return Allocation(
             self.job[chosen],
@@ -205,7 +205,7 @@ class Allocation:
         )
 
     def unchanged(self, other: Allocation) -> NDArray[np.bool_]:
-        """Whether each job has the row and the mode that it has in `other`, shape (jobs,)."""
+        """Return flags of the jobs with the same row and mode in `other`, shape (jobs,)."""
         mine = self.job * self.num_nodes + self.node
         theirs = other.job * other.num_nodes + other.node
         cell_sizes = np.concatenate([self.replicas, -other.replicas])

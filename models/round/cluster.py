@@ -1,4 +1,4 @@
-"""The cluster: groups of equal nodes."""
+"""Cluster: groups of equal nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_GPUS = 256
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """A group of equal nodes.
+    """Group of equal nodes.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class NodeGroup:
     gpu_type
         Type of these GPUs; empty where there is only one.
     resources
-        What each node has beside GPUs, by name (see `goodalloc.models.round.mode.resources`).
+        Resources of each node beside GPUs, by name (see `goodalloc.models.round.mode.resources`).
 
     Raises
     ------
@@ -59,7 +59,7 @@ class NodeGroup:
         require_resources(item, self.resources)
 
     def most_replicas(self, mode: Mode) -> int:
-        """How many replicas in a mode a node of the group has GPUs for, or else room for.
+        """Return the most replicas of a mode on a node of the group.
 
         Modes of whole GPUs are counted by GPUs alone.
         """
@@ -77,7 +77,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Groups of equal nodes; nodes are numbered through, group after group.
+    """Cluster of groups of equal nodes, numbered through group after group.
 
     Parameters
     ----------
@@ -106,11 +106,11 @@ class Cluster:
 
     @classmethod
     def uniform(cls, nodes: int, gpus: int) -> Cluster:
-        """A cluster of equal nodes, called ``node-0``, ``node-1``, …"""
+        """Return a cluster of equal nodes, called ``node-0``, ``node-1``, …"""
         return cls((NodeGroup("node", nodes, gpus),))
 
     def resized(self, nodes: int) -> Cluster:
-        """The first so many of its nodes, at least 1; where it has fewer, more of the last kind."""
+        """Return a cluster of `nodes` nodes: truncated, or extended by nodes of the last group."""
         groups, left = [], nodes
         for group in self.groups:
             if left > 0:
@@ -137,7 +137,7 @@ class Cluster:
 
     @cached_property
     def node_resources(self) -> NDArray[np.float64]:
-        """What every node has of every resource, shape (nodes, resources)."""
+        """Amount of every resource on every node, shape (nodes, resources)."""
         amounts = [dict(group.resources) for group in self.groups]
         table = np.array([[had.get(name, 0.0) for name in self.resource_names] for had in amounts])
         table = np.repeat(
@@ -148,7 +148,7 @@ class Cluster:
 
     @cached_property
     def node_shares(self) -> NDArray[np.float64]:
-        """A GPU's share of what every node has, infinite without GPUs: shape (nodes, resources)."""
+        """Resources per GPU of every node, infinite without GPUs; shape (nodes, resources)."""
         gpus = self.node_gpus[:, None]
         shares = np.where(gpus > 0, self.node_resources / np.maximum(gpus, 1), np.inf)
         shares.flags.writeable = False
@@ -161,12 +161,12 @@ class Cluster:
 
     @cached_property
     def gpu_types(self) -> tuple[str, ...]:
-        """The different types of GPU, in order of their names."""
+        """Distinct types of GPU, in order of their names."""
         return tuple(sorted(set(self.node_types)))
 
     @cached_property
     def node_type(self) -> NDArray[np.int64]:
-        """The type of every node's GPUs, an index of `gpu_types`; shape (nodes,)."""
+        """Index in `gpu_types` of every node's GPUs, shape (nodes,)."""
         index = {name: code for code, name in enumerate(self.gpu_types)}
         return np.array([index[name] for name in self.node_types], dtype=np.int64)
 
@@ -188,7 +188,7 @@ class Cluster:
 
     @cached_property
     def node_group(self) -> NDArray[np.int64]:
-        """Which group every node is of, shape (nodes,)."""
+        """Index of every node's group, shape (nodes,)."""
         sizes = [group.nodes for group in self.groups]
         return np.repeat(np.arange(len(sizes)), sizes)
 

@@ -1,7 +1,7 @@
-"""The independent checker: what an allocation does wrong, straight from the rules.
+"""Independent checker of allocations, straight from the rules.
 
 It shares no code with the formulations or the solvers: it counts, entry by entry, in exact
-integers, and is what every command asks before it reports a number.
+integers. Every command calls it before it reports a number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule: its name, and a sentence that names the job or node and the amount."""
+    """Broken rule: its name, and a sentence that names the job or node and the amount."""
 
     rule: str
     message: str
@@ -30,9 +30,9 @@ class Violation:
 
 
 def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, ...]:
-    """Every rule of the instance that the allocation breaks; empty when it is feasible.
+    """Return every rule of the instance that the allocation breaks; none if feasible.
 
-    The rules (Pollux, OSDI'21, section 4.2 and the artifact): no node holds more replicas than it
+    The rules (section 4.2 of Pollux and its artifact): no node holds more replicas than it
     has GPUs; a job that runs has between min_replicas and max_replicas replicas on at most
     max_nodes_per_job nodes; with interference avoidance no node is touched by two distributed
     jobs; a pinned job keeps its placement. Where jobs have modes, a job runs in one of its own, on
@@ -60,7 +60,7 @@ def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, .
 
 
 def _job_violations(instance: Instance, rows: dict[int, dict[int, int]]) -> list[Violation]:
-    """What the rows break: replica limits, node limit, pinned placements."""
+    """Return violations of the rows: replica limits, node limit, pinned placements."""
     found = []
     for index, job in enumerate(instance.jobs):
         row = rows.get(index, {})
@@ -87,7 +87,7 @@ def _mode_violations(
     columns: dict[int, dict[int, int]],
     modes: list[int],
 ) -> list[Violation]:
-    """What the modes break: their number, types of GPU, what a node has beside GPUs."""
+    """Return violations of the modes: their number, types of GPU, other resources."""
     if instance.plain and not any(modes):
         return []
     found = []
@@ -123,7 +123,7 @@ def _mode_violations(
 def _resources_of(
     taken: dict[int, dict[str, float]], column: dict[int, int], node: dict[str, float]
 ) -> dict[str, tuple[float, float]]:
-    """By resource, what the jobs on a node take of it and what the node has."""
+    """Return the amounts of each resource that the jobs on a node take and the node has."""
     used: dict[str, list[float]] = defaultdict(list)
     for job, replicas in column.items():
         for resource, amount in taken.get(job, {}).items():
@@ -137,7 +137,7 @@ def _node_violations(
     columns: dict[int, dict[int, int]],
     modes: list[int],
 ) -> list[Violation]:
-    """What the columns break: GPUs of a node, one distributed job a node."""
+    """Return violations of the columns: GPUs of a node, one distributed job a node."""
     found = []
     names, gpus = instance.cluster.node_names, instance.cluster.node_gpus.tolist()
     for node, column in sorted(columns.items()):
@@ -152,7 +152,7 @@ def _node_violations(
 
 
 def _shares_of(instance: Instance, column: dict[int, int], modes: list[int]) -> list[float]:
-    """The part of a GPU that every replica on a node takes; a whole one in an unknown mode."""
+    """Return the GPU share of every replica on a node; 1 in an unknown mode."""
     shares = []
     for job, replicas in column.items():
         known = instance.jobs[job].modes  # none where it takes whole GPUs
@@ -162,7 +162,7 @@ def _shares_of(instance: Instance, column: dict[int, int], modes: list[int]) -> 
 
 
 def _overfull(shares: list[float], gpus: int) -> str:
-    """What is wrong with replicas of these shares on a node, if anything is."""
+    """Return a description of the excess of GPU shares on a node, empty if they fit."""
     if all(share == 1 for share in shares):
         if len(shares) > gpus:
             return f"holds {len(shares)} replicas; it has {gpus} GPUs."

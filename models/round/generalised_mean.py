@@ -1,4 +1,4 @@
-"""How a scheduler weighs the jobs: generalised mean of speedups and the price of a restart."""
+"""Generalised mean of utilities, and the discount of a restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GEOMETRIC = 1e-100
 
 
 def power_mean(values: ArrayLike, power: float, axis: int = -1) -> Array:
-    r"""Return the generalised mean :math:`(\frac1n \sum_i x_i^p)^{1/p}`: Pollux, section 4.2.
+    r"""Return the generalised mean :math:`(\frac1n \sum_i x_i^p)^{1/p}`: section 4.2 of Pollux.
 
     Every real p is allowed, and the limits: 0 gives the geometric mean, infinity the maximum,
     minus infinity the minimum. A zero among the values makes the mean zero for p <= 0. The value
@@ -37,7 +37,7 @@ def power_mean(values: ArrayLike, power: float, axis: int = -1) -> Array:
     Raises
     ------
     ValueError
-        If the power is not a number or there are no values.
+        If `power` is NaN, or there are no values along `axis`.
     """
     if math.isnan(power):
         raise ValueError("power is nan; expected a real number or an infinity.")
@@ -63,14 +63,14 @@ def power_mean(values: ArrayLike, power: float, axis: int = -1) -> Array:
 
 
 def _logarithm(xp: ModuleType, values: Array) -> Array:
-    """Natural logarithm, minus infinity for 0, without a warning."""
+    """Return the natural logarithm, minus infinity for 0, without a warning."""
     positive = values > 0.0
     result: Array = xp.where(positive, xp.log(xp.where(positive, values, 1.0)), -xp.inf)
     return result
 
 
 def restart_factor(age: Numbers, restarts: Numbers, delay: Numbers) -> Array:
-    """Discount on the speedup of a job that would be restarted: Pollux, section 4.2.1.
+    """Return the discount on the speedup of a restarted job: section 4.2.1 of Pollux.
 
     max(age - delay restarts, 0) / (age + delay), the share of its life so far that a job would
     have kept had it been restarted once more.

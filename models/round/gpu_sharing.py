@@ -1,8 +1,8 @@
-"""Which parts of GPUs fit together on a node: bin packing, exact, for the few GPUs of one node.
+"""Exact bin packing of GPU shares onto the few GPUs of one node.
 
 A replica that takes the share *s* < 1 of a GPU takes it of a single one; the shares on a GPU add up
 to at most 1, to a relative tolerance of `RESOURCE_TOLERANCE`. Shares of up to six decimals are then
-told apart safely, by this as by any solver.
+distinguished safely, here as by any solver.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: The shares that one GPU carries.
+#: Shares that one GPU carries.
 Shares = tuple[float, ...]
 
 
 def pack_shares(shares: Sequence[float], gpus: int) -> tuple[Shares, ...] | None:
-    """Some way to put shares on the GPUs of a node, or None if there is none.
+    """Pack shares onto the GPUs of a node, or return None if they do not fit.
 
     Best fit decreasing, and where that fails a search that fills one GPU after another with the
-    largest share left and every maximal set of others beside it (bin completion).
+    largest remaining share and every maximal set of others beside it (bin completion).
 
     Parameters
     ----------
     shares
-        The part of a GPU that every replica takes, from 0 to 1.
+        Part of a GPU that every replica takes, from 0 to 1.
     gpus
         GPUs of the node.
 
     Returns
     -------
     tuple or None
-        The shares on every GPU that is used, those of 0 left out.
+        Shares on every GPU that is used, without those of 0.
     """
     parts = tuple(sorted((share for share in shares if 0 < share < 1), reverse=True))
     whole = sum(1 for share in shares if share >= 1)
@@ -49,7 +49,7 @@ def pack_shares(shares: Sequence[float], gpus: int) -> tuple[Shares, ...] | None
 
 
 def _best_fit_decreasing(parts: Shares, gpus: int) -> tuple[Shares, ...] | None:
-    """Each share on the fullest GPU that still holds it."""
+    """Pack each share onto the fullest GPU that still holds it."""
     packed: list[list[float]] = []
     for share in parts:
         fits = [one for one in packed if math.fsum(one) + share <= 1 + RESOURCE_TOLERANCE]
@@ -63,7 +63,7 @@ def _best_fit_decreasing(parts: Shares, gpus: int) -> tuple[Shares, ...] | None:
 
 
 def _complete(parts: Shares, gpus: int, dead: set[Shares]) -> tuple[Shares, ...] | None:
-    """Exact: the shares, largest first, on that many GPUs; `dead` are remainders that do not fit.
+    """Pack sorted shares onto `gpus` GPUs exactly; `dead` holds remainders that do not fit.
 
     A remainder comes up with fewer GPUs never after more: every GPU filled takes its largest share.
     """
@@ -85,7 +85,7 @@ def _complete(parts: Shares, gpus: int, dead: set[Shares]) -> tuple[Shares, ...]
 
 
 def _maximal_sets(parts: Shares, room: float) -> Iterator[Shares]:
-    """The sets of shares, equal ones told apart by number only, to which no other can be added."""
+    """Yield the maximal sets of shares that fit, equal shares distinguished by number only."""
     if not parts or parts[-1] > room:
         yield ()
         return

@@ -1,4 +1,4 @@
-"""The instance: a cluster, its jobs and the rules of one scheduling round."""
+"""Instance: a cluster, its jobs and the rules of one scheduling round."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Instance:
-    """One scheduling round: which jobs want which GPUs, under which rules.
+    """Instance of one scheduling round: cluster, jobs and rules.
 
-    Every instance has an allocation that obeys its rules: whatever cannot hold is refused here.
+    Every instance has an allocation that obeys its rules; the constructor rejects all others.
 
     Parameters
     ----------
     cluster, jobs, rules
-        What there is, who wants it, and what it is worth.
+        Nodes, jobs, and rules of the round.
     name
-        For people and tables.
+        Name for reports and tables.
 
     Raises
     ------
@@ -170,7 +170,7 @@ class Instance:
                         )
 
     def replace(self, **changes: Any) -> Instance:
-        """A copy with some parts changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
     def __getstate__(self) -> dict[str, object]:
@@ -189,7 +189,7 @@ class Instance:
 
     @cached_property
     def current(self) -> Allocation:
-        """Where the jobs run now."""
+        """Present allocation of the jobs."""
         modes = np.array([job.mode_index for job in self.jobs], dtype=np.int64)
         return Allocation.from_placements(
             [job.placement for job in self.jobs], self.cluster.num_nodes, modes
@@ -197,7 +197,7 @@ class Instance:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether GPUs are all that counts: no job has modes."""
+        """Whether GPUs are the only resource: no job has modes."""
         return not any(job.modes for job in self.jobs)
 
     @cached_property
@@ -207,12 +207,12 @@ class Instance:
 
     @cached_property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes of all jobs, job by job; the rows of what is worked out for every mode."""
+        """Modes of all jobs, job by job: the rows of all arrays over modes."""
         return tuple(mode for job in self.jobs for mode in job.all_modes)
 
     @property
     def mode_models(self) -> tuple[JobModel, ...]:
-        """The model of every mode, in the order of `modes`."""
+        """Model of every mode, in the order of `modes`."""
         return tuple(
             model
             for job in self.jobs
@@ -221,7 +221,7 @@ class Instance:
 
     @cached_property
     def mode_job(self) -> NDArray[np.int64]:
-        """Whose mode it is, shape (modes,)."""
+        """Index of every mode's job, shape (modes,)."""
         counts = [max(len(job.modes), 1) for job in self.jobs]
         return np.repeat(np.arange(self.num_jobs), counts)
 
@@ -232,7 +232,7 @@ class Instance:
 
     @cached_property
     def mode_resources(self) -> NDArray[np.float64]:
-        """What a replica takes beside its GPU in every mode, shape (modes, resources)."""
+        """Resources that a replica takes beside its GPU in every mode, shape (modes, resources)."""
         names = self.cluster.resource_names
         if self.plain:
             return np.zeros((self.num_jobs, len(names)))
@@ -242,14 +242,14 @@ class Instance:
 
     @cached_property
     def mode_demand(self) -> NDArray[np.float64]:
-        """What a replica takes in every mode, GPUs first: shape (modes, 1 + resources)."""
+        """Demand of a replica in every mode, GPUs first; shape (modes, 1 + resources)."""
         demand = np.hstack([self.mode_share[:, None], self.mode_resources])
         demand.flags.writeable = False
         return demand
 
     @cached_property
     def mode_type(self) -> NDArray[np.int64]:
-        """Which type of GPU every mode runs on, an index of `Cluster.gpu_types`; -1 for any."""
+        """Index in `Cluster.gpu_types` of every mode's type of GPU; -1 for any."""
         if self.plain:
             return np.full(self.num_jobs, -1)
         index = {name: code for code, name in enumerate(self.cluster.gpu_types)} | {"": -1}
@@ -257,7 +257,7 @@ class Instance:
 
     @cached_property
     def mode_nodes(self) -> NDArray[np.bool_]:
-        """Which nodes have the GPUs of every mode, shape (modes, nodes)."""
+        """Flags of the nodes with the type of GPU of every mode, shape (modes, nodes)."""
         if self.plain:
             return np.ones((self.num_jobs, self.cluster.num_nodes), dtype=bool)
         types = np.array(self.cluster.node_types)
@@ -266,14 +266,14 @@ class Instance:
 
     @cached_property
     def mode_share(self) -> NDArray[np.float64]:
-        """The part of a GPU that a replica takes in every mode, shape (modes,)."""
+        """Part of a GPU that a replica takes in every mode, shape (modes,)."""
         if self.plain:
             return np.ones(self.num_jobs)
         return np.array([mode.gpu_share for mode in self.modes])
 
     @cached_property
     def most_on_node(self) -> NDArray[np.int64]:
-        """How many replicas in every mode a node has room for, shape (modes, nodes).
+        """Most replicas in every mode on every node, shape (modes, nodes).
 
         As `NodeGroup.most_replicas` counts them: by GPUs alone where they take whole ones.
         """
@@ -281,7 +281,7 @@ class Instance:
 
     @cached_property
     def most_in_group(self) -> NDArray[np.int64]:
-        """As `most_on_node`, of a node of every group: shape (modes, groups)."""
+        """Most replicas in every mode on a node of every group, shape (modes, groups)."""
         rows: dict[tuple[object, ...], list[int]] = {}
         for mode in self.modes:
             key = (mode.gpu_type, mode.gpu_share, mode.resources)
@@ -334,7 +334,7 @@ class Instance:
 
 
 def require_whole_gpus(instance: Instance) -> None:
-    """Refuse shares of GPUs, on behalf of a solver that knows modes but whole GPUs only.
+    """Raise if an instance has shares of GPUs, for solvers of modes with whole GPUs.
 
     Raises
     ------
@@ -352,7 +352,7 @@ def require_whole_gpus(instance: Instance) -> None:
 
 
 def require_plain(instance: Instance) -> None:
-    """Refuse jobs that have modes, on behalf of a solver that counts GPUs only.
+    """Raise if a job has modes, for solvers that count GPUs only.
 
     Raises
     ------
@@ -370,7 +370,7 @@ def require_plain(instance: Instance) -> None:
 
 
 def node_demand(instance: Instance, allocation: Allocation) -> NDArray[np.float64]:
-    """What an allocation takes of every node's resources beside GPUs, shape (nodes, resources)."""
+    """Return the demand on every node's resources beside GPUs, shape (nodes, resources)."""
     row = instance.first_mode + allocation.mode
     taken = instance.mode_resources[row][allocation.job] * allocation.replicas[:, None]
     total = np.zeros(instance.cluster.node_resources.shape)

@@ -1,4 +1,4 @@
-"""The job: identity, limits, state, current placement and how fast it would run."""
+"""Job: identity, limits, state, current placement and performance model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LARGEST_WEIGHT = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A training job as the scheduler sees it at one round.
+    """Training job at one scheduling round.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Job:
     restarts
         Times the job was restarted so far.
     placement
-        Where it runs now: (node index, GPUs) pairs, in node order; empty when it does not run.
+        Present placement: (node index, GPUs) pairs, in node order; empty when it does not run.
     min_replicas, max_replicas
         Fewest (when it runs at all) and most replicas, one GPU each where no mode says otherwise.
     preemptible
@@ -50,20 +50,21 @@ class Job:
     attained_service
         GPU-seconds received so far; orders the jobs in the genetic algorithm's repair.
     application
-        What it trains, for people.
+        Name of the application, for reports.
     weight
         Multiplies its speedup in the objective; above 0.
     modes
-        The ways to equip its replicas, in place of a model; a job without modes needs GPUs only.
+        Ways to equip its replicas, in place of a model; a job without modes needs GPUs only.
     mode
         Name of the mode it runs in, where it has modes and runs.
     restart_delay
-        Seconds that a restart costs it; None for what the rules say.
+        Seconds that a restart costs it; None for the delay of the rules.
 
     Raises
     ------
     ValueError
-        If a value makes no sense; the sentence names the job, the value and what was expected.
+        If a value has the wrong type, is negative or out of its range, `min_replicas` exceeds
+        `max_replicas`, the placement is not in node order, or modes, mode and model disagree.
     """
 
     name: str
@@ -151,24 +152,24 @@ class Job:
 
     @property
     def replicas(self) -> int:
-        """GPUs the job holds now."""
+        """GPUs that the job holds now."""
         return sum(gpus for _, gpus in self.placement)
 
     @property
     def all_modes(self) -> tuple[Mode, ...]:
-        """Its modes; the model alone where it has none."""
+        """Modes of the job; a single one with its model if it has none."""
         return self.modes or (Mode("gpu", self.model),)
 
     @property
     def mode_index(self) -> int:
-        """Which of its modes it runs in, 0 where it does not run."""
+        """Index of the mode in which it runs, 0 if it does not run."""
         return [mode.name for mode in self.modes].index(self.mode) if self.mode else 0
 
     @property
     def pinned(self) -> bool:
-        """Whether the job must keep what it has: running and not preemptible."""
+        """Whether the job must keep its placement: running and not preemptible."""
         return bool(self.placement) and not self.preemptible
 
     def replace(self, **changes: Any) -> Job:
-        """A copy with some values changed."""
+        """Return a copy with some values changed."""
         return replace(self, **changes)

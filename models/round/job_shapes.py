@@ -1,6 +1,6 @@
-"""The shapes that a job may take: how many GPUs, on one node or on several, of one type of GPU.
+"""Shapes of a job: the number of GPUs of one type, on one node or on several.
 
-Sia (SOSP'23) restricts them to *whole-node* shapes: on one node a power of two, or all of it; on
+Sia restricts them to *whole-node* shapes: on one node a power of two, or all of it; on
 several nodes all of each. So (nodes, GPUs) are (1, 1), (1, 2), (1, 4), (2, 8), (3, 12) and so on
 where nodes have 4 GPUs, and (1, 1), (1, 2), (1, 4), (1, 8), (2, 16) and so on where they have 8. If
 nodes have a power of two of GPUs, jobs of such shapes that need no more than there are always fit.
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 
 def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Flags:
-    """Which shapes every mode may take on every type: (modes, types, 2, most GPUs + 1).
+    """Return flags of the allowed shapes, (modes, types, 2, most GPUs + 1).
 
     Types are those of `Cluster.gpu_types`; the third axis is 0 for one node and 1 for several, the
     last the number of GPUs, as in `UtilityTable.moved`. Limits of the job, its mode's type, the
-    nodes there are and the most nodes of a job are observed; what other resources leave room for
-    is not.
+    available nodes and the most nodes of a job are observed; other resources are not.
 
     Parameters
     ----------
     instance
-        The round.
+        Instance of the round.
     whole_nodes
         Only Sia's shapes; otherwise every number of GPUs.
     """
@@ -52,7 +51,7 @@ def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Flags:
 
 
 def _whole_nodes(gpus: NDArray[np.int64], most_nodes: int, most: int) -> Flags:
-    """Powers of two on one node, and whole nodes of each size, up to `most` GPUs."""
+    """Return powers of two on one node, and whole nodes of each size, up to `most` GPUs."""
     shapes = np.zeros((2, most + 1), dtype=bool)
     for size, count in zip(*np.unique(gpus, return_counts=True), strict=True):
         halved = 2 ** np.arange(int(size).bit_length())
@@ -64,7 +63,7 @@ def _whole_nodes(gpus: NDArray[np.int64], most_nodes: int, most: int) -> Flags:
 
 
 def _any_count(gpus: NDArray[np.int64], most_nodes: int, most: int) -> Flags:
-    """Every number of GPUs that fits, up to `most`."""
+    """Return every number of GPUs that fits, up to `most`."""
     largest = np.sort(gpus)[::-1][:most_nodes]
     replicas = np.arange(most + 1)
     one_node = (replicas >= 1) & (replicas <= largest[0])

@@ -1,4 +1,4 @@
-"""The modes of a job: how each of its replicas may be equipped, and how fast the job runs then."""
+"""Modes of a job: the equipment of each replica, and the speed of the job with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Amounts of named resources other than GPUs, as ``(("cpu", 3.0), ("memory", 62.5))``.
 Resources = tuple[tuple[str, float], ...]
 
-#: What counts as a GPU, and not as a resource beside it.
+#: Names reserved for GPUs, which are not resources beside them.
 RESERVED = ("gpu", "gpus")
 
 #: Largest amount of a resource: far beyond any node, and sums of it keep their last digits.
@@ -29,17 +29,17 @@ MOST_RESOURCES = 1e12
 #: Smallest part of a GPU that a replica may take, other than none.
 SMALLEST_SHARE = 1e-3
 
-#: Stands for a mode where a job has none.
+#: Index in place of a mode where a job has none.
 NO_MODE = -1
 
 
 def resources(amounts: Mapping[str, float]) -> Resources:
-    """Amounts by name, in the order of the names, those of 0 left out."""
+    """Return amounts by name, in the order of the names, without those of 0."""
     return tuple((name, float(amounts[name])) for name in sorted(amounts) if amounts[name] != 0)
 
 
 def require_resources(item: str, amounts: object) -> None:
-    """Refuse anything but pairs of distinct names, none of them the GPU's, and positive amounts."""
+    """Validate pairs of distinct names, none of them the GPU's, and positive amounts."""
     if not isinstance(amounts, tuple) or any(
         not isinstance(pair, tuple) or len(pair) != 2 for pair in amounts
     ):
@@ -63,14 +63,14 @@ def require_resources(item: str, amounts: object) -> None:
 
 
 def require_share(item: str, share: float) -> None:
-    """Refuse what is no part of a GPU."""
+    """Validate a part of a GPU."""
     require_number(f"{item}: gpu_share", share, minimum=0.0)
     if share > 1 or 0 < share < SMALLEST_SHARE:
         raise ValueError(f"{item}: gpu_share is {share}; expected 0, or {SMALLEST_SHARE:g} to 1.")
 
 
 def require_type(item: str, gpu_type: object) -> None:
-    """Refuse what is no type of GPU; an empty one is any."""
+    """Validate a type of GPU; an empty one stands for any."""
     if not isinstance(gpu_type, str):
         raise ValueError(f"{item}: gpu_type is {literal(gpu_type)}; expected a string.")
     if gpu_type:
@@ -78,9 +78,9 @@ def require_type(item: str, gpu_type: object) -> None:
 
 
 class SpeedupTable(NamedTuple):
-    """Speedups that a user measured or made up, in place of a goodput model.
+    """Speedups given by the user, in place of a goodput model.
 
-    Entry *k* is the speedup on *k + 1* GPUs, relative to whatever the user calls a fair share;
+    Entry *k* is the speedup on *k + 1* GPUs, relative to the user's own fair share;
     more GPUs than the table has entries are worth nothing.
     """
 
@@ -88,13 +88,13 @@ class SpeedupTable(NamedTuple):
     several_nodes: tuple[float, ...]
 
 
-#: What tells how fast a job is; None for a job that never ran.
+#: Model of a job's speed; None for a job that never ran.
 JobModel = GoodputModel | SpeedupTable | None
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One way to run a job: what each replica has beside its GPU, and how fast the job then is.
+    """Way to run a job: the resources of each replica beside its GPU, and the job's speed.
 
     All replicas of a job run in the same mode. The modes are those of the multi-mode
     resource-constrained scheduling problem.
@@ -106,17 +106,18 @@ class Mode:
     model
         As `Job.model`; speedups of all modes of a job are relative to the same share.
     gpu_type
-        The only type of GPU it runs on; empty for any.
+        Required type of GPU; empty for any.
     resources
-        What each replica takes of its node beside a GPU.
+        Amounts that each replica takes of its node beside a GPU.
     gpu_share
-        The part of a GPU that each replica takes: 1 the whole, less if it shares a single GPU with
+        Part of a GPU that each replica takes: 1 the whole, less if it shares a single GPU with
         other replicas, 0 for work without GPU such as parameter servers.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If the name is empty, the type or a resource is invalid, `gpu_share` is neither 0 nor from
+        0.001 to 1, the mode takes nothing, or the model is invalid.
     """
 
     name: str
@@ -137,7 +138,7 @@ class Mode:
 
 
 def require_model(item: str, model: object) -> None:
-    """Refuse anything but a goodput model in order, a table of speedups or None."""
+    """Validate a model: a valid goodput model, a table of speedups or None."""
     if isinstance(model, SpeedupTable):
         _require_speedups(item, model)
     elif isinstance(model, GoodputModel):

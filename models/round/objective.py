@@ -1,9 +1,9 @@
-"""The objective, written once: speedups, utilities and fitness of an allocation.
+"""Objective: speedups, utilities and fitness of an allocation.
 
 Notation as in `formulations/NOTATION.md`: job *j* on *K* GPUs of one node or of several has
 ``u_j = scale * weight_j * speedup_j * rho_j + floor`` and ``fitness = (mean_j u_j^p)^(1/p)``
-(Pollux, OSDI'21, section 4.2; the floor and the scale are the artifact's). A job that holds nothing
-has the floor, or whatever else the rules say.
+(section 4.2 of Pollux; the floor and the scale are the artifact's). A job that holds nothing has
+the floor, or the idle utility of the rules.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: Allocations up to which a speedup table is not worth compiling for: that takes seconds, and so
-#: many take NumPy one.
+#: Allocations up to which a speedup table is not worth compiling for: compilation takes seconds,
+#: and NumPy needs one second for as many.
 SMALL_TABLE = 4_000_000
 
 #: Least utility of a job that runs where nothing is added to it, so that every power of it is
@@ -39,7 +39,7 @@ LEAST_UTILITY = 1e-7
 
 @dataclass(frozen=True)
 class UtilityTable:
-    """The utility of everything that can happen to every job.
+    """Utilities of all choices of all jobs.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ class UtilityTable:
 
 
 def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
-    """Speedup of every mode against the job's fair share: shape (modes, 2, most GPUs + 1).
+    """Return the speedup of every mode over the job's fair share.
 
-    ``speedup(N, K) = goodput*(N, K) / goodput*(N_f, K_f)`` (Pollux, section 4.2) with the best
+    ``speedup(N, K) = goodput*(N, K) / goodput*(N_f, K_f)`` (section 4.2 of Pollux) with the best
     batch size on either side; the last two axes as in `UtilityTable.moved`. The fair share of a job
     is priced in the mode in which it is worth most, so that its modes can be compared. A job that
     never ran has speedup *K / K_f*. Where a job cannot run on its fair share at all, the best it
@@ -68,7 +68,7 @@ def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
     Parameters
     ----------
     instance
-        The round.
+        Instance of the round.
     backend
         ``"jax"`` compiles once and is fast at any size; ``"numpy"`` needs no compilation; by
         default the size decides, so that equal instances give equal bits.
@@ -138,15 +138,15 @@ def _fill_modelled(
 
 
 def _least_share(instance: Instance, modes: NDArray[np.int64], goodput: Floats) -> Floats:
-    """Goodput of the worst whole-node shape of every job over its fewest GPUs, shape (jobs,).
+    """Return the goodput of every job's worst whole-node shape over its fewest GPUs.
 
-    Of all shapes in any of these modes; of any number of GPUs where no whole-node shape runs at
-    all, and 0 where nothing does.
+    It covers all shapes in any of these modes; any number of GPUs where no whole-node shape runs,
+    and it is 0 where nothing runs. Shape (jobs,).
 
     Parameters
     ----------
     instance
-        The round.
+        Instance of the round.
     modes, goodput
         Rows of `Instance.modes`, and their goodputs of shape (rows, 2, most GPUs + 1).
     """
@@ -165,7 +165,7 @@ def _least_share(instance: Instance, modes: NDArray[np.int64], goodput: Floats) 
 
 
 def _base_replicas(instance: Instance) -> int:
-    """The GPUs on which the speedup is 1, where that does not depend on the job."""
+    """Return the number of GPUs with speedup 1, where it does not depend on the job."""
     return 1 if instance.rules.fair_share in ("one_gpu", "least") else instance.fair_share
 
 
@@ -207,19 +207,19 @@ def _mode_utilities(instance: Instance) -> UtilityTable:
 
 
 def utility_table(instance: Instance) -> UtilityTable:
-    """`mode_utilities` where every job has a single mode that needs GPUs only: a row for every job.
+    """Return `mode_utilities` of an instance without modes: a row for every job.
 
     Raises
     ------
     ValueError
-        If jobs have modes: what asks for this table knows no resource but GPUs.
+        If a job has modes: callers of this table know no resource but GPUs.
     """
     require_plain(instance)
     return mode_utilities(instance)
 
 
 def utilities(instance: Instance, allocation: Allocation) -> Floats:
-    """The utility of every job under an allocation, shape (jobs,).
+    """Return the utility of every job under an allocation, shape (jobs,).
 
     Raises
     ------
@@ -241,5 +241,5 @@ def utilities(instance: Instance, allocation: Allocation) -> Floats:
 
 
 def fitness(instance: Instance, allocation: Allocation) -> float:
-    """The objective: the power mean of the jobs' utilities, the larger the better."""
+    """Return the objective, the power mean of the jobs' utilities; larger is better."""
     return float(power_mean(utilities(instance, allocation), instance.rules.power))

@@ -1,4 +1,4 @@
-"""The rules of a scheduling round: objective, restart penalty, placement constraints."""
+"""Rules of a scheduling round: objective, restart penalty, placement constraints."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SMALLEST_POWER, LARGEST_POWER = 1e-9, 1e6
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an allocation is worth and must obey; the defaults are Pollux's published values.
+    """Objective and constraints of an allocation; the defaults are Pollux's published values.
 
     The utility of job *j* is ``u_j = scale * weight_j * speedup_j * rho_j + floor`` and the
-    objective is the power mean of the utilities, ``(mean_j u_j^p)^(1/p)`` (Pollux, OSDI'21, section
-    4.2, where every weight is 1).
+    objective is the power mean of the utilities, ``(mean_j u_j^p)^(1/p)`` (section 4.2 of Pollux,
+    where every weight is 1).
 
     Parameters
     ----------
@@ -36,32 +36,33 @@ class Rules:
         The power *p* of the mean: any real, 0 (geometric mean), ``-inf`` (minimum) or ``inf``.
     floor
         Added to every job's speedup so that a job without GPUs stays finite; above 0, or 0 where
-        `idle_utility` says what such a job is worth.
+        `idle_utility` is the utility of such a job.
     idle_utility
         Utility of a job that holds nothing, above 0; the floor if None.
     restart_delay
-        Seconds without progress after a change of allocation, of jobs that do not say otherwise.
+        Seconds without progress after a change of allocation, for jobs without a delay of their
+        own.
     max_nodes_per_job
         Most nodes that one job may span.
     interference_avoidance
         Whether at most one distributed job (one on several nodes) may touch a node.
     fair_share
-        What speedup 1 is: the fair share of ``K_f = ceil(GPUs / jobs)`` GPUs priced as if all sat
-        on one node (``"one_node"``, as the artifact does) or on as many as it needs (``"packed"``,
-        the paper); a single GPU (``"one_gpu"``, as AdaptDL's later versions do); or the least
-        goodput of any whole-node shape of the job (see `goodalloc.models.round.job_shapes`) over
-        its fewest GPUs (``"least"``, Sia, SOSP'23).
+        Allocation of speedup 1: the fair share of ``K_f = ceil(GPUs / jobs)`` GPUs priced as if all
+        sat on one node (``"one_node"``, as the artifact does) or on as many as it needs
+        (``"packed"``, the paper); a single GPU (``"one_gpu"``, as AdaptDL's later versions do); or
+        the least goodput of any whole-node shape of the job (see
+        `goodalloc.models.round.job_shapes`) over its fewest GPUs (``"least"``, Sia, SOSP'23).
     speedup_scale
         ``"node"``: ``scale = nodes / GPUs``, so that a node-sized share at linear speed counts 1
         (the artifact); ``"job"``: ``scale = 1``, so that the fair share counts 1 (the paper).
     batch_search
-        How the best batch size is found: ``"integer"``, the true optimum over integers, or
+        Search for the best batch size: ``"integer"``, the true optimum over integers, or
         ``"grid"``, the published geometric grid.
     grid_points
         Points of that grid.
     restart_penalty
-        Who pays for a change of allocation: ``"all"`` jobs, starting included (Pollux), or only
-        those that are ``"running"`` and older than the delay (Sia).
+        Jobs that pay for a change of allocation: ``"all"`` jobs, starting included (Pollux), or
+        only those that are ``"running"`` and older than the delay (Sia).
 
     Raises
     ------
@@ -109,14 +110,14 @@ class Rules:
         return self.floor if self.idle_utility is None else self.idle_utility
 
     def replace(self, **changes: Any) -> Rules:
-        """A copy with some values changed."""
+        """Return a copy with some values changed."""
         return replace(self, **changes)
 
 
 #: The objective of the OSDI'21 artifact, to the last digit.
 OSDI21 = Rules(batch_search="grid")
 
-#: What Sia (SOSP'23) adds to its objective for every job that gets nothing, its lambda.
+#: Lambda of Sia, its cost of every job that gets nothing.
 SIA_IDLE_COST = 1.1
 
 #: The objective of Sia's artifact: speedups over a job's worst shape to the power -1/2, of jobs

@@ -1,4 +1,4 @@
-r"""What a fitness is made of: jobs that starve, and what the others are worth.
+r"""Decomposition of a fitness into starved jobs and the utilities of the others.
 
 A job that holds nothing *starves* and is worth :math:`u_{idle}`. With *s* of *n* jobs starved and
 the power mean *M* of the utilities of the others (*served*),
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class Starvation(NamedTuple):
-    """The parts of a fitness.
+    """Parts of a fitness.
 
     Attributes
     ----------
     jobs, starved
-        How many jobs there are, and how many of them hold nothing.
+        Number of jobs, and number of those that hold nothing.
     idle
-        What a starved job is worth.
+        Utility of a starved job.
     served
         Power mean of the utilities of the others; NaN if all starve.
     """
@@ -48,7 +48,7 @@ class Starvation(NamedTuple):
     served: float
 
     def fitness(self, power: float) -> float:
-        """The fitness put together again, by (1)."""
+        """Return the fitness recomposed from the parts, by (1)."""
         parts = [(self.idle, self.starved), (self.served, self.jobs - self.starved)]
         values, counts = zip(*((value, count) for value, count in parts if count), strict=True)
         return float(power_mean(np.repeat(values, counts), power))
@@ -57,7 +57,7 @@ class Starvation(NamedTuple):
 def starvation(
     worth: NDArray[np.float64], served: NDArray[np.bool_], idle: float, power: float
 ) -> Starvation:
-    """Take a fitness apart.
+    """Decompose a fitness into its parts.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def starvation(
     served
         Whether a job holds anything, shape (jobs,).
     idle
-        What a starved job is worth.
+        Utility of a starved job.
     power
         The power *p* of the mean.
     """
@@ -76,7 +76,7 @@ def starvation(
 
 
 def starvation_of(instance: Instance, allocation: Allocation) -> Starvation:
-    """The parts of the fitness of an allocation.
+    """Return the parts of the fitness of an allocation.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Jobs that share a GPU (Gandiva, AntMan): speeds, pairs, opportunistic jobs and their hosts."""
+"""Jobs that share a GPU (Gandiva, AntMan): speeds, pairs, guests and hosts."""
 
 import lazy_loader
 

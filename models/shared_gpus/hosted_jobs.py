@@ -1,12 +1,12 @@
-r"""Guests and hosts: which jobs run on the GPUs of which others, and what that is worth.
+r"""Guests on the GPUs of hosts: problem, price and checker.
 
 Guest *k* takes :math:`g_k` GPUs of a single host *h*, one guest on a GPU, of the :math:`G_h` that
-are left there, and then has the part :math:`r_{kh}` of its own speed. Each guest has one host at
+are unused there, and then has the part :math:`r_{kh}` of its own speed. Each guest has one host at
 most, and a placement is worth
 
 .. math:: \sum_{k \text{ on } h} r_{kh}.                                                      (1)
 
-GPUs that nobody has are a host, too, beside which guests have all of their speed. In AntMan
+Unallocated GPUs are a host, too, beside which guests have all of their speed. In AntMan
 (OSDI'20) the guests are opportunistic jobs and hosts keep their speed, so that nothing is lost;
 that memory and time of a GPU bound its guests is in the rates
 (`models/shared_gpus/shared_speed.py`).
@@ -29,21 +29,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Guests:
-    """Guests that want hosts.
+    """Guests to be placed on hosts.
 
     Parameters
     ----------
     gpus
         GPUs of every guest, at least 1; shape (guests,).
     room
-        GPUs that every host has left, shape (hosts,).
+        Free GPUs of every host, shape (hosts,).
     rate
         :math:`r_{kh}` of (1), from 0 to 1 and minus infinity for never; shape (guests, hosts).
 
     Raises
     ------
     ValueError
-        If there are no guests or hosts, shapes differ, or a number makes no sense.
+        If there are no guests or hosts, shapes differ, a rate is neither from 0 to 1 nor minus
+        infinity, or a number of GPUs is not whole or too small.
     """
 
     gpus: Indices
@@ -69,12 +70,12 @@ class Guests:
 
     @property
     def num_guests(self) -> int:
-        """How many guests there are."""
+        """Number of guests."""
         return self.gpus.size
 
     @property
     def num_hosts(self) -> int:
-        """How many hosts there are."""
+        """Number of hosts."""
         return self.room.size
 
 
@@ -83,7 +84,7 @@ Hosts = tuple[int | None, ...]
 
 
 def guest_violations(problem: Guests, hosts: Sequence[int | None]) -> tuple[str, ...]:
-    """What is wrong with a placement, a sentence each; nothing where it is as it should be."""
+    """Return a sentence for each fault of a placement; none if it is feasible."""
     if len(hosts) != problem.num_guests:
         return (f"There are {len(hosts)} hosts; expected one or None for every guest.",)
     found, left = [], problem.room.tolist()
@@ -103,12 +104,12 @@ def guest_violations(problem: Guests, hosts: Sequence[int | None]) -> tuple[str,
 
 
 def total_rate(problem: Guests, hosts: Sequence[int | None]) -> float:
-    """The worth (1) of a placement.
+    """Return the worth (1) of a placement.
 
     Raises
     ------
     ValueError
-        If something is wrong with it.
+        If the placement is infeasible.
     """
     broken = guest_violations(problem, hosts)
     if broken:

@@ -1,4 +1,4 @@
-r"""Jobs in pairs that share their GPUs: the problem and its price.
+r"""Pairing of jobs that share their GPUs: problem, price and checker.
 
 Jobs are of kinds; a job of kind *a* and one of kind *b* on the same GPUs do :math:`w_{ab}` more
 than the larger one does there alone, minus infinity where their memory does not fit. A pairing has
@@ -36,19 +36,20 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Pairing:
-    """Jobs that may be paired.
+    """Jobs that may be paired, by kind.
 
     Parameters
     ----------
     kind
-        The kind of every job, shape (jobs,).
+        Kind of every job, shape (jobs,).
     gain
         :math:`w_{ab}` of (1), symmetric, minus infinity for never; shape (kinds, kinds).
 
     Raises
     ------
     ValueError
-        If shapes differ, a kind is unknown, or a gain makes no sense.
+        If there are no jobs, shapes differ, a kind is unknown, or a gain is NaN, infinite or not
+        symmetric.
     """
 
     kind: Indices
@@ -72,14 +73,14 @@ class Pairing:
 
     @classmethod
     def of(cls, gpus: Sequence[int], uses: Sequence[GpuUse], sharing: Sharing) -> Pairing:
-        """Jobs of so many GPUs that use them so, by (2)."""
+        """Return the problem of jobs with `gpus` GPUs and `uses` of them, by (2)."""
         jobs = list(zip(gpus, uses, strict=True))
         kinds = list(dict.fromkeys(jobs))
         gain = [[shared_gain(one, other, sharing) for other in kinds] for one in kinds]
         return cls(np.array([kinds.index(job) for job in jobs]), np.array(gain))
 
     def without(self, pairs: Sequence[Pair]) -> Pairing:
-        """The same jobs, some pairs of which are never formed; every job is then a kind."""
+        """Return the problem without some pairs; every job is then a kind of its own."""
         if not pairs:
             return self
         gain = self.gain[np.ix_(self.kind, self.kind)]
@@ -88,17 +89,17 @@ class Pairing:
         return Pairing(np.arange(self.num_jobs), gain)
 
     def gain_of(self, pair: Pair) -> float:
-        """What two jobs gain."""
+        """Return the gain of a pair."""
         return float(self.gain[self.kind[pair[0]], self.kind[pair[1]]])
 
     @property
     def num_jobs(self) -> int:
-        """How many jobs there are."""
+        """Number of jobs."""
         return self.kind.size
 
 
 def shared_gain(one: tuple[int, GpuUse], other: tuple[int, GpuUse], sharing: Sharing) -> float:
-    """Equation (2), minus infinity where the memory is too small; GPUs and use of each."""
+    """Return the gain (2) of two jobs, minus infinity where the memory is too small."""
     (guest_gpus, guest), (host_gpus, host) = sorted((one, other))
     if not sharing.fits(host, guest):
         return -np.inf
@@ -107,7 +108,7 @@ def shared_gain(one: tuple[int, GpuUse], other: tuple[int, GpuUse], sharing: Sha
 
 
 def pairing_violations(problem: Pairing, pairs: Iterable[Pair]) -> tuple[str, ...]:
-    """What is wrong with a pairing, a sentence each; nothing where it is as it should be."""
+    """Return a sentence for each fault of a pairing; none if it is feasible."""
     found, paired = [], set[int]()
     for one, other in pairs:
         for job in (one, other):
@@ -122,12 +123,12 @@ def pairing_violations(problem: Pairing, pairs: Iterable[Pair]) -> tuple[str, ..
 
 
 def total_gain(problem: Pairing, pairs: Sequence[Pair]) -> float:
-    """The worth (1) of a pairing.
+    """Return the worth (1) of a pairing.
 
     Raises
     ------
     ValueError
-        If something is wrong with it.
+        If the pairing is infeasible.
     """
     broken = pairing_violations(problem, pairs)
     if broken:

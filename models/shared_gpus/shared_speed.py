@@ -1,4 +1,4 @@
-r"""How fast jobs are that share GPUs, and whether they can.
+r"""Speeds of jobs that share GPUs, and whether their memory allows it.
 
 Alone on its GPUs a job keeps them busy for the part *u* of a step. With *s* accumulation passes of
 *m* examples before the one that synchronises, each of
@@ -22,7 +22,8 @@ guest *g* have of their own speeds
     \text{guaranteed:} \quad r_h = 1, \qquad r_g = (1 - l) \min(1, (1 - u_h) / u_g)           (4)
 
 with a loss *l*. Where tensors can be moved to the memory of the host machine (AntMan), jobs that
-take more fit as well: the guest keeps what is left on the GPU, and with a cost *c* its rate becomes
+take more fit as well: the guest keeps the rest of the GPU's memory, and with a cost *c* its rate
+becomes
 
 .. math:: r_g' = r_g \, \bigl(1 + c \max(\mu_h + \mu_g - 1, 0) / \mu_g\bigr)^{-1}               (5)
 
@@ -31,8 +32,8 @@ kernels of the guest are held back while the host needs the GPU: (4). A job wait
 its replicas: a host with several guests has the least of its speeds.
 
 All this is a documented reading: neither paper gives a formula, and no public measurement says how
-these applications share a GPU. What a GPU's utilisation means is a reading, too: a counter that
-asks only whether some kernel runs would count the whole of :math:`T_{grad}`.
+these applications share a GPU. The meaning of a GPU's utilisation is a reading, too: a counter of
+whether any kernel runs would count the whole of :math:`T_{grad}`.
 """
 
 from __future__ import annotations
@@ -46,31 +47,31 @@ from goodalloc.models.support.validation import require_choice, require_number, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: How jobs share a GPU.
+#: Way of sharing a GPU.
 Way = Literal["fair", "guaranteed"]
 
 
 class GpuUse(NamedTuple):
-    """What a job takes of each of its GPUs alone.
+    """Use that a job makes of each of its GPUs alone.
 
     Attributes
     ----------
     busy
-        The part of the time that they compute, *u* of (1).
+        Part of the time that they compute, *u* of (1).
     memory
-        The part of their memory, (2).
+        Part of their memory, (2).
     """
 
     busy: float
     memory: float
 
     def fits_beside(self, other: GpuUse) -> bool:
-        """Whether the memory of a GPU is enough for both."""
+        """Return True if the memory of a GPU is enough for both."""
         return self.memory + other.memory <= 1.0 + RESOURCE_TOLERANCE
 
 
 def busy_part(per_example: float, examples: float, passes: int, step: float) -> float:
-    """*u* of (1), at most 1.
+    """Return *u* of (1), at most 1.
 
     Parameters
     ----------
@@ -85,26 +86,26 @@ def busy_part(per_example: float, examples: float, passes: int, step: float) -> 
 
 
 def memory_part(examples: float, most: float) -> float:
-    """*mu* of (2), at most 1.
+    """Return *mu* of (2), at most 1.
 
     Parameters
     ----------
     examples, most
-        Of a pass, and what a GPU has memory for.
+        Examples of a pass, and the most for which a GPU has memory.
     """
     return float(min(examples / most, 1.0))
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """How jobs share GPUs.
+    """Rules by which jobs share GPUs.
 
     Parameters
     ----------
     way
-        By (3) or by (4).
+        Sharing by (3), "fair", or by (4), "guaranteed".
     loss
-        Part of its speed that who shares loses besides, *l*; a guaranteed host does not.
+        Further part of the speed that a sharing job loses, *l*; a guaranteed host does not.
     offload
         The cost *c* of (5): a guest all of whose tensors were in the memory of the host machine
         would take 1 + *c* times as long. 0 where none are moved, so that memory has to fit.
@@ -112,7 +113,7 @@ class Sharing:
     Raises
     ------
     ValueError
-        If the way is unknown, the loss no part below 1, or the cost no number of at least 0.
+        If `way` is unknown, `loss` is outside [0, 1), or `offload` is negative or not finite.
     """
 
     way: Way = "fair"
@@ -127,23 +128,23 @@ class Sharing:
         require_number("Sharing: offload", self.offload, minimum=0.0)
 
     def fits(self, host: GpuUse, guest: GpuUse) -> bool:
-        """Whether there is memory for both, or tensors of the guest can be moved elsewhere."""
+        """Return True if there is memory for both, or the guest's tensors can be moved."""
         return self.offload > 0 or host.fits_beside(guest)
 
     def host_rate(self, host: GpuUse, guests: Sequence[GpuUse]) -> float:
-        """What a host keeps of its speed beside guests, each on GPUs of their own; 1 with none."""
+        """Return a host's relative speed beside guests, each on GPUs of its own; 1 with none."""
         if self.way == "guaranteed" or not guests:
             return 1.0
         return min(self._share(host, guest) for guest in guests)
 
     def guest_rate(self, host: GpuUse, guest: GpuUse) -> float:
-        """What a guest has of its speed."""
+        """Return a guest's relative speed."""
         moved = guest.memory - guest_memory(host, guest)
         slower = 1.0 + self.offload * moved / guest.memory if moved > 0 else 1.0
         return self._share(host, guest) / slower
 
     def _share(self, host: GpuUse, guest: GpuUse) -> float:
-        """What a guest, and in the fair way its host, has of its speed with all of its memory."""
+        """Return the relative speed of a guest, or of a fair host, with all of its memory."""
         if self.way == "guaranteed":
             room = 1.0 - host.busy
             share = 1.0 if guest.busy <= room else room / guest.busy
@@ -153,9 +154,9 @@ class Sharing:
 
 
 def guest_memory(host: GpuUse, guest: GpuUse) -> float:
-    """The part of a GPU's memory that a guest has there: what it takes, or what its host leaves."""
+    """Return the part of a GPU's memory for a guest: its need, or the rest beside its host."""
     return min(guest.memory, 1.0 - host.memory)
 
 
-#: As in Gandiva, and as in AntMan.
+#: Sharing as in Gandiva, and as in AntMan.
 FAIR, GUARANTEED = Sharing("fair"), Sharing("guaranteed")

@@ -1,4 +1,4 @@
-"""Formulas and loops that run on numpy and on jax arrays, as their arguments decide.
+"""Formulas and loops that run on NumPy or JAX arrays, depending on their arguments.
 
 Loops run as plain Python on numpy arrays and compiled on jax arrays.
 """
@@ -41,11 +41,11 @@ def namespace(*values: object) -> ModuleType:
 
 
 COMPACTED = 1024
-"""Lanes from which on a compiled loop treats the last active ones apart."""
+"""Number of lanes from which a compiled loop treats the last active ones apart."""
 
 
 SHARE = 8
-"""One lane in how many may be left for that."""
+"""Inverse of the share of active lanes at which that begins."""
 
 
 State = TypeVar("State")
@@ -81,9 +81,9 @@ def advance(
     Parameters
     ----------
     active
-        Which lanes of a state are to go on.
+        Function that returns the flags of the lanes of a state that continue.
     step
-        From what is fixed and the present state, both with the same lanes, to the next state.
+        Function from the fixed arrays and the present state, with the same lanes, to the next one.
     fixed, state
         Nested named tuples of arrays with the lanes as their only axis.
     rarely
@@ -108,7 +108,7 @@ def _advance_compiled(
     state: State,
     rarely: bool,
 ) -> State:
-    """Advance all lanes while many are active, then the few that are left among themselves."""
+    """Advance all lanes while many are active, then the few remaining ones by themselves."""
     import jax.numpy as jnp
     from jax import lax
 

@@ -1,4 +1,4 @@
-"""One voice for refused numbers: the item, its value, what was expected."""
+"""Validation of arguments with uniform messages: the item, its value, the expectation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_SHOWN = 60
 
 
 def literal(value: object) -> str:
-    """A value as a message shows it: cut short; true, false and null as files have them."""
+    """Return a value as a message shows it: truncated; true, false and null as in files."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     try:
@@ -38,7 +38,7 @@ LONGEST_NAME = 255
 
 
 def require_name(item: str, value: object) -> None:
-    """Refuse anything but a non-empty string of printable characters that a message can show."""
+    """Raise unless a value is a non-empty string of printable characters."""
     good = isinstance(value, str) and value.strip() and value.isprintable()
     if not good or len(str(value)) > LONGEST_NAME:
         expected = f"a non-empty string of at most {LONGEST_NAME} printable characters"
@@ -50,7 +50,7 @@ LARGEST_COUNT = 2**31 - 1
 
 
 def require_count(item: str, value: object, minimum: int, maximum: int | None = None) -> None:
-    """Refuse anything but an integer of at least `minimum` (and at most `maximum`)."""
+    """Raise unless a value is an integer of at least `minimum` (and at most `maximum`)."""
     expected = f"an integer of at least {minimum}"
     number = (
         int(value) if isinstance(value, Integral) and not isinstance(value, bool) else minimum - 1
@@ -74,7 +74,7 @@ def require_number(
     finite: bool = True,
     strict: bool = False,
 ) -> None:
-    """Refuse NaN, infinities (if `finite`) and numbers below `minimum` (or at it, if `strict`)."""
+    """Raise on NaN, infinities (if `finite`) or numbers below `minimum` (or at it, if `strict`)."""
     relation = "above" if strict else "of at least"
     bound = "" if minimum == -math.inf else f" {relation} {minimum:g}"
     expected = f"a finite number{bound}" if finite else f"a number{bound}, inf or -inf"
@@ -97,7 +97,7 @@ def require_share(item: str, value: object) -> None:
 
 
 def require_choice(item: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse anything but one of the named choices."""
+    """Raise unless a value is one of the named choices."""
     if value not in choices:
         closest = did_you_mean(value, choices)
         raise ValueError(
@@ -106,13 +106,13 @@ def require_choice(item: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def did_you_mean(value: object, choices: Iterable[str]) -> str:
-    """The choices that a wrong one looks like, as a question in brackets; empty if none does."""
+    """Return the choices similar to a wrong one as a question in brackets, empty if none is."""
     closest = get_close_matches(value, [*choices], cutoff=0.7) if isinstance(value, str) else []
     return f" (did you mean {' or '.join(closest)}?)" if closest else ""
 
 
 def require_flag(item: str, value: object) -> None:
-    """Refuse anything but True or False."""
+    """Raise unless a value is True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{item} is {literal(value)}; expected true or false.")
 
@@ -123,7 +123,7 @@ def as_numbers(name: str, field: str, value: object) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If it is none.
+        If `value` is not an array of integers, floats or booleans.
     """
     given: Any = value
     try:
@@ -136,21 +136,21 @@ def as_numbers(name: str, field: str, value: object) -> NDArray[Any]:
 
 
 def real_array(item: str, values: object, *shapes: tuple[int, ...]) -> Floats:
-    """A new array of numbers, of one of the shapes if any is named; they may be infinite or NaN.
+    """Return a new array of numbers, possibly infinite or NaN, of one of the given shapes.
 
     Parameters
     ----------
     item
-        What they are, in the plural.
+        Name of the values in a message, in the plural.
     values
-        The numbers.
+        Numbers.
     shapes
-        What is expected.
+        Allowed shapes; any if none is given.
 
     Raises
     ------
     ValueError
-        If they are not numbers, or have another shape.
+        If `values` are not numbers, or have another shape.
     """
     given: Any = values
     try:
@@ -174,23 +174,23 @@ def require_all(
     *,
     bound: ArrayLike | None = None,
 ) -> None:
-    """Refuse the first entry for which a condition does not hold.
+    """Raise for the first entry for which a condition does not hold.
 
     Parameters
     ----------
     holds
-        The condition, entry by entry.
+        Condition, entry by entry.
     name, field, value
-        What is refused, and what the numbers are, of a shape that broadcasts to that of `holds`.
+        Name of the item, name of the numbers, and the numbers, which broadcast to `holds`.
     expected
-        In words.
+        Expectation, in words.
     bound
         Numbers that `expected` refers to, shown behind it.
 
     Raises
     ------
     ValueError
-        With the entry, its value and what was expected.
+        If `holds` is False anywhere; the message names the first such entry and its value.
     """
     good = np.asarray(holds)
     if good.all():
