@@ -240,7 +240,7 @@ def state_problem(observations: Observations, options: FitOptions) -> tuple[Prob
     least = np.where(valid, atomic, np.inf).min(axis=1, initial=np.inf)
     varied = least < np.where(valid, atomic, 0.0).max(axis=1, initial=0.0)
     seen_one: Flags = one.any(axis=1)
-    seen_several: Flags = several.any(axis=1)
+    seen_several: Flags = np.asarray(several.any(axis=1))
     true = np.ones(len(valid), dtype=bool)
     free = np.stack(
         [varied, true, seen_one, seen_one & grown, seen_several, seen_several & grown, true], axis=1
