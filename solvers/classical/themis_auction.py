@@ -20,6 +20,7 @@ References
 ----------
 Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
     https://www.usenix.org/conference/nsdi20/presentation/mahajan
+
 Cole, Gkatzelis and Goel, "Mechanism Design for Fair Division: Allocating Divisible Items without
     Payments", EC 2013.
 """

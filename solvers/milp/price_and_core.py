@@ -16,6 +16,7 @@ References
 ----------
 Dantzig, Fulkerson and Johnson, "Solution of a Large-Scale Traveling-Salesman Problem", Journal of
     the Operations Research Society of America, 1954.
+
 Berthold, "RENS: the optimal rounding", Mathematical Programming Computation, 2014.
 """
 

@@ -8,6 +8,7 @@ References
 ----------
 Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
     2018. doi:10.1145/3190508.3190517
+
 Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
     Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """

@@ -18,6 +18,7 @@ References
 ----------
 Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
     2021, section 5.4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
+
 Or et al., "Resource Elasticity in Distributed Deep Learning", MLSys 2020.
 """
 

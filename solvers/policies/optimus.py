@@ -4,8 +4,9 @@ References
 ----------
 Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
     2018. doi:10.1145/3190508.3190517
+
 Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
-2021. https://www.usenix.org/conference/osdi21/presentation/qiao
+    2021. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Optimus:
-    """ "Optimus+Oracle" of Pollux's evaluation: remaining steps and step times are known exactly.
+    """Optimus with exact remaining steps and step times ("Optimus+Oracle" in Pollux's evaluation).
 
     Every job gets one GPU in order of submission while they last. Then each further GPU goes to the
     job whose remaining time it shortens most, ``remaining steps × (T(K) - T(K + 1))``, while that

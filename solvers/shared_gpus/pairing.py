@@ -4,6 +4,7 @@ References
 ----------
 Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
     https://www.usenix.org/conference/osdi18/presentation/xiao
+
 Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
     OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
