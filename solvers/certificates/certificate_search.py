@@ -12,7 +12,7 @@ import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,18 @@ FAR, MOST_RESCALED = 1e-3, 3
 MIXED = 1e-6
 
 
+class Division(NamedTuple):
+    """Division of a case: inside, `job` takes one of the choices `chosen`; outside, none of them.
+
+    `chosen` has the shape (choices,).
+    """
+
+    job: int
+    chosen: Flags
+    inside: Case
+    outside: Case
+
+
 @dataclass
 class Case:
     """Node of the tree: a leaf until it is split.
@@ -71,8 +83,8 @@ class Case:
         Optimum of its relaxation, shape (choices,).
     depth
         Number of splits above it.
-    split
-        Job, choices and the two cases that it was split into.
+    division
+        The job, its choices and the two cases that it was split into; None for a leaf.
     """
 
     allowed: Flags
@@ -80,7 +92,7 @@ class Case:
     leaf: Leaf
     weight: Floats | None = None
     depth: int = 0
-    split: tuple[int, Flags, Case, Case] | None = None
+    division: Division | None = None
 
     def divide(self, job: int, chosen: Flags, choices: Choices) -> tuple[Case, Case]:
         """Split the case: the job takes one of the chosen choices, or none of them."""
@@ -89,15 +101,16 @@ class Case:
             Case(self.allowed & ~out, self.bound, self.leaf, depth=self.depth + 1)
             for out in (others, chosen)
         )
-        self.split = (job, chosen, inside, outside)
+        self.division = Division(job, chosen, inside, outside)
         return inside, outside
 
     def tree(self) -> Tree:
         """Return the proof of the case and of the cases below it."""
-        if self.split is None:
+        division = self.division
+        if division is None:
             return self.leaf
-        job, chosen, inside, outside = self.split
-        return Split(job, chosen, inside.tree(), outside.tree())
+        inside, outside = division.inside.tree(), division.outside.tree()
+        return Split(division.job, division.chosen, inside, outside)
 
     def bound_of_leaves(self) -> float:
         """Return the largest bound of its leaves."""
@@ -105,10 +118,10 @@ class Case:
         waiting: list[Case] = [self]
         while waiting:
             case = waiting.pop()
-            if case.split is None:
+            if case.division is None:
                 bound = max(bound, case.bound)
             else:
-                waiting.extend(case.split[2:])
+                waiting += [case.division.inside, case.division.outside]
         return bound
 
 
