@@ -1,4 +1,4 @@
-"""The front door `solve`, which checks every answer, and the search for certificates."""
+"""Entry point `solve`, which checks every answer, and the search for certificates."""
 
 import lazy_loader
 

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class AlloX:
-    """Every GPU is a machine; jobs start where the least total completion time has them first.
+    """Policy that starts jobs where the least total completion time has them first.
 
-    Processing times are the oracle's, on every type of GPU, with the requested batch size and GPUs,
-    at most as many as there are of any type. AlloX knows jobs of one GPU, for which this is AlloX.
-    A job of *g* GPUs is work for one machine: *g* times its seconds and those from the first free
-    GPU of the type to the *g*-th (a documented reading), so that its GPU time decides its place in
-    the order. Of the jobs that are to start those with the least work are placed first; one for
-    which too few GPUs are free waits, and others may overtake it. Running jobs stay to their end.
-    On one type of GPU the result is shortest first.
+    Every GPU is a machine. Processing times are the oracle's, on every type of GPU, with the
+    requested batch size and GPUs, at most as many as there are of any type. AlloX knows jobs of one
+    GPU, for which this is AlloX. A job of *g* GPUs is work for one machine: *g* times its seconds
+    and those from the first free GPU of the type to the *g*-th (a documented reading), so that its
+    GPU time decides its place in the order. Of the jobs that are to start those with the least work
+    are placed first; one for which too few GPUs are free waits, and others may overtake it. Running
+    jobs stay to their end. On one type of GPU the result is shortest first.
 
     Parameters
     ----------

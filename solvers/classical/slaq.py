@@ -41,7 +41,7 @@ NOTHING_YET = LossHistory(1.0, 1.0, np.zeros(0), 0.0)
 
 @dataclass
 class Slaq:
-    """Every job gets a GPU in order of submission while they last, then the largest gain decides.
+    """Policy of one GPU for every job in order of submission, then GPUs by the largest gain.
 
     The gain of GPUs is the predicted fall of the loss in the next interval
     (`models/losses/reduction.py`), by the goodput of the job's fitted model at the requested batch

@@ -237,7 +237,7 @@ def given_at_random(
 
 @dataclass
 class ThemisExact:
-    """All GPUs are decided anew, exactly, when a job comes or goes and when a lease ends.
+    """Exact policy, which decides all GPUs anew as jobs come and go and as leases end.
 
     There are no payments and no randomness. The largest product of valuations over all jobs is the
     outcome of Themis's auction if all jobs bid for all GPUs; the least largest fairness optimises

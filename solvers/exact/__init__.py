@@ -1,4 +1,4 @@
-"""The exact solvers of a round, and the rule that breaks ties."""
+"""Exact solvers of a round, and the rule that breaks ties."""
 
 import lazy_loader
 

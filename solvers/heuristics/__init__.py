@@ -1,4 +1,4 @@
-"""Greedy, local search, and the relaxations whose rounding certifies them."""
+"""Greedy algorithms, local search, and rounded relaxations with their bounds."""
 
 import lazy_loader
 

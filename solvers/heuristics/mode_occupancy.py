@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ModeOccupancy:
-    """An allocation under construction in which every replica takes a whole GPU.
+    """Allocation under construction in which every replica takes a whole GPU.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The contract of a solver: stopping rules, answers, results, bounds."""
+"""Contract of a solver: stopping rules, answers, results, bounds."""
 
 import lazy_loader
 

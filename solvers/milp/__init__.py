@@ -1,4 +1,4 @@
-"""Running HiGHS within limits, and the price-and-core method on top of it."""
+"""HiGHS within limits, and the price-and-core method on top of it."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Exact for jobs with modes: choose, pack, cut until it packs."""
+"""Exact method for jobs with modes: choose, pack, cut until the choices pack."""
 
 import lazy_loader
 

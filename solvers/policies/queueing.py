@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class FirstComeFirstServed:
-    """Jobs run in order of submission on their requested GPUs, to their end.
+    """Policy that runs jobs in order of submission on their requested GPUs, to their end.
 
     No job overtakes an earlier one that waits.
     """
@@ -36,7 +36,7 @@ class FirstComeFirstServed:
 
 @dataclass
 class ShortestRemainingTimeFirst:
-    """Jobs that would end first run, on their requested GPUs; others are preempted.
+    """Policy that runs the jobs that would end first on their requested GPUs; it preempts others.
 
     The remaining time is the oracle's: remaining steps × seconds per step.
     """
@@ -61,7 +61,7 @@ class ShortestRemainingTimeFirst:
 
 @dataclass
 class EqualShare:
-    """Every job gets the same number of GPUs; spare ones go to those submitted first.
+    """Policy of equally many GPUs for every job; spare ones go to those submitted first.
 
     No job gets more than the published limit on its exploration, nor than its batch size allows.
     """

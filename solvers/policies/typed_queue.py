@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TypedQueue:
-    """Jobs run in order of submission to their end, each on GPUs of one type.
+    """Policy that runs jobs in order of submission to their end, each on GPUs of one type.
 
     No job overtakes an earlier one that waits.
 
