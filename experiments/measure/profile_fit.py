@@ -117,7 +117,8 @@ def fit_profile(profile: MeasuredProfile, seed: int = 0) -> ProfileFit:
     Raises
     ------
     ValueError
-        As in `fit_throughput`.
+        If a configuration has more nodes than replicas, or a part of the configurations has no
+        usable measurement.
     """
     fold = split_folds(profile, seed)
     parts = range(FOLDS) if len(np.unique(fold)) == FOLDS else range(0)

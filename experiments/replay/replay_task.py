@@ -95,7 +95,7 @@ class ReplayTask:
         Raises
         ------
         ValueError
-            As in `make_policy`.
+            If the policy is unknown, cannot be made without arguments, or a limit is out of range.
         """
         options = PolicyOptions(self.rules, self.seed, self.seconds, self.utility, self.themis)
         return make_policy(self.policy, options)

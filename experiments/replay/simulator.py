@@ -212,7 +212,7 @@ class Simulator:
         Raises
         ------
         ValueError
-            As in `decide`.
+            If the policy fails, its decision is impossible, or no job has made progress for long.
         """
         self.advance()
         return self.decide()
