@@ -15,6 +15,11 @@ r"""Rules that set the batch size while a job trains, under one interface.
 
 A rule maps a `Situation` to a `BatchChoice`. The total that it requests, M, is brought
 between M0 and M_max and split into m and s (`batch_split.py`).
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, sections 3.3 and 4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Split of a total batch size into examples per pass and passes."""
+"""Split of a total batch size into examples per pass and passes.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 

@@ -34,6 +34,15 @@ All three are unbiased, (3) as far as the gradient has not moved in between: a s
 Hessian, which near a minimum may be all of it; two passes a step avoid that. For an optimiser that
 scales the gradient by a preconditioner :math:`P` (Adam), every norm is that of :math:`P g`, which
 gives :math:`\varphi = tr(P \Sigma P^T) / |P G|^2` (Pollux, section 3.1).
+
+References
+----------
+McCandlish et al., "An Empirical Model of Large-Batch Training", arXiv:1812.06162.
+
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 3.1. https://www.usenix.org/conference/osdi21/presentation/qiao
+
+Johnson et al., "AdaScale SGD: A User-Friendly Algorithm for Distributed Training", ICML 2020.
 """
 
 from __future__ import annotations

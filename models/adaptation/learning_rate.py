@@ -12,6 +12,13 @@ With :math:`S = M / M_0` the factor is
 For :math:`S \ge 1`, :math:`1 \le r \le S`; and :math:`r / S` is Pollux's efficiency. Whatever the
 rule, a step at M is worth :math:`r` steps at M0 (*scale-invariant steps*), in which schedules of
 the learning rate are to be counted.
+
+References
+----------
+Johnson et al., "AdaScale SGD: A User-Friendly Algorithm for Distributed Training", ICML 2020.
+
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 5.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations

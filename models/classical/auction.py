@@ -8,6 +8,11 @@ possible bundle. Themis (NSDI'20) gives those bundles whose valuations have the 
 
 Where factors have to be 0 all such products are equal; the one is then meant that has as few zeros
 as possible, and of those the largest product of the others (a documented reading).
+
+References
+----------
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
 """
 
 from __future__ import annotations

@@ -22,6 +22,11 @@ and one that is better off so leaves the GPUs that it gets idle. With :math:`z =
 without GPUs never ends. What a job bids for GPUs is
 
 .. math:: V_j(K) = 1 / \rho_j(K).                                                             (3)
+
+References
+----------
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@ A rule divides the servers among the remaining jobs; job *i* with :math:`k_i` of
 :math:`k_i^p` seconds of its work a second. It is evaluated again whenever a job ends, and at a
 fixed interval if it depends on the remaining work. The flow times are counted from that alone, so
 that this also prices what `hesrpt.py` says in closed form.
+
+References
+----------
+Berg et al., "heSRPT: Parallel scheduling to minimize mean slowdown", Performance Evaluation 2020.
+    doi:10.1016/j.peva.2020.102147
 """
 
 from __future__ import annotations

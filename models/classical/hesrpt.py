@@ -25,6 +25,11 @@ does (*q* > 1), (2) pairs large with small, and no other order of the jobs is le
 
 With *p* near 1 all servers go to the smallest job (SRPT), with *p* near 0 all have equally many
 (EQUI).
+
+References
+----------
+Berg et al., "heSRPT: Parallel scheduling to minimize mean slowdown", Performance Evaluation 2020.
+    doi:10.1016/j.peva.2020.102147
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@ r"""Division of equal units among jobs with gains of their own: instance and ind
 
 The table holds :math:`g_j(a)`, minus infinity where *a* is not in :math:`A_j`. That no job starves,
 as SLAQ (SoCC'17) has it, is a matter of :math:`A_j`: 0 is not in it (`one_each`).
+
+References
+----------
+Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017.
+    doi:10.1145/3127479.3127490
 """
 
 from __future__ import annotations

@@ -11,6 +11,10 @@ so far. A schedule is the machine of every job and its place in the order there,
 
 It is what AlloX (EuroSys'20) minimises, with processors and GPUs as the types. `completion_times`
 prices a schedule from (1) alone and shares nothing with what decides.
+
+References
+----------
+Le et al., "AlloX: Compute Allocation in Hybrid Clusters", EuroSys 2020. doi:10.1145/3342195.3387547
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Fit throughput parameters to measured step times: Pollux (OSDI'21), section 4.1."""
+"""Fit throughput parameters to measured step times: Pollux (OSDI'21), section 4.1.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 

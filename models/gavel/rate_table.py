@@ -4,6 +4,11 @@ It is the information that Gavel has of jobs. A *configuration* is a model famil
 Of every one the steps per second are known on some numbers of GPUs of a type, consolidated on as
 few servers as possible or not, and of every two that share their GPUs. The steps of all replicas
 count, so that twice the replicas make up to twice the steps.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations

@@ -23,6 +23,14 @@ Gavel's policies are instances of a few goals. With the rates :math:`\tau` of
 
 Without *a*, (1) is the inverse of (4). Jobs may be promised rates, :math:`\tau_j \ge r_j` (5):
 deadlines, and what others have already.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 4. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
+
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
 """
 
 from __future__ import annotations

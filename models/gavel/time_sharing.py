@@ -13,6 +13,12 @@ type,
 
 The goals of all policies are functions of the rates :math:`\tau`. Shares are of time, so that
 nothing here says which GPU of a type a job runs on.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, sections 3 and 4.
+    https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -81,6 +87,7 @@ class TimeSharing:
         replicas: ArrayLike | None = None,
         pairs: ArrayLike | None = None,
         pair_rate: ArrayLike | None = None,
+        *,
         cluster_gpus: ArrayLike | None = None,
     ) -> None:
         jobs = len(names)

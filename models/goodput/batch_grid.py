@@ -1,4 +1,10 @@
-"""Published search for a batch size: the best of a geometric grid of total batch sizes."""
+"""Published search for a batch size: the best of a geometric grid of total batch sizes.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 3.3. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 

@@ -34,6 +34,11 @@ best whole m. Which w, follows from five facts about real m and w >= 1.
    the tangents at the last two visits bound G(w) from below; if it does, G(w) is attained. Only
    while such a bound is below the least cost found is the next w searched: hardly ever.
 5. After w = 1 no search is needed: any (m, w) has its M at (m w, 1) as well.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 3.3. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations

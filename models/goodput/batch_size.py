@@ -1,4 +1,10 @@
-"""Best batch size of an allocation: section 3.3 of Pollux."""
+"""Best batch size of an allocation: section 3.3 of Pollux.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 3.3. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,11 @@ the best throughputs on one GPU:
 
 That the first type is taken, not the likeliest, is the artifact's doing; so is that (1) scales
 synchronisation by the speed of the GPUs, as if a faster one came with a faster network.
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP
+    2023. doi:10.1145/3600006.3613175
 """
 
 from __future__ import annotations

@@ -13,6 +13,14 @@ with *q* core seconds to prepare an example, *s* seconds to fetch one from stora
 which the data of the replica stay cached, of which a cache that never thrashes keeps the share that
 fits (MinIO: Mohan et al., VLDB'21). Put in place of :math:`\beta_{grad}` of Pollux's throughput
 model (OSDI'21, equation 9), (1) makes goodput sensitive to both.
+
+References
+----------
+Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022, section
+    2. https://www.usenix.org/conference/osdi22/presentation/mohan
+
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 3.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations

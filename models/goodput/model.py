@@ -1,4 +1,10 @@
-"""Goodput, the product of throughput and statistical efficiency: section 3 of Pollux."""
+"""Goodput, the product of throughput and statistical efficiency: section 3 of Pollux.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 3. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Largest throughput parameter, gradient statistic and batch size: far beyond any that was ever
 #: measured (10^9 seconds are thirty years), and far from overflowing.
-LARGEST = (1e9, 1e100, float(LARGEST_COUNT))
+LARGEST = {"throughput": 1e9, "gradient": 1e100, "batch": float(LARGEST_COUNT)}
 
 #: Least seconds of a pass, for the same reason.
 SHORTEST_PASS = 1e-12
@@ -118,7 +124,7 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
     """
     if plainly_in_order(model):
         return model
-    for part, largest in zip(model._fields, LARGEST, strict=True):
+    for part, largest in LARGEST.items():
         group = getattr(model, part)
         for field, value in zip(group._fields, group, strict=True):
             require_all(
@@ -155,10 +161,11 @@ def plainly_in_order(model: GoodputModel) -> bool:
     False is inconclusive: numbers of other types, arrays, or an invalid value.
     """
     parameters, _, batch = model
-    for group, largest in zip(model, LARGEST, strict=True):
+    for part, largest in LARGEST.items():
+        group = getattr(model, part)
         if not all(isinstance(value, float | int) and 0.0 <= value <= largest for value in group):
             return False
-    examples = batch[:4]
+    examples = (batch.initial, batch.maximum, batch.atomic_minimum, batch.atomic_maximum)
     return bool(
         parameters.gamma >= 1.0
         and parameters.alpha_grad + parameters.beta_grad >= SHORTEST_PASS

@@ -1,4 +1,10 @@
-"""Goodput and speedup of all allocations of all jobs: section 4.2 of Pollux."""
+"""Goodput and speedup of all allocations of all jobs: section 4.2 of Pollux.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Statistical efficiency of a batch size: section 3.1 of Pollux."""
+"""Statistical efficiency of a batch size: section 3.1 of Pollux.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 3.1. https://www.usenix.org/conference/osdi21/presentation/qiao
+
+McCandlish et al., "An Empirical Model of Large-Batch Training", arXiv:1812.06162.
+
+Johnson et al., "AdaScale SGD: A User-Friendly Algorithm for Distributed Training", ICML 2020.
+"""
 
 from __future__ import annotations
 

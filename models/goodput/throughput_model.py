@@ -1,4 +1,10 @@
-"""Throughput of data-parallel training: section 3.2 of Pollux."""
+"""Throughput of data-parallel training: section 3.2 of Pollux.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 3.2. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 

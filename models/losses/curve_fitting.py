@@ -6,6 +6,11 @@ code (github.com/pengyanghua/optimus, commit 8c43920) assumes for each a quarter
 the one before. How the paper defines a spike could not be read; here it is a loss further from the
 median of its neighbours than noise explains. Of spikes that come in groups, or last, the fit itself
 takes little notice: residuals count by Cauchy's loss, in units of their median.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
 """
 
 from __future__ import annotations

@@ -13,6 +13,11 @@ have a closed form, no search can fail, and the curves of many jobs are fitted a
 :math:`1 / (l - d)` count :math:`(l - d)^4` as much, as they do in the loss. With *k* counted from
 the first of these steps the coefficients are at least 0, so that no curve rises, and no asymptote
 is below 0.
+
+References
+----------
+Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017, section
+    4. doi:10.1145/3127479.3127490
 """
 
 from __future__ import annotations
@@ -83,13 +88,11 @@ class Extrapolation(NamedTuple):
         steps
             Shape (jobs, steps); not before the first that the curve was fitted to.
         """
-        (first, span, low, height, square, slope, level, below, top, rate, floor) = (
-            part[:, None] for part in self[:-1]
-        )
-        u = (steps - first) / span
-        sublinear = 1.0 / (square * u**2 + slope * u + level) - below
-        unit = np.where(self.linear[:, None], top * np.exp(-rate * u) + floor, sublinear)
-        return low + height * unit
+        curve = Extrapolation._make(part[:, None] for part in self)
+        u = (steps - curve.first) / curve.span
+        sublinear = 1.0 / (curve.square * u**2 + curve.slope * u + curve.level) - curve.below
+        linear = curve.top * np.exp(-curve.rate * u) + curve.floor
+        return curve.low + curve.height * np.where(curve.linear, linear, sublinear)
 
 
 def extrapolate(steps: Floats, losses: Floats, weight: Floats) -> Extrapolation:

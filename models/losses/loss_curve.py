@@ -14,6 +14,14 @@ until the fitted loss falls by less than 0.05 over 10 epochs, and at most 100 ep
 
 a documented reading: the epochs over which the loss hardly falls are trained, and the fall is in
 the units of the loss. How sure the answer is comes from the covariance of the fitted coefficients.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
+
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations

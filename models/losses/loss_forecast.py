@@ -11,6 +11,11 @@ steps that the job needs, over their estimate,
 
 infinite where the target may never be reached, and before a dozen losses: a curve with
 three coefficients goes through so few points whatever they are, and its interval is too narrow.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
 """
 
 from __future__ import annotations

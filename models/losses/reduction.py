@@ -11,6 +11,11 @@ largest fall from one measured loss to the next. The other one offered is the fi
 Of fewer than four losses no curve is made. The loss is then believed to fall at every measurement
 as far as it ever did, down to 0; and by :math:`\Delta` itself where there are no two losses: a new
 job is worth most. A loss that only rises, or stays, is worth nothing.
+
+References
+----------
+Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017.
+    doi:10.1145/3127479.3127490
 """
 
 from __future__ import annotations

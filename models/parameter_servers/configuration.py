@@ -4,6 +4,14 @@ Workers compute gradients and push them to the parameter servers, each of which 
 parameters, updates it, and lets the workers pull it (M. Li et al., OSDI'14). Optimus (EuroSys'18)
 decides on the numbers of servers and workers, AITurbo (HPDC'21) on the cores of each and on CPU or
 GPU for the workers as well.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
+
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations

@@ -13,6 +13,11 @@ ten cores. Another reading is the remaining *time*, :math:`S = 1`. Service is le
 badly used, so a unit less may lower it; time never rises by more cores. Sums of either are lowered
 most by the jobs that need longest. With *log time*, :math:`\ln(1 + N T + o)`, which is ours, a unit
 goes to the job of whose time it takes the largest part, however long that is.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations

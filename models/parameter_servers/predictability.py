@@ -13,6 +13,11 @@ curve say so,
 with *e* the relative error of what the loss curve fitted to the job says of its steps (equation (1)
 of `losses/forecast.py`), infinite until there is one, so that every job starts unpredictable. With
 :math:`\varepsilon = \infty` the classifier alone decides.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations

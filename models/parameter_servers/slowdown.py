@@ -11,6 +11,11 @@ A computation takes :math:`d / \mathrm{eff}(x)` times as long as with any number
 :math:`g(s) / g(1)` times as long as on a whole GPU. The paper itself could not be read. The
 published curves were fitted without bounds; here a curve that would slow a job down for having more
 is refused.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations

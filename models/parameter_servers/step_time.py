@@ -28,6 +28,14 @@ there are three readings: each server applies the gradient of every worker to it
 parameters, *w / p* (the code); the same at any scale, 1 (a comment in the code); or each applies
 the averaged gradient once, *1 / p*, which neither says but synchronous training does. No
 coefficient is negative, so more cores, more bandwidth or more of a GPU never slow a step down.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
+
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations

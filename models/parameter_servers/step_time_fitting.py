@@ -9,6 +9,11 @@ exactly.
 Optimus profiles a job on 8 to 10 configurations. Its code (github.com/pengyanghua/optimus, commit
 8c43920) draws numbers of servers from 1 to 10, and takes as many workers, which cannot tell a load
 of w / p from a constant; `design_points` chooses configurations that tell all coefficients apart.
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys
+    2018. doi:10.1145/3190508.3190517
 """
 
 from __future__ import annotations

@@ -13,6 +13,11 @@ The marginal table of a job at a cell *c* are the cells around it,
 .. math:: V(c + e_r), \quad V(c - e_r) \quad \text{for every axis } r.                         (1)
 
 The slides of the paper show such a table for two jobs (`slide_example`).
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations

@@ -5,6 +5,11 @@ ours, by its parts (equation (1) of `parameter_servers/step_time.py`). GPUs comp
 and backward pass and when they aggregate, the cores of workers in the forward and backward pass (on
 them, or feeding a GPU) and in what is due to every worker, those of servers in the update and in
 what is due to every server. Nothing computes during push and pull.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations

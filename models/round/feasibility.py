@@ -2,6 +2,11 @@
 
 It shares no code with the formulations or the solvers: it counts, entry by entry, in exact
 integers. Every command calls it before it reports a number.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Generalised mean of utilities, and the discount of a restart."""
+"""Generalised mean of utilities, and the discount of a restart.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 

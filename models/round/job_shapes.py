@@ -4,6 +4,11 @@ Sia restricts them to *whole-node* shapes: on one node a power of two, or all of
 several nodes all of each. So (nodes, GPUs) are (1, 1), (1, 2), (1, 4), (2, 8), (3, 12) and so on
 where nodes have 4 GPUs, and (1, 1), (1, 2), (1, 4), (1, 8), (2, 16) and so on where they have 8. If
 nodes have a power of two of GPUs, jobs of such shapes that need no more than there are always fit.
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP
+    2023. doi:10.1145/3600006.3613175
 """
 
 from __future__ import annotations

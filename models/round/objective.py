@@ -4,6 +4,14 @@ Notation as in `formulations/NOTATION.md`: job *j* on *K* GPUs of one node or of
 ``u_j = scale * weight_j * speedup_j * rho_j + floor`` and ``fitness = (mean_j u_j^p)^(1/p)``
 (section 4.2 of Pollux; the floor and the scale are the artifact's). A job that holds nothing has
 the floor, or the idle utility of the rules.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
+
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP
+    2023. doi:10.1145/3600006.3613175
 """
 
 from __future__ import annotations

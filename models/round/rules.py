@@ -1,4 +1,13 @@
-"""Rules of a scheduling round: objective, restart penalty, placement constraints."""
+"""Rules of a scheduling round: objective, restart penalty, placement constraints.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI
+    2021, section 4.2. https://www.usenix.org/conference/osdi21/presentation/qiao
+
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP
+    2023. doi:10.1145/3600006.3613175
+"""
 
 from __future__ import annotations
 

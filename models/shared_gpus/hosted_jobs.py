@@ -10,6 +10,14 @@ Unallocated GPUs are a host, too, beside which guests have all of their speed. I
 (OSDI'20) the guests are opportunistic jobs and hosts keep their speed, so that nothing is lost;
 that memory and time of a GPU bound its guests is in the rates
 (`models/shared_gpus/shared_speed.py`).
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
+
+Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning", OSDI 2020.
+    https://www.usenix.org/conference/osdi20/presentation/xiao
 """
 
 from __future__ import annotations

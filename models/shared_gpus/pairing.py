@@ -12,6 +12,11 @@ For jobs that share as `models/shared_gpus/shared_speed.py` has it, of :math:`g_
 
 in GPUs that do nothing else: of equal numbers of GPUs, that times the sum of both rates less 1. It
 is what Gandiva (OSDI'18) tries to gain by packing; its formula is a documented reading.
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
 """
 
 from __future__ import annotations

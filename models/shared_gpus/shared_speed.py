@@ -34,6 +34,14 @@ its replicas: a host with several guests has the least of its speeds.
 All this is a documented reading: neither paper gives a formula, and no public measurement says how
 these applications share a GPU. The meaning of a GPU's utilisation is a reading, too: a counter of
 whether any kernel runs would count the whole of :math:`T_{grad}`.
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
+
+Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning", OSDI 2020.
+    https://www.usenix.org/conference/osdi20/presentation/xiao
 """
 
 from __future__ import annotations

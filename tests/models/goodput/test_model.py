@@ -92,7 +92,7 @@ def test_a_pass_that_takes_no_time_is_refused() -> None:
 @pytest.mark.parametrize("search", ["integer", "grid"])
 def test_the_largest_numbers_do_not_overflow(search: Search) -> None:
     """Any warning of NumPy is an error here; goodput stays a number."""
-    time, statistic, batch = LARGEST
+    time, statistic, batch = LARGEST.values()
     fields = dict.fromkeys(ThroughputParameters._fields, ("throughput", time))
     fields |= dict.fromkeys(GradientStatistics._fields, ("gradient", statistic))
     fields |= dict.fromkeys(("maximum", "atomic_maximum"), ("batch", batch))
