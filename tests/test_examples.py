@@ -14,6 +14,16 @@ from tests.support.house import modules
 #: Packages in which every function has an example (the five of the top: every class, too).
 COMPLETE = (
     "goodalloc.models",
+    "goodalloc.models.adaptation",
+    "goodalloc.models.classical",
+    "goodalloc.models.fitting",
+    "goodalloc.models.gavel",
+    "goodalloc.models.goodput",
+    "goodalloc.models.losses",
+    "goodalloc.models.parameter_servers",
+    "goodalloc.models.round",
+    "goodalloc.models.shared_gpus",
+    "goodalloc.models.support",
     "goodalloc.data",
     "goodalloc.formulations",
     "goodalloc.solvers",

@@ -62,6 +62,14 @@ def split_batch(total: float, replicas: int, batch: BatchLimits) -> BatchChoice:
     ValueError
         If `total` is NaN, `replicas` is not a positive integer, or no batch within the limits can
         be shared by the replicas.
+
+    Examples
+    --------
+    >>> from goodalloc.models.adaptation import split_batch
+    >>> from goodalloc.models.goodput import BatchLimits
+    >>> choice = split_batch(600, 4, BatchLimits(100, 1000, 10, 100))  # 4 replicas, 2 passes of 75
+    >>> choice.atomic, choice.accumulation_steps
+    (75, 1)
     """
     require_number("Batch: total", total, finite=False)
     require_count("Batch: replicas", replicas, 1)

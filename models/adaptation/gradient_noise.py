@@ -108,6 +108,12 @@ def from_local_gradients(
     ------
     ValueError
         If a number is negative or not finite, or the count is below 2.
+
+    Examples
+    --------
+    >>> from goodalloc.models.adaptation import from_local_gradients
+    >>> from_local_gradients(4.0, 2.5, count=2, scale=1.0)
+    GradientStatistics(square=1.0, variance=1.5)
     """
     require_number("Gradient noise: local_square", local_square, 0.0)
     require_number("Gradient noise: mean_square", mean_square, 0.0)
@@ -135,6 +141,12 @@ def from_consecutive_gradients(
     ------
     ValueError
         If a number is not finite, or a squared norm or the scale is negative.
+
+    Examples
+    --------
+    >>> from goodalloc.models.adaptation import from_consecutive_gradients
+    >>> from_consecutive_gradients(4.0, 4.0, 1.0, scale=1.0)
+    GradientStatistics(square=1.0, variance=3.0)
     """
     require_number("Gradient noise: previous_square", previous_square, 0.0)
     require_number("Gradient noise: square", square, 0.0)
@@ -193,6 +205,13 @@ def averaged(
     ------
     ValueError
         If a number is not finite, the scale is not above 0, or theta is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.models.adaptation import GradientAverage, averaged
+    >>> from goodalloc.models.goodput import GradientStatistics
+    >>> averaged(GradientAverage(), GradientStatistics(1.0, 3.0), scale=1.0, decay=0.5)
+    GradientAverage(square=0.5, variance=1.5, weight=0.5)
     """
     require_number("Gradient average: square", estimate.square)
     require_number("Gradient average: variance", estimate.variance)
@@ -228,6 +247,12 @@ def statistics_of(
     ------
     ValueError
         If a floor is negative or not finite.
+
+    Examples
+    --------
+    >>> from goodalloc.models.adaptation import GradientAverage, statistics_of
+    >>> statistics_of(GradientAverage(square=0.5, variance=1.5, weight=0.5))
+    GradientStatistics(square=1.0, variance=3.0)
     """
     require_number("Gradient average: least_square", least_square, 0.0)
     require_number("Gradient average: least_variance", least_variance, 0.0)
@@ -260,6 +285,13 @@ def adam_preconditioner(second_moment: Tensor, steps: int, decay: float, epsilon
     ValueError
         If `steps` is not a count, `decay` is outside [0, 1], or `epsilon` is negative or not
         finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.adaptation import adam_preconditioner
+    >>> adam_preconditioner(np.array([4.0, 0.0]), steps=10, decay=0.0, epsilon=0.0)
+    array([0.5, 0. ])
     """
     require_count("Adam: steps", steps, 0)
     require_share("Adam: decay", decay)

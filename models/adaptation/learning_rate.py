@@ -67,6 +67,12 @@ def learning_rate_factor(
     ------
     ValueError
         If the rule is unknown, a batch size is not a count, or a statistic is negative.
+
+    Examples
+    --------
+    >>> from goodalloc.models.adaptation import learning_rate_factor
+    >>> learning_rate_factor("square-root", None, initial=100, batch=400)
+    2.0
     """
     require_choice("Learning rate: rule", rule, tuple(LEARNING_RATE_RULES))
     require_count("Learning rate: initial", initial, 1)

@@ -95,6 +95,14 @@ def product_of(auction: Auction, bundles: Indices) -> Product:
         The bids.
     bundles
         More GPUs for every bidder, shape (bidders, groups).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import Auction, product_of
+    >>> auction = Auction(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]]))  # two free GPUs
+    >>> product_of(auction, np.array([[1], [1]])).zeros
+    0
     """
     worth = [float(auction.bids[(j, *bundle)]) for j, bundle in enumerate(np.asarray(bundles))]
     return Product(worth.count(0.0), float(sum(np.log(value) for value in worth if value > 0)))
@@ -107,6 +115,14 @@ def auction_violations(auction: Auction, bundles: Indices) -> tuple[str, ...]:
     ----------
     auction, bundles
         As of `product_of`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import Auction, auction_violations
+    >>> auction = Auction(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]]))  # two free GPUs
+    >>> auction_violations(auction, np.array([[1], [2]]))
+    ('Of group 0 3 GPUs are given; 2 are free.',)
     """
     given = np.asarray(bundles)
     if given.shape != (auction.num_bidders, auction.free.size) or given.dtype.kind not in "iu":

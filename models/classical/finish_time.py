@@ -93,6 +93,14 @@ def finish_time_fairness(progress: Progress, share: float, wait: float = math.in
     ValueError
         If a time, number of steps or speed is negative or not finite, `remaining` exceeds `whole`,
         `whole` or `share` is 0, or `speeds` are not 0 on no GPU and positive on some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import Progress, finish_time_fairness
+    >>> progress = Progress(0.0, remaining=100.0, whole=100.0, speeds=np.array([0.0, 1.0, 2.0]))
+    >>> finish_time_fairness(progress, share=1.0)
+    array([inf, 1. , 0.5])
     """
     _check(progress, share, wait)
     elapsed, remaining, whole, speeds = progress
@@ -112,6 +120,13 @@ def valuations(fairness: Floats) -> Floats:
     ----------
     fairness
         Above 0, any shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import valuations
+    >>> valuations(np.array([np.inf, 1.0, 0.5]))
+    array([0., 1., 2.])
     """
     return np.asarray(1.0 / fairness)
 

@@ -54,6 +54,15 @@ def fluid_completion_times(
     ValueError
         If a size, `power` or `interval` is not above 0, or the rule gives more servers than there
         are, a negative number, or none at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import fluid_completion_times
+    >>> def equal(sizes):
+    ...     return np.full(sizes.size, 2.0 / sizes.size)
+    >>> fluid_completion_times([1.0, 3.0], servers=2.0, power=0.5, rule=equal).round(2)
+    array([1.  , 2.41])
     """
     require_number("Fluid: power", power, minimum=0.0, strict=True)
     require_number("Fluid: interval", interval, minimum=0.0, finite=False, strict=True)

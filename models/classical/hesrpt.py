@@ -48,7 +48,14 @@ if TYPE_CHECKING:
 
 
 def hesrpt_shares(jobs: int, power: float) -> Floats:
-    """Return the shares (1) for flow time, from the largest job to the smallest."""
+    """Return the shares (1) for flow time, from the largest job to the smallest.
+
+    Examples
+    --------
+    >>> from goodalloc.models.classical import hesrpt_shares
+    >>> hesrpt_shares(2, power=0.5)
+    array([0.25, 0.75])
+    """
     return weighted_shares(np.ones(jobs), power)
 
 
@@ -93,6 +100,12 @@ def least_flow_time(
     ValueError
         If `servers` or a size is not above 0, `power` is not between 0 and 1, or a larger job has
         the larger weight.
+
+    Examples
+    --------
+    >>> from goodalloc.models.classical import least_flow_time
+    >>> least_flow_time([4.0], servers=4.0, power=0.5)
+    2.0
     """
     require_number("Servers", servers, minimum=0.0, strict=True)
     exponent = _exponent(power)

@@ -80,6 +80,13 @@ def one_each(gains: Floats, units: int) -> UnitGains:
     ----------
     gains, units
         As of `UnitGains`; a job that can have no unit has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import one_each
+    >>> one_each(np.array([[0.0, 2.0, 3.0], [0.0, 1.0, 1.5]]), units=2).least
+    array([1, 1])
     """
     table = np.array(gains, dtype=float)
     if table.shape[1] > 1:
@@ -89,7 +96,16 @@ def one_each(gains: Floats, units: int) -> UnitGains:
 
 
 def total_gain(problem: UnitGains, amounts: ArrayLike) -> float:
-    """Return the objective of (1), minus infinity if a number of units is not allowed."""
+    """Return the objective of (1), minus infinity if a number of units is not allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import UnitGains, total_gain
+    >>> problem = UnitGains(np.array([[0.0, 2.0, 3.0], [0.0, 1.0, 1.5]]), units=2)
+    >>> total_gain(problem, [1, 1])
+    3.0
+    """
     total, most = 0.0, problem.gains.shape[1] - 1
     for row, amount in zip(problem.gains, np.asarray(amounts).tolist(), strict=True):
         total += float(row[amount]) if 0 <= amount <= most else -np.inf
@@ -109,6 +125,14 @@ def unit_violations(
         Units of every job.
     total
         Claimed objective, None to leave it unchecked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import UnitGains, unit_violations
+    >>> problem = UnitGains(np.array([[0.0, 2.0, 3.0], [0.0, 1.0, 1.5]]), units=2)
+    >>> unit_violations(problem, [2, 1])
+    ['Units used: 3; there are 2.']
     """
     given = np.asarray(amounts)
     if given.shape != (len(problem.gains),) or given.dtype.kind not in "iu":

@@ -192,5 +192,13 @@ def total_completion(problem: UnrelatedMachines, schedule: MachineSchedule) -> f
     ------
     ValueError
         As `completion_times`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.classical import MachineSchedule, UnrelatedMachines, total_completion
+    >>> problem = UnrelatedMachines.idle([[1.0], [2.0]], counts=[1])
+    >>> total_completion(problem, MachineSchedule(np.array([0, 0]), np.array([0, 1])))  # 1 + 3
+    4.0
     """
     return float(np.sum(problem.waited + completion_times(problem, schedule)))

@@ -86,6 +86,15 @@ def fit_throughput(observations: Observations, options: FitOptions | None = None
     ------
     ValueError
         If the shapes differ, a count is below 1 or not whole, or a job has no usable observation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.fitting import fit_throughput, pad_observations
+    >>> table = np.array([[1, 1, 16, 0.2, 0.2], [1, 1, 32, 0.3, 0.3]])
+    >>> fit = fit_throughput(pad_observations([table]))
+    >>> bool(fit.step_error.median[0] < 0.1)
+    True
     """
     import jax
 

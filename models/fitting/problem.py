@@ -180,6 +180,14 @@ def pad_observations(jobs: Sequence[ArrayLike]) -> Observations:
     ------
     ValueError
         If a table has another shape.
+
+    Examples
+    --------
+    >>> from goodalloc.models.fitting import pad_observations
+    >>> one, two = [[1, 1, 16, 0.2, 0.2]], [[1, 1, 16, 0.2, 0.2], [1, 2, 16, 0.2, 0.3]]
+    >>> pad_observations([one, two]).valid
+    array([[ True, False],
+           [ True,  True]])
     """
     tables = [np.asarray(job, dtype=float) for job in jobs]
     for index, table in enumerate(tables):

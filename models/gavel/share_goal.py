@@ -152,6 +152,15 @@ def max_min(sharing: TimeSharing, weights: ArrayLike = 1.0) -> Level:
         Jobs and GPUs.
     weights
         Weight of every job, relative to others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> shares = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(max_min(sharing).value(sharing, shares), 3)  # least of 2 / 1.5 and 4 / 4
+    1.0
     """
     due = _above_0("weights", weights, sharing.num_jobs) * equal_rates(sharing) / sharing.replicas
     return Level(np.zeros(sharing.num_jobs), due)
@@ -164,6 +173,15 @@ def makespan(steps: ArrayLike) -> Worst:
     ----------
     steps
         Remaining steps of every job, above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.gavel import TimeSharing, makespan
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> shares = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> makespan([10.0, 40.0]).value(sharing, shares)
+    10.0
     """
     left = _above_0("steps", steps)
     return Worst(np.zeros_like(left), left)
@@ -180,6 +198,16 @@ def finish_time(steps: ArrayLike, elapsed: ArrayLike, alone: ArrayLike) -> Worst
         Seconds since its submission.
     alone
         D: total seconds that it would take alone on its part of the cluster, above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.gavel import TimeSharing, finish_time
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> shares = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> goal = finish_time([10.0, 40.0], elapsed=0.0, alone=[10.0, 20.0])
+    >>> goal.value(sharing, shares)
+    0.5
     """
     left = _above_0("steps", steps)
     whole = _above_0("alone", alone, left.size)
@@ -193,6 +221,15 @@ def completion_time(steps: ArrayLike, elapsed: ArrayLike = 0.0) -> Total:
     ----------
     steps, elapsed
         As in `finish_time`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.gavel import TimeSharing, completion_time
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> shares = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> completion_time([10.0, 40.0]).value(sharing, shares)  # 5 + 10
+    15.0
     """
     left = _above_0("steps", steps)
     return Total(_spread("elapsed", elapsed, left.size), left)
@@ -209,6 +246,15 @@ def throughput(sharing: TimeSharing, unit: ArrayLike = 1.0, prices: ArrayLike = 
         Steps per second of every job that count as 1, shape (jobs,) or a number.
     prices
         Of a GPU of every type, by which its rates are divided, shape (types,) or a number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.gavel import TimeSharing, throughput
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> shares = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> throughput(sharing).value(sharing, shares)  # 2 + 4
+    6.0
     """
     units = np.append(_above_0("unit", unit, sharing.num_jobs), 1.0)
     per_line = (sharing.line_rate / units[sharing.members][:, None, :]).sum(axis=2)
@@ -229,6 +275,12 @@ def require_goal(sharing: TimeSharing, goal: object) -> None:
     ------
     ValueError
         If `goal` is not a goal, or its arrays do not match the jobs.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, max_min, require_goal
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> require_goal(sharing, max_min(sharing))
     """
     if not isinstance(goal, Worst | Total | Gain | Level):
         shown = literal(goal) if isinstance(goal, str) else type(goal).__name__

@@ -69,6 +69,13 @@ class TimeSharing:
         If there is no job or type, a name repeats, a shape is wrong, a rate is negative or not
         finite, a number of GPUs is not a positive integer, a job runs nowhere, or a pair is not of
         two different jobs with as many GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> sharing.num_jobs, sharing.num_types
+    (2, 2)
     """
 
     names: tuple[str, ...]
@@ -214,6 +221,15 @@ def rates(sharing: TimeSharing, shares: Floats) -> Floats:
         Jobs and GPUs.
     shares
         X, shape (lines, types).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.gavel import TimeSharing, rates
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> shares = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> rates(sharing, shares)
+    array([2., 4.])
     """
     found = np.zeros(sharing.num_jobs + 1)
     per_line = np.einsum("lwi,lw->li", sharing.line_rate, shares)
@@ -230,6 +246,15 @@ def share_violations(sharing: TimeSharing, shares: Floats) -> tuple[str, ...]:
         Jobs and GPUs.
     shares
         X, shape (lines, types).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.gavel import TimeSharing, share_violations
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> shares = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> share_violations(sharing, shares)
+    ()
     """
     wanted = (sharing.num_lines, sharing.num_types)
     if np.shape(shares) != wanted:
@@ -267,7 +292,15 @@ def equal_rates(sharing: TimeSharing) -> Floats:
 
 
 def largest_rates(sharing: TimeSharing) -> Floats:
-    """Return the most steps per second of each job on any line, shape (jobs,)."""
+    """Return the most steps per second of each job on any line, shape (jobs,).
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, largest_rates
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> largest_rates(sharing)
+    array([2., 4.])
+    """
     largest = np.zeros(sharing.num_jobs + 1)
     np.maximum.at(largest, sharing.members, sharing.line_rate.max(axis=1))
     return largest[:-1]
@@ -285,6 +318,14 @@ def isolated_shares(sharing: TimeSharing, count: int | None = None) -> Floats:
         Jobs and GPUs.
     count
         n; the number of jobs by default.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, isolated_shares
+    >>> sharing = TimeSharing(("a", "b"), [[2.0, 1.0], [4.0, 4.0]], gpus=[1, 1])
+    >>> isolated_shares(sharing)
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
     """
     runs = sharing.line_rate[: sharing.num_jobs, :, 0] > 0
     time = runs * sharing.gpus / ((count or sharing.num_jobs) * sharing.replicas[:, None])
@@ -309,6 +350,12 @@ def real_rates(item: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     ------
     ValueError
         If a value is negative or not finite, or the shape differs.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import real_rates
+    >>> real_rates("Rates", [[1, 2]], (1, 2))
+    array([[1., 2.]])
     """
     array = real_array(item, values, shape)
     wrong = array[~(np.isfinite(array) & (array >= 0))]

@@ -55,7 +55,20 @@ class Lanes(NamedTuple):
 
 
 def prepare_lanes(model: GoodputModel, nodes: Numbers, replicas: Numbers) -> Lanes:
-    """Compute the lanes of a model and its allocations, all of one shape and in float64."""
+    """Compute the lanes of a model and its allocations, all of one shape and in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, prepare_lanes, stack_models
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> lanes = prepare_lanes(stack_models([model]), np.array([1.0]), np.array([2.0]))
+    >>> lanes.synchronisation
+    array([0.05])
+    """
     xp = namespace(model, nodes, replicas)
     parameters, gradient, batch = model
     allowed: Array = xp.asarray((replicas >= 1.0) & (nodes >= 1.0) & (nodes <= replicas))

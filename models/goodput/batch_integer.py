@@ -92,7 +92,21 @@ def search_integer(lanes: Lanes) -> BatchSize:
 
 
 def find_optimum(lanes: Lanes) -> Best:
-    """Return the optimum with its cost and the evaluations of the step time it took."""
+    """Return the optimum with its cost and the evaluations of the step time it took.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, find_optimum
+    >>> from goodalloc.models.goodput import prepare_lanes, stack_models
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> lanes = prepare_lanes(stack_models([model]), np.array([1.0]), np.array([2.0]))
+    >>> find_optimum(lanes).atomic
+    array([50.])
+    """
     plan = plan_passes(lanes)
     return advance(_may_improve, _next_passes, plan, _start(plan), rarely=True)
 

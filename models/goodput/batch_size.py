@@ -58,6 +58,17 @@ def best_batch_size(
     Arrays of numpy are searched by numpy, without compiling anything; jax arrays by jax, in
     float64 and in chunks of one shape. Inside a jitted function of the caller's the search
     becomes part of it; float64 must then be on.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, best_batch_size
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> best = best_batch_size(model, 1, 2)
+    >>> int(best.atomic), int(best.accumulation_steps), round(float(best.goodput), 2)
+    (50, 0, 153.85)
     """
     if search not in ("integer", "grid"):
         raise ValueError(f"search is {search!r}; expected 'integer' or 'grid'.")

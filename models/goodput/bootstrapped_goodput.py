@@ -63,6 +63,13 @@ def bootstrap(
     ------
     ValueError
         If a throughput is no positive number, or a type is fitted that was not profiled.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import ThroughputParameters, bootstrap
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> bootstrap({"slow": parameters}, {"slow": 10.0, "fast": 20.0})["fast"].alpha_grad
+    0.05
     """
     for name, rate in one_gpu.items():
         require_number(f"Type '{name}': throughput on one GPU", rate, minimum=0.0, strict=True)

@@ -64,6 +64,17 @@ def search_chunked(
     Every argument broadcasts; the fields are only expanded chunk by chunk. The last chunk is
     filled up, so that the compiled search serves any number of allocations, and chunks are
     shared out over the processor's cores.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, search_chunked
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> found = search_chunked(model, 1, 2, "integer", grid_points=50, backend="numpy")
+    >>> int(found.atomic)
+    50
     """
     sources = [np.asarray(leaf) for leaf in leaves((*model, nodes, replicas))]
     shape = np.broadcast_shapes(*(source.shape for source in sources))

@@ -60,6 +60,13 @@ def bounded_by_input(
     ------
     ValueError
         If a number is negative or not finite, or `cores` or `data_gb` is 0.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import InputPipeline, ThroughputParameters, bounded_by_input
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> bounded_by_input(parameters, InputPipeline(core_seconds=0.06), cores=3).beta_grad
+    0.02
     """
     require_number("Input pipeline: core_seconds", pipeline.core_seconds, minimum=0.0)
     require_number("Input pipeline: fetch_seconds", pipeline.fetch_seconds, minimum=0.0)

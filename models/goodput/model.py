@@ -57,7 +57,18 @@ def only_batch_size(batch_size: int) -> BatchLimits:
 
 
 class GoodputModel(NamedTuple):
-    """Parameters of goodput besides the allocation; arrays in it stand for many jobs."""
+    """Parameters of goodput besides the allocation; arrays in it stand for many jobs.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> model.by_throughput().gradient
+    GradientStatistics(square=0.0, variance=1.0)
+    """
 
     throughput: ThroughputParameters
     gradient: GradientStatistics
@@ -94,6 +105,16 @@ def goodput(
         N and K of the allocation.
     atomic_batch_size, accumulation_steps
         m (examples) and s.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, goodput
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> round(float(goodput(model, 1, 2, 50, 0)), 2)  # 100 examples in 0.65 seconds
+    153.85
     """
     xp = namespace(model, nodes, replicas, atomic_batch_size, accumulation_steps)
     present = (xp.asarray(replicas) >= 1) & (xp.asarray(nodes) <= xp.asarray(replicas))
@@ -121,6 +142,16 @@ def validate(model: GoodputModel, name: str = "goodput model") -> GoodputModel:
         On a NaN or infinite number, a negative time or statistic, one beyond `LARGEST`, a job
         whose pass takes no time, gamma below 1, or batch limits that are not whole, not positive
         or out of order.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, validate
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> validate(model) is model
+    True
     """
     if plainly_in_order(model):
         return model
@@ -159,6 +190,16 @@ def plainly_in_order(model: GoodputModel) -> bool:
     """Return True if a model is of plain numbers and valid; a fast, sufficient test.
 
     False is inconclusive: numbers of other types, arrays, or an invalid value.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, plainly_in_order
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> plainly_in_order(model)
+    True
     """
     parameters, _, batch = model
     for part, largest in LARGEST.items():

@@ -30,7 +30,18 @@ if TYPE_CHECKING:
 
 
 def stack_models(models: Sequence[GoodputModel]) -> GoodputModel:
-    """Stack models into one whose numbers are arrays of shape (jobs,)."""
+    """Stack models into one whose numbers are arrays of shape (jobs,).
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, stack_models
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> stack_models([model, model]).batch.initial
+    array([100., 100.])
+    """
     columns = np.array([[*leaves(model)] for model in models], dtype=float).T
     return GoodputModel(
         ThroughputParameters(*columns[:7]),
@@ -66,6 +77,17 @@ def goodput_table(
     ------
     ValueError
         If `max_replicas` is negative, or `search` or `backend` is unknown.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import BatchLimits, GoodputModel, GradientStatistics
+    >>> from goodalloc.models.goodput import ThroughputParameters, goodput_table
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> limits = BatchLimits(100, 1000, 10, 100)
+    >>> model = GoodputModel(parameters, GradientStatistics(1.0, 3.0), limits)
+    >>> goodput_table(model, 2, backend="numpy").round(1)
+    array([[[  0. ,  90.9, 153.8],
+            [  0. ,   0. , 127.3]]])
     """
     if max_replicas < 0:
         raise ValueError(f"max_replicas is {max_replicas}; expected 0 or more.")

@@ -46,6 +46,13 @@ def noise_scale(gradient: GradientStatistics, initial: Numbers) -> Array:
         Gradient statistics.
     initial
         Initial batch size M0 in examples.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import GradientStatistics, noise_scale
+    >>> gradient = GradientStatistics(square=1.0, variance=3.0)
+    >>> float(noise_scale(gradient, 100))
+    300.0
     """
     xp = namespace(gradient, initial)
     positive = xp.asarray(gradient.square) > 0.0
@@ -67,6 +74,13 @@ def adascale_gain(gradient: GradientStatistics, initial: Numbers, batch: Numbers
         Gradient statistics.
     initial, batch
         M0 and M in examples.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import GradientStatistics, adascale_gain
+    >>> gradient = GradientStatistics(square=1.0, variance=3.0)
+    >>> float(adascale_gain(gradient, 100, 300))
+    2.0
     """
     xp = namespace(gradient, initial, batch)
     denominator = gradient.variance * (initial / batch) + gradient.square
@@ -85,5 +99,12 @@ def efficiency(gradient: GradientStatistics, initial: Numbers, batch: Numbers) -
         Gradient statistics.
     initial, batch
         M0 and M in examples.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import GradientStatistics, efficiency
+    >>> gradient = GradientStatistics(square=1.0, variance=3.0)
+    >>> round(float(efficiency(gradient, 100, 300)), 3)
+    0.667
     """
     return adascale_gain(gradient, initial, batch) * (initial / batch)

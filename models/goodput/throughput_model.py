@@ -38,6 +38,13 @@ class ThroughputParameters(NamedTuple):
         Synchronisation across several nodes, in the same units.
     gamma
         Overlap of the two, at least 1: 1 is none, infinity is full overlap.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import ThroughputParameters
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> parameters.alpha_node
+    0.2
     """
 
     alpha_grad: Numbers
@@ -66,7 +73,15 @@ class Overlap(NamedTuple):
 
 
 def gradient_time(parameters: ThroughputParameters, atomic_batch_size: Numbers) -> Numbers:
-    """Return the seconds of one forward and backward pass: alpha_grad + beta_grad m."""
+    """Return the seconds of one forward and backward pass: alpha_grad + beta_grad m.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import ThroughputParameters, gradient_time
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> gradient_time(parameters, 10)
+    0.2
+    """
     return parameters.alpha_grad + parameters.beta_grad * atomic_batch_size
 
 
@@ -81,6 +96,13 @@ def synchronisation_time(
         Throughput parameters.
     nodes, replicas
         N and K; N matters only through "one node" or "several".
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import ThroughputParameters, synchronisation_time
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> round(float(synchronisation_time(parameters, 2, 4)), 6)
+    0.22
     """
     xp = namespace(parameters, nodes, replicas)
     several = xp.asarray(nodes) > 1
@@ -107,6 +129,13 @@ def overlap(
         Natural logarithm of `synchronisation` (floored), which does not change with the batch.
     gamma
         Exponent of the overlap, at least 1.
+
+    Examples
+    --------
+    >>> import math
+    >>> from goodalloc.models.goodput import overlap
+    >>> round(float(overlap(0.3, 0.4, math.log(0.4), gamma=2.0).time), 6)
+    0.5
     """
     xp = namespace(gradient, synchronisation, log_synchronisation, gamma)
     logit = gamma * (log_synchronisation - xp.log(gradient))
@@ -141,6 +170,13 @@ def step_time(
         m, examples per replica and pass.
     accumulation_steps
         s, the extra passes; 0 for none.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import ThroughputParameters, step_time
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> round(float(step_time(parameters, 1, 2, 10, 1)), 6)
+    0.45
     """
     xp = namespace(parameters, nodes, replicas, atomic_batch_size, accumulation_steps)
     gradient: Array = xp.maximum(gradient_time(parameters, atomic_batch_size), TINY_SECONDS)
@@ -157,6 +193,14 @@ def throughput(
     atomic_batch_size: Numbers,
     accumulation_steps: Numbers,
 ) -> Array:
-    """Return the examples per second: K m (s + 1) / T."""
+    """Return the examples per second: K m (s + 1) / T.
+
+    Examples
+    --------
+    >>> from goodalloc.models.goodput import ThroughputParameters, throughput
+    >>> parameters = ThroughputParameters(0.1, 0.01, 0.05, 0.0, 0.2, 0.01, gamma=1.0)
+    >>> round(float(throughput(parameters, 1, 2, 10, 0)), 6)
+    80.0
+    """
     total = replicas * atomic_batch_size * (accumulation_steps + 1.0)
     return total / step_time(parameters, nodes, replicas, atomic_batch_size, accumulation_steps)

@@ -149,6 +149,13 @@ def spikes(losses: Floats) -> Flags:
     The losses are in the order of their steps. At the ends there are fewer neighbours, as many on
     either side, so that a curve that only falls has no spike. Where it is steep, neighbours of a
     spike may go with it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.losses import spikes
+    >>> np.flatnonzero(spikes(np.array([4.0, 3.9, 3.8, 3.7, 9.0, 3.5, 3.4, 3.3, 3.2])))
+    array([4])
     """
     size = losses.size
     median = losses.copy()

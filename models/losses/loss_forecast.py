@@ -121,6 +121,13 @@ def forecast(run: LossRun, done: float) -> Forecast:
     ------
     ValueError
         If `done` is negative or not finite.
+
+    Examples
+    --------
+    >>> from goodalloc.models.losses import LossRun, forecast
+    >>> run = LossRun(steps_per_epoch=10.0, losses=(4.0, 3.0), target=1.0)
+    >>> forecast(run, done=20.0)  # too few losses for a curve: 20 more epochs
+    Forecast(steps=220.0, error=inf)
     """
     require_number("Forecast: done", done, 0.0)
     epochs = run.measured(done)

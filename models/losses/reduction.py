@@ -86,6 +86,14 @@ def loss_reductions(
     ValueError
         If `normalised_by` is unknown, `ahead` is negative or has no row for each job, a history has
         a negative number or loss, or its `every` is not above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.losses import LossHistory, loss_reductions
+    >>> history = LossHistory(first=10.0, every=10.0, losses=np.array([4.0, 3.0]), done=20.0)
+    >>> loss_reductions([history], np.array([[0.0, 10.0, 20.0]]))
+    array([[0., 1., 2.]])
     """
     require_choice("Losses: normalised_by", normalised_by, get_args(NormalisedBy))
     steps = as_numbers("Losses", "ahead", ahead).astype(float)

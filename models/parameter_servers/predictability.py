@@ -55,6 +55,12 @@ def is_predictable(
     ------
     ValueError
         If a probability is not from 0 to 1, or an error is negative or NaN.
+
+    Examples
+    --------
+    >>> from goodalloc.models.parameter_servers import is_predictable
+    >>> is_predictable(0.8, curve_error=0.1)
+    True
     """
     for name, share in (("confidence", confidence), ("threshold", threshold)):
         require_share(f"Predictability: {name}", share)

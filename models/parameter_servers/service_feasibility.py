@@ -28,6 +28,14 @@ def pod_violations(
         Pods of every kind on every node, shape (jobs, kinds, nodes).
     nodes
         Resources of every node, shape (nodes, resources).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import ServiceTable, pod_violations
+    >>> table = ServiceTable("job", np.array([4.0, 3.0]), np.array([[1.0], [2.0]]))
+    >>> pod_violations([table], [(1,)], np.array([[[1, 0]]]), np.array([[2.0], [2.0]]))
+    ()
     """
     found = []
     taken = np.zeros(np.shape(nodes))

@@ -255,6 +255,14 @@ def seconds_per_step(
     ------
     ValueError
         If a configuration is invalid, or `batch_size` or `bandwidth` is not above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.models.parameter_servers import PsConfiguration, PsStepTime
+    >>> from goodalloc.models.parameter_servers import StepTimeCoefficients, seconds_per_step
+    >>> step = PsStepTime(StepTimeCoefficients(per_example=0.01, transfer=0.1))
+    >>> round(float(seconds_per_step(step, PsConfiguration(1, 2), batch_size=32)), 6)  # 0.16 + 0.2
+    0.36
     """
     loads = step_time_loads(parameters.form, configuration, batch_size, bandwidth)
     return np.where(loads.trains, loads.matrix @ np.array(parameters.coefficients), np.inf)

@@ -68,6 +68,12 @@ def default_terms(form: StepTimeForm) -> tuple[str, ...]:
 
     Those of Optimus, and the update where its load is 1 / p: w / p is also that of push and pull,
     and a constant is part of the passes.
+
+    Examples
+    --------
+    >>> from goodalloc.models.parameter_servers import StepTimeForm, default_terms
+    >>> default_terms(StepTimeForm())
+    ('per_example', 'compute', 'transfer', 'worker', 'server')
     """
     update = ("update",) if form.update_load == "averaged" else ()
     return optimus_terms(synchronous=form.synchronous) + update
@@ -102,6 +108,16 @@ def fit_step_time(
         If there are fewer measurements than coefficients (Optimus needs five, four of an
         asynchronous job), a time is not above 0, a term is unknown, or a configuration is invalid
         or does not train.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import PsConfiguration, StepTimeForm, fit_step_time
+    >>> grid = PsConfiguration(*(axis.ravel() for axis in np.mgrid[1:5, 1:5]))
+    >>> seconds = 0.32 / grid.workers + 0.1 * grid.workers / grid.servers
+    >>> fit = fit_step_time(StepTimeForm(), grid, 32, seconds)
+    >>> round(fit.parameters.coefficients.transfer, 6)
+    0.1
     """
     loads, columns = _loads(form, configuration, batch_size, terms, bandwidth)
     measured = as_numbers("Fit", "seconds", seconds).astype(float)
@@ -186,6 +202,14 @@ def design_points(
     ValueError
         If `points` is below 1 or above the number of candidates, a term is unknown, or a
         candidate is invalid or does not train.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import PsConfiguration, StepTimeForm, design_points
+    >>> grid = PsConfiguration(*(axis.ravel() for axis in np.mgrid[1:5, 1:5]))
+    >>> len(set(design_points(StepTimeForm(), grid, 32, points=5).tolist()))
+    5
     """
     loads, _ = _loads(form, configuration, batch_size, terms, 1.0)
     require_count("Design: points", points, 1, len(loads))

@@ -140,6 +140,13 @@ def check_tables(tables: Sequence[ServiceTable], capacity: Floats) -> None:
     ------
     ValueError
         If there are no tables, or `capacity` is not of as many resources as the demand.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import ServiceTable, check_tables
+    >>> table = ServiceTable("job", np.array([4.0, 3.0]), np.array([[1.0], [2.0]]))
+    >>> check_tables([table], capacity=np.array([2.0]))
     """
     if not tables:
         raise ValueError("Remaining service: there are no jobs; expected at least one.")
@@ -168,7 +175,17 @@ class Marginal(NamedTuple):
 
 
 def marginal_table(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> Marginal:
-    """Return the marginal table (1) of `tables` at `cells`."""
+    """Return the marginal table (1) of `tables` at `cells`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.parameter_servers import ServiceTable, marginal_table
+    >>> table = ServiceTable("job", np.array([4.0, 3.0]), np.array([[1.0], [2.0]]))
+    >>> marginal_table([table], [(0,)]).service  # a unit more, a unit less
+    array([[[ 3.],
+            [inf]]])
+    """
     axes, resources = tables[0].service.ndim, tables[0].demand.shape[-1]
     service = np.full((len(tables), 2, axes), np.inf)
     change = np.zeros((len(tables), 2, axes, resources))

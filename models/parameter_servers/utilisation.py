@@ -50,6 +50,14 @@ def busy_parts(
     ValueError
         If the configuration is invalid or does not train, or `batch_size` or `bandwidth` is not
         above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.models.parameter_servers import PsConfiguration, PsStepTime
+    >>> from goodalloc.models.parameter_servers import StepTimeCoefficients, busy_parts
+    >>> step = PsStepTime(StepTimeCoefficients(per_example=0.01, transfer=0.1))
+    >>> round(busy_parts(step, PsConfiguration(1, 2), batch_size=32).gpus, 3)  # 0.16 of 0.36
+    0.444
     """
     parts = step_time_parts(parameters, configuration, batch_size, bandwidth)
     seconds = float(np.sum(parts))

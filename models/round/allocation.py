@@ -39,6 +39,14 @@ class Allocation:
         Shape of the matrix.
     modes
         Index of every job's mode, shape (jobs,); the first mode of all jobs if None.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Allocation
+    >>> allocation = Allocation.from_placements([((0, 2), (1, 1)), ()], num_nodes=2)
+    >>> allocation.matrix()
+    array([[2, 1],
+           [0, 0]])
     """
 
     job: NDArray[np.int64]

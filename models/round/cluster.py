@@ -42,6 +42,12 @@ class NodeGroup:
     ------
     ValueError
         If the name is empty or a count is not a whole number in its range.
+
+    Examples
+    --------
+    >>> from goodalloc.models import NodeGroup
+    >>> NodeGroup("a100", nodes=2, gpus=8, gpu_type="A100").gpus
+    8
     """
 
     name: str
@@ -88,6 +94,13 @@ class Cluster:
     ------
     ValueError
         If there is no group, no GPU, or two groups share a name.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, NodeGroup
+    >>> cluster = Cluster((NodeGroup("big", 1, 8), NodeGroup("small", 2, 4)))
+    >>> cluster.num_gpus, cluster.node_names
+    (16, ('big-0', 'small-0', 'small-1'))
     """
 
     groups: tuple[NodeGroup, ...]

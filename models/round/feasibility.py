@@ -45,6 +45,16 @@ def violations(instance: Instance, allocation: Allocation) -> tuple[Violation, .
     share GPUs, those of a node fit if their shares can be packed into its GPUs, each share whole
     (a search of the checker's own decides it, not the packing of the solvers); which GPU it is
     stays open, also for jobs that keep their placement.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, SpeedupTable, violations
+    >>> cluster = Cluster.uniform(nodes=2, gpus=4)
+    >>> job = Job("job", SpeedupTable((1.0, 1.8), ()), max_replicas=2)
+    >>> instance = Instance(cluster, (job,))
+    >>> for violation in violations(instance, Allocation.from_matrix([[3, 0]])):
+    ...     print(violation)
+    Job 'job' has 3 replicas; max_replicas is 2.
     """
     num_jobs, num_nodes = instance.num_jobs, instance.cluster.num_nodes
     if (allocation.num_jobs, allocation.num_nodes) != (num_jobs, num_nodes):

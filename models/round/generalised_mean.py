@@ -44,6 +44,12 @@ def power_mean(values: ArrayLike, power: float, axis: int = -1) -> Array:
     ------
     ValueError
         If `power` is NaN, or there are no values along `axis`.
+
+    Examples
+    --------
+    >>> from goodalloc.models.round import power_mean
+    >>> round(float(power_mean([1.0, 4.0], -1)), 3)  # harmonic
+    1.6
     """
     if math.isnan(power):
         raise ValueError("power is nan; expected a real number or an infinity.")

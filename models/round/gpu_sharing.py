@@ -36,6 +36,12 @@ def pack_shares(shares: Sequence[float], gpus: int) -> tuple[Shares, ...] | None
     -------
     tuple or None
         Shares on every GPU that is used, without those of 0.
+
+    Examples
+    --------
+    >>> from goodalloc.models.round import pack_shares
+    >>> pack_shares([0.5, 0.7, 0.3, 0.5], gpus=2)
+    ((0.7, 0.3), (0.5, 0.5))
     """
     parts = tuple(sorted((share for share in shares if 0 < share < 1), reverse=True))
     whole = sum(1 for share in shares if share >= 1)

@@ -41,6 +41,13 @@ class Instance:
         If there are no jobs, two share a name, a placement names an unknown node, a mode a resource
         or a type of GPU that no node has, the current placements overfill a node, or a pinned job
         breaks the rules where it sits.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job
+    >>> instance = Instance(Cluster.uniform(nodes=2, gpus=4), (Job("job"),))
+    >>> instance.num_jobs, instance.fair_share
+    (1, 8)
     """
 
     cluster: Cluster
@@ -340,6 +347,11 @@ def require_whole_gpus(instance: Instance) -> None:
     ------
     ValueError
         If a mode of some job takes less than a GPU a replica.
+
+    Examples
+    --------
+    >>> from goodalloc.models.round import Cluster, Instance, Job, require_whole_gpus
+    >>> require_whole_gpus(Instance(Cluster.uniform(nodes=2, gpus=4), (Job("job"),)))
     """
     for job in instance.jobs:
         for mode in job.modes:
@@ -358,6 +370,11 @@ def require_plain(instance: Instance) -> None:
     ------
     ValueError
         If a job has modes; where one takes a part of a GPU, as `require_whole_gpus`.
+
+    Examples
+    --------
+    >>> from goodalloc.models.round import Cluster, Instance, Job, require_plain
+    >>> require_plain(Instance(Cluster.uniform(nodes=2, gpus=4), (Job("job"),)))
     """
     require_whole_gpus(instance)
     for job in instance.jobs:
@@ -370,7 +387,18 @@ def require_plain(instance: Instance) -> None:
 
 
 def node_demand(instance: Instance, allocation: Allocation) -> NDArray[np.float64]:
-    """Return the demand on every node's resources beside GPUs, shape (nodes, resources)."""
+    """Return the demand on every node's resources beside GPUs, shape (nodes, resources).
+
+    Examples
+    --------
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, Mode, NodeGroup
+    >>> from goodalloc.models.round import node_demand
+    >>> cluster = Cluster((NodeGroup("node", 2, 4, resources=(("cpu", 16.0),)),))
+    >>> job = Job("job", modes=(Mode("three", resources=(("cpu", 3.0),)),))
+    >>> node_demand(Instance(cluster, (job,)), Allocation.from_matrix([[2, 0]]))
+    array([[6.],
+           [0.]])
+    """
     row = instance.first_mode + allocation.mode
     taken = instance.mode_resources[row][allocation.job] * allocation.replicas[:, None]
     total = np.zeros(instance.cluster.node_resources.shape)

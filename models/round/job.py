@@ -65,6 +65,13 @@ class Job:
     ValueError
         If a value has the wrong type, is negative or out of its range, `min_replicas` exceeds
         `max_replicas`, the placement is not in node order, or modes, mode and model disagree.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Job, SpeedupTable
+    >>> job = Job("job", SpeedupTable((1.0, 1.8), ()), placement=((0, 2),))
+    >>> job.replicas
+    2
     """
 
     name: str

@@ -37,6 +37,16 @@ def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Flags:
         Instance of the round.
     whole_nodes
         Only Sia's shapes; otherwise every number of GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.models.round import allowed_shapes
+    >>> cluster = Cluster.uniform(nodes=2, gpus=4)
+    >>> job = Job("job", SpeedupTable((1.0, 1.8), ()), max_replicas=2)
+    >>> instance = Instance(cluster, (job,))
+    >>> allowed_shapes(instance, whole_nodes=True)[0, 0, 0]  # 0, 1 and 2 GPUs of one node
+    array([False,  True,  True])
     """
     cluster, limit = instance.cluster, instance.rules.max_nodes_per_job
     most = max(int(instance.max_replicas.max()), 1)

@@ -34,7 +34,14 @@ NO_MODE = -1
 
 
 def resources(amounts: Mapping[str, float]) -> Resources:
-    """Return amounts by name, in the order of the names, without those of 0."""
+    """Return amounts by name, in the order of the names, without those of 0.
+
+    Examples
+    --------
+    >>> from goodalloc.models import resources
+    >>> resources({"memory": 62.5, "cpu": 3, "disk": 0})
+    (('cpu', 3.0), ('memory', 62.5))
+    """
     return tuple((name, float(amounts[name])) for name in sorted(amounts) if amounts[name] != 0)
 
 
@@ -82,6 +89,13 @@ class SpeedupTable(NamedTuple):
 
     Entry *k* is the speedup on *k + 1* GPUs, relative to the user's own fair share;
     more GPUs than the table has entries are worth nothing.
+
+    Examples
+    --------
+    >>> from goodalloc.models import SpeedupTable
+    >>> table = SpeedupTable(one_node=(1.0, 1.8), several_nodes=(0.0, 1.5))
+    >>> table.several_nodes[1]  # on two GPUs
+    1.5
     """
 
     one_node: tuple[float, ...]
@@ -118,6 +132,13 @@ class Mode:
     ValueError
         If the name is empty, the type or a resource is invalid, `gpu_share` is neither 0 nor from
         0.001 to 1, the mode takes nothing, or the model is invalid.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Mode, resources
+    >>> mode = Mode("half", gpu_share=0.5, resources=resources({"cpu": 3}))
+    >>> mode.resources
+    (('cpu', 3.0),)
     """
 
     name: str

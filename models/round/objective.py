@@ -80,6 +80,17 @@ def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
     backend
         ``"jax"`` compiles once and is fast at any size; ``"numpy"`` needs no compilation; by
         default the size decides, so that equal instances give equal bits.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.models.round import speedup_table
+    >>> cluster = Cluster.uniform(nodes=2, gpus=4)
+    >>> job = Job("job", SpeedupTable((1.0, 1.8), ()), max_replicas=2)
+    >>> instance = Instance(cluster, (job,))
+    >>> speedup_table(instance)
+    array([[[0. , 1. , 1.8],
+            [0. , 0. , 0. ]]])
     """
     most = max(int(instance.max_replicas.max()), 1)
     models = instance.mode_models
@@ -183,6 +194,17 @@ def mode_utilities(instance: Instance) -> UtilityTable:
     ``u = scale * weight * speedup * rho + floor``, where ``rho`` is 1 for an unchanged placement in
     the same mode and ``max(age - delay * restarts, 0) / (age + delay)`` for any other (Pollux,
     section 4.2.1), of the jobs that `Rules.restart_penalty` names.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.models.round import mode_utilities
+    >>> cluster = Cluster.uniform(nodes=2, gpus=4)
+    >>> job = Job("job", SpeedupTable((1.0, 1.8), ()), max_replicas=2)
+    >>> instance = Instance(cluster, (job,), Rules(restart_delay=0.0))
+    >>> mode_utilities(instance).moved.round(3)
+    array([[[0.001, 0.251, 0.451],
+            [0.001, 0.001, 0.001]]])
     """
     table = instance.memo.get("utilities")
     if not isinstance(table, UtilityTable):
@@ -221,6 +243,17 @@ def utility_table(instance: Instance) -> UtilityTable:
     ------
     ValueError
         If a job has modes: callers of this table know no resource but GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.models.round import utility_table
+    >>> cluster = Cluster.uniform(nodes=2, gpus=4)
+    >>> job = Job("job", SpeedupTable((1.0, 1.8), ()), max_replicas=2)
+    >>> instance = Instance(cluster, (job,), Rules(restart_delay=0.0))
+    >>> utility_table(instance).moved.round(3)
+    array([[[0.001, 0.251, 0.451],
+            [0.001, 0.001, 0.001]]])
     """
     require_plain(instance)
     return mode_utilities(instance)
@@ -233,6 +266,17 @@ def utilities(instance: Instance, allocation: Allocation) -> Floats:
     ------
     ValueError
         If the allocation has another shape than the instance.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.models import utilities
+    >>> jobs = tuple(Job(name, SpeedupTable((1.0, 2.0), ())) for name in "ab")
+    >>> rules = Rules(speedup_scale="job", restart_delay=0.0)
+    >>> instance = Instance(Cluster.uniform(1, 3), jobs, rules)
+    >>> allocation = Allocation.from_matrix([[2], [1]])
+    >>> utilities(instance, allocation).round(2)
+    array([2., 1.])
     """
     shape = (instance.num_jobs, instance.cluster.num_nodes)
     if (allocation.num_jobs, allocation.num_nodes) != shape:
@@ -249,5 +293,17 @@ def utilities(instance: Instance, allocation: Allocation) -> Floats:
 
 
 def fitness(instance: Instance, allocation: Allocation) -> float:
-    """Return the objective, the power mean of the jobs' utilities; larger is better."""
+    """Return the objective, the power mean of the jobs' utilities; larger is better.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, Rules, SpeedupTable
+    >>> from goodalloc.models import fitness
+    >>> jobs = tuple(Job(name, SpeedupTable((1.0, 2.0), ())) for name in "ab")
+    >>> rules = Rules(speedup_scale="job", restart_delay=0.0)
+    >>> instance = Instance(Cluster.uniform(1, 3), jobs, rules)
+    >>> allocation = Allocation.from_matrix([[2], [1]])
+    >>> round(fitness(instance, allocation), 2)  # 2 / (1/2 + 1/1)
+    1.33
+    """
     return float(power_mean(utilities(instance, allocation), instance.rules.power))

@@ -77,6 +77,13 @@ class Rules:
     ------
     ValueError
         If a value is NaN, out of range or not one of the choices.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Rules
+    >>> rules = Rules(power=0.0)
+    >>> rules.replace(restart_delay=60.0).restart_delay
+    60.0
     """
 
     power: float = -1.0

@@ -82,6 +82,16 @@ def starvation_of(instance: Instance, allocation: Allocation) -> Starvation:
     ------
     ValueError
         If the allocation has another shape than the instance.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, SpeedupTable
+    >>> from goodalloc.models.round import starvation_of
+    >>> cluster = Cluster.uniform(nodes=2, gpus=4)
+    >>> job = Job("job", SpeedupTable((1.0, 1.8), ()), max_replicas=2)
+    >>> instance = Instance(cluster, (job,))
+    >>> starvation_of(instance, Allocation.empty(1, 2)).starved
+    1
     """
     worth, rules = utilities(instance, allocation), instance.rules
     return starvation(worth, allocation.job_replicas > 0, rules.idle, rules.power)

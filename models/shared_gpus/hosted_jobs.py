@@ -118,6 +118,14 @@ def total_rate(problem: Guests, hosts: Sequence[int | None]) -> float:
     ------
     ValueError
         If the placement is infeasible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.shared_gpus import Guests, total_rate
+    >>> problem = Guests(np.array([1, 2]), np.array([2]), np.array([[0.5], [0.9]]))
+    >>> total_rate(problem, [None, 0])
+    0.9
     """
     broken = guest_violations(problem, hosts)
     if broken:

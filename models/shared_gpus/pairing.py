@@ -134,6 +134,14 @@ def total_gain(problem: Pairing, pairs: Sequence[Pair]) -> float:
     ------
     ValueError
         If the pairing is infeasible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.shared_gpus import Pairing, total_gain
+    >>> problem = Pairing(np.array([0, 0, 1]), np.array([[0.1, 0.5], [0.5, 0.2]]))
+    >>> total_gain(problem, [(0, 2)])
+    0.5
     """
     broken = pairing_violations(problem, pairs)
     if broken:

@@ -89,6 +89,12 @@ def busy_part(per_example: float, examples: float, passes: int, step: float) -> 
         Passes of a step, *s* + 1.
     step
         Seconds of a step.
+
+    Examples
+    --------
+    >>> from goodalloc.models.shared_gpus import busy_part
+    >>> busy_part(per_example=0.01, examples=10, passes=2, step=0.4)
+    0.5
     """
     return min(passes * per_example * examples / step, 1.0)
 
@@ -100,6 +106,12 @@ def memory_part(examples: float, most: float) -> float:
     ----------
     examples, most
         Examples of a pass, and the most for which a GPU has memory.
+
+    Examples
+    --------
+    >>> from goodalloc.models.shared_gpus import memory_part
+    >>> memory_part(examples=16, most=64)
+    0.25
     """
     return float(min(examples / most, 1.0))
 
@@ -162,7 +174,14 @@ class Sharing:
 
 
 def guest_memory(host: GpuUse, guest: GpuUse) -> float:
-    """Return the part of a GPU's memory for a guest: its need, or the rest beside its host."""
+    """Return the part of a GPU's memory for a guest: its need, or the rest beside its host.
+
+    Examples
+    --------
+    >>> from goodalloc.models.shared_gpus import GpuUse, guest_memory
+    >>> guest_memory(GpuUse(busy=0.5, memory=0.75), GpuUse(busy=0.5, memory=0.5))
+    0.25
+    """
     return min(guest.memory, 1.0 - host.memory)
 
 

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 
 def leaves(value: object) -> Iterator[object]:
-    """Yield the arrays of nested tuples (our named tuples of parameters) in order."""
+    """Yield the arrays of nested tuples (our named tuples of parameters) in order.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import leaves
+    >>> list(leaves((1, (2, 3))))
+    [1, 2, 3]
+    """
     if isinstance(value, tuple):
         for item in value:
             yield from leaves(item)
@@ -55,7 +62,15 @@ Fixed = TypeVar("Fixed")
 
 
 def repeat(xp: ModuleType, count: int, body: Callable[[Any, State], State], state: State) -> State:
-    """Apply `body` for the indices 0 to count - 1, as one compiled loop in jax."""
+    """Apply `body` for the indices 0 to count - 1, as one compiled loop in jax.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.support import repeat
+    >>> repeat(np, 4, lambda index, total: total + index, 0)
+    6
+    """
     if xp.__name__ == "numpy":
         for index in range(count):
             state = body(index, state)
@@ -89,6 +104,15 @@ def advance(
     rarely
         Whether few lanes need more than one or two steps: the compiled loop then goes on with
         those alone, at the price of compiling the step twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.support import advance
+    >>> def below(limit, value):
+    ...     return value < limit
+    >>> advance(below, lambda limit, value: value * 2, np.array([5, 9]), np.array([1, 1]))
+    array([ 8, 16])
     """
     if namespace(fixed, state).__name__ != "numpy":
         return _advance_compiled(active, step, fixed, state, rarely)

@@ -23,7 +23,14 @@ MOST_SHOWN = 60
 
 
 def literal(value: object) -> str:
-    """Return a value as a message shows it: truncated; true, false and null as in files."""
+    """Return a value as a message shows it: truncated; true, false and null as in files.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import literal
+    >>> literal(True)
+    'true'
+    """
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     try:
@@ -38,7 +45,13 @@ LONGEST_NAME = 255
 
 
 def require_name(item: str, value: object) -> None:
-    """Raise unless a value is a non-empty string of printable characters."""
+    """Raise unless a value is a non-empty string of printable characters.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import require_name
+    >>> require_name("Job", "bert-7")
+    """
     good = isinstance(value, str) and value.strip() and value.isprintable()
     if not good or len(str(value)) > LONGEST_NAME:
         expected = f"a non-empty string of at most {LONGEST_NAME} printable characters"
@@ -50,7 +63,13 @@ LARGEST_COUNT = 2**31 - 1
 
 
 def require_count(item: str, value: object, minimum: int, maximum: int | None = None) -> None:
-    """Raise unless a value is an integer of at least `minimum` (and at most `maximum`)."""
+    """Raise unless a value is an integer of at least `minimum` (and at most `maximum`).
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import require_count
+    >>> require_count("Jobs", 3, 1)
+    """
     expected = f"an integer of at least {minimum}"
     number = (
         int(value) if isinstance(value, Integral) and not isinstance(value, bool) else minimum - 1
@@ -74,7 +93,13 @@ def require_number(
     finite: bool = True,
     strict: bool = False,
 ) -> None:
-    """Raise on NaN, infinities (if `finite`) or numbers below `minimum` (or at it, if `strict`)."""
+    """Raise on NaN, infinities (if `finite`) or numbers below `minimum` (or at it, if `strict`).
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import require_number
+    >>> require_number("Age", 2.5, minimum=0.0)
+    """
     relation = "above" if strict else "of at least"
     bound = "" if minimum == -math.inf else f" {relation} {minimum:g}"
     expected = f"a finite number{bound}" if finite else f"a number{bound}, inf or -inf"
@@ -90,14 +115,26 @@ def require_number(
 
 
 def require_share(item: str, value: object) -> None:
-    """Raise unless a value is a number from 0 to 1."""
+    """Raise unless a value is a number from 0 to 1.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import require_share
+    >>> require_share("Loss", 0.05)
+    """
     require_number(item, value, 0.0)
     if isinstance(value, Real) and float(value) > 1.0:
         raise ValueError(f"{item} is {literal(value)}; expected a number from 0 to 1.")
 
 
 def require_choice(item: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise unless a value is one of the named choices."""
+    """Raise unless a value is one of the named choices.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import require_choice
+    >>> require_choice("Search", "grid", ("integer", "grid"))
+    """
     if value not in choices:
         closest = did_you_mean(value, choices)
         raise ValueError(
@@ -106,13 +143,26 @@ def require_choice(item: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def did_you_mean(value: object, choices: Iterable[str]) -> str:
-    """Return the choices similar to a wrong one as a question in brackets, empty if none is."""
+    """Return the choices similar to a wrong one as a question in brackets, empty if none is.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import did_you_mean
+    >>> did_you_mean("gird", ("integer", "grid"))
+    ' (did you mean grid?)'
+    """
     closest = get_close_matches(value, [*choices], cutoff=0.7) if isinstance(value, str) else []
     return f" (did you mean {' or '.join(closest)}?)" if closest else ""
 
 
 def require_flag(item: str, value: object) -> None:
-    """Raise unless a value is True or False."""
+    """Raise unless a value is True or False.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import require_flag
+    >>> require_flag("Plain", True)
+    """
     if not isinstance(value, bool):
         raise ValueError(f"{item} is {literal(value)}; expected true or false.")
 
@@ -124,6 +174,12 @@ def as_numbers(name: str, field: str, value: object) -> NDArray[Any]:
     ------
     ValueError
         If `value` is not an array of integers, floats or booleans.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import as_numbers
+    >>> as_numbers("Job", "sizes", [1, 2])
+    array([1, 2])
     """
     given: Any = value
     try:
@@ -151,6 +207,12 @@ def real_array(item: str, values: object, *shapes: tuple[int, ...]) -> Floats:
     ------
     ValueError
         If `values` are not numbers, or have another shape.
+
+    Examples
+    --------
+    >>> from goodalloc.models.support import real_array
+    >>> real_array("Sizes", [1, 2], (2,))
+    array([1., 2.])
     """
     given: Any = values
     try:
@@ -191,6 +253,13 @@ def require_all(
     ------
     ValueError
         If `holds` is False anywhere; the message names the first such entry and its value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.support import require_all
+    >>> gpus = np.array([1, 2])
+    >>> require_all(gpus > 0, "Nodes", "gpus", gpus, "above 0")
     """
     good = np.asarray(holds)
     if good.all():
