@@ -25,6 +25,8 @@ import numpy as np
 from goodalloc.models.support.validation import as_numbers, require_all
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.models.support.array_types import Floats, Indices
 
 
@@ -45,7 +47,7 @@ class Auction:
         If there is no bidder or no group, or a valuation is negative, NaN or infinite.
     """
 
-    bids: Floats
+    bids: Float[Floats, "bidders ..."]
 
     def __post_init__(self) -> None:
         bids = as_numbers("Auction", "bids", self.bids)
@@ -66,7 +68,7 @@ class Auction:
         return int(self.bids.shape[0])
 
     @property
-    def free(self) -> Indices:
+    def free(self) -> Int[Indices, " groups"]:
         """Free GPUs of every group, shape (groups,)."""
         return np.array(self.bids.shape[1:], dtype=np.int64) - 1
 
@@ -86,7 +88,7 @@ class Product(NamedTuple):
     logarithm: float
 
 
-def product_of(auction: Auction, bundles: Indices) -> Product:
+def product_of(auction: Auction, bundles: Int[Indices, "bidders groups"]) -> Product:
     """Return the product of the bundles' valuations, recomputed from the bids.
 
     Parameters
@@ -108,7 +110,9 @@ def product_of(auction: Auction, bundles: Indices) -> Product:
     return Product(worth.count(0.0), float(sum(np.log(value) for value in worth if value > 0)))
 
 
-def auction_violations(auction: Auction, bundles: Indices) -> tuple[str, ...]:
+def auction_violations(
+    auction: Auction, bundles: Int[Indices, "bidders groups"]
+) -> tuple[str, ...]:
     """Return a sentence for each rule that the bundles break; none if they are feasible.
 
     Parameters

@@ -39,6 +39,8 @@ import numpy as np
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from goodalloc.models.support.array_types import Floats
 
 
@@ -58,7 +60,7 @@ class Progress(NamedTuple):
     elapsed: float
     remaining: float
     whole: float
-    speeds: Floats
+    speeds: Float[Floats, " gpus"]
 
 
 def speed_of_share(speeds: Floats, share: float) -> float:
@@ -76,7 +78,9 @@ def speed_of_share(speeds: Floats, share: float) -> float:
     return float(np.interp(share, np.append(0, knots), np.append(0.0, usable[knots])))
 
 
-def finish_time_fairness(progress: Progress, share: float, wait: float = math.inf) -> Floats:
+def finish_time_fairness(
+    progress: Progress, share: float, wait: float = math.inf
+) -> Float[Floats, " gpus"]:
     """Return the fairness (1) of a job on 0, 1, … GPUs, which never rises.
 
     Parameters
@@ -113,7 +117,7 @@ def finish_time_fairness(progress: Progress, share: float, wait: float = math.in
     return np.asarray(np.minimum.accumulate(times) * (alone / whole))
 
 
-def valuations(fairness: Floats) -> Floats:
+def valuations(fairness: Float[Floats, ...]) -> Float[Floats, ...]:
     """Return the bids (3): the inverse of the fairness, 0 where that is infinite.
 
     Parameters

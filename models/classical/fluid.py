@@ -24,6 +24,7 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from numpy.typing import ArrayLike
 
 
@@ -33,7 +34,7 @@ Rule = Callable[[Floats], Floats]
 
 def fluid_completion_times(
     sizes: ArrayLike, servers: float, power: float, rule: Rule, interval: float = math.inf
-) -> Floats:
+) -> Float[Floats, " jobs"]:
     """Return the seconds until each job ends, all present from the start; shape (jobs,).
 
     Parameters

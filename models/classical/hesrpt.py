@@ -42,12 +42,13 @@ from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.models.support.validation import as_numbers, require_all, require_number
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Floats
 
 
-def hesrpt_shares(jobs: int, power: float) -> Floats:
+def hesrpt_shares(jobs: int, power: float) -> Float[Floats, " jobs"]:
     """Return the shares (1) for flow time, from the largest job to the smallest.
 
     Examples
@@ -59,7 +60,7 @@ def hesrpt_shares(jobs: int, power: float) -> Floats:
     return weighted_shares(np.ones(jobs), power)
 
 
-def weighted_shares(weights: ArrayLike, power: float) -> Floats:
+def weighted_shares(weights: ArrayLike, power: float) -> Float[Floats, " jobs"]:
     """Return the weighted shares (1) of the remaining jobs, from the largest to the smallest.
 
     Parameters
@@ -130,7 +131,7 @@ def _exponent(power: float) -> float:
     return float(1.0 / (1.0 - power))
 
 
-def _weights_before(weights: ArrayLike) -> Floats:
+def _weights_before(weights: ArrayLike) -> Float[Floats, " bounds"]:
     """Return the partial sums Z of (1), from 0; shape (jobs + 1,)."""
     weight = as_numbers("Jobs", "weights", weights).astype(float)
     if weight.ndim != 1 or not weight.size:

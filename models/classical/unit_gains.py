@@ -21,6 +21,7 @@ import numpy as np
 from goodalloc.models.support.validation import as_numbers, require_all, require_count
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Floats, Indices
@@ -49,7 +50,7 @@ class UnitGains:
         the least numbers of the jobs exceed `units`.
     """
 
-    gains: Floats
+    gains: Float[Floats, "jobs units"]
     units: int
 
     def __post_init__(self) -> None:
@@ -68,12 +69,12 @@ class UnitGains:
             )
 
     @property
-    def least(self) -> Indices:
+    def least(self) -> Int[Indices, " jobs"]:
         """Fewest units that each job can have, shape (jobs,)."""
         return np.asarray(np.argmax(np.isfinite(self.gains), axis=1))
 
 
-def one_each(gains: Floats, units: int) -> UnitGains:
+def one_each(gains: Float[Floats, "jobs units"], units: int) -> UnitGains:
     """Return the instance in which each job has at least one unit, in order while units last.
 
     Parameters

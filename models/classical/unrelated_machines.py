@@ -29,6 +29,7 @@ from goodalloc.models.support.validation import as_numbers, require_all
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Floats, Indices
@@ -57,10 +58,10 @@ class UnrelatedMachines:
         `ready` or `waited` is negative or not finite, or a job can run on no machine.
     """
 
-    times: Floats
-    machine_type: Indices
-    ready: Floats
-    waited: Floats
+    times: Float[Floats, "jobs types"]
+    machine_type: Int[Indices, " machines"]
+    ready: Float[Floats, " machines"]
+    waited: Float[Floats, " jobs"]
 
     def __post_init__(self) -> None:
         times = as_numbers("Jobs on machines", "times", self.times).astype(float)
@@ -102,7 +103,7 @@ class UnrelatedMachines:
         return self.machine_type.size
 
     @property
-    def machine_times(self) -> Floats:
+    def machine_times(self) -> Float[Floats, "jobs machines"]:
         """Seconds of every job on every machine, shape (jobs, machines)."""
         return self.times[:, self.machine_type]
 
@@ -135,8 +136,8 @@ class MachineSchedule(NamedTuple):
         Number of jobs before it there, shape (jobs,).
     """
 
-    machine: Indices
-    position: Indices
+    machine: Int[Indices, " jobs"]
+    position: Int[Indices, " jobs"]
 
 
 def schedule_violations(problem: UnrelatedMachines, schedule: MachineSchedule) -> tuple[str, ...]:
@@ -164,7 +165,9 @@ def schedule_violations(problem: UnrelatedMachines, schedule: MachineSchedule) -
     return tuple(found)
 
 
-def completion_times(problem: UnrelatedMachines, schedule: MachineSchedule) -> Floats:
+def completion_times(
+    problem: UnrelatedMachines, schedule: MachineSchedule
+) -> Float[Floats, " jobs"]:
     """Return the seconds from now until each job ends, C of (1).
 
     Raises

@@ -23,10 +23,10 @@ from goodalloc.models.fitting.problem import (
 from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float, Int
 
     from goodalloc.models.fitting.problem import Observations as Observations
-    from goodalloc.models.support.array_types import Flags, Floats, Numbers
+    from goodalloc.models.support.array_types import Flags, Floats, Indices, Numbers
 
 
 CPU_LANES, ACCELERATOR_LANES = 64, 8192
@@ -36,8 +36,8 @@ CPU_LANES, ACCELERATOR_LANES = 64, 8192
 class RelativeError(NamedTuple):
     """Median and mean of |predicted / observed - 1|, each of shape (jobs,)."""
 
-    median: Floats
-    mean: Floats
+    median: Float[Floats, " jobs"]
+    mean: Float[Floats, " jobs"]
 
 
 class Fit(NamedTuple):
@@ -58,11 +58,11 @@ class Fit(NamedTuple):
     """
 
     parameters: ThroughputParameters
-    loss: Floats
+    loss: Float[Floats, " jobs"]
     gradient_error: RelativeError
     step_error: RelativeError
-    iterations: NDArray[np.int64]
-    converged: Flags
+    iterations: Int[Indices, " jobs"]
+    converged: Bool[Flags, " jobs"]
 
 
 def fit_throughput(observations: Observations, options: FitOptions | None = None) -> Fit:

@@ -18,6 +18,7 @@ from goodalloc.models.support.validation import require_count, require_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Bool, Float
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Array, Flags, Floats
@@ -111,12 +112,12 @@ class Observations(NamedTuple):
         False for padding.
     """
 
-    nodes: Floats
-    replicas: Floats
-    atomic_batch_size: Floats
-    gradient_time: Floats
-    step_time: Floats
-    valid: Flags = np.array(True)
+    nodes: Float[Floats, "jobs observations"]
+    replicas: Float[Floats, "jobs observations"]
+    atomic_batch_size: Float[Floats, "jobs observations"]
+    gradient_time: Float[Floats, "jobs observations"]
+    step_time: Float[Floats, "jobs observations"]
+    valid: Bool[Flags, "jobs observations"] = np.array(True)
 
 
 class Problem(NamedTuple):
@@ -253,7 +254,7 @@ def state_problem(observations: Observations, options: FitOptions) -> tuple[Prob
     grown = (valid & (replicas > 2)).any(axis=1)
     least = np.where(valid, atomic, np.inf).min(axis=1, initial=np.inf)
     varied = least < np.where(valid, atomic, 0.0).max(axis=1, initial=0.0)
-    seen_one: Flags = one.any(axis=1)
+    seen_one: Flags = np.asarray(one.any(axis=1))
     seen_several: Flags = np.asarray(several.any(axis=1))
     true = np.ones(len(valid), dtype=bool)
     free = np.stack(

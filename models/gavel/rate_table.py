@@ -24,6 +24,7 @@ from goodalloc.models.support.validation import literal, require_choice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Floats, Indices
@@ -73,8 +74,8 @@ class RateTable:
     types: tuple[str, ...]
     configurations: tuple[Configuration, ...]
     replicas: tuple[int, ...]
-    alone: Floats
-    paired: Floats
+    alone: Float[Floats, "configurations replicas types 2"]
+    paired: Float[Floats, "configurations configurations replicas types"]
 
     def __post_init__(self) -> None:
         for item, names in (
@@ -155,7 +156,7 @@ class RateTable:
         configurations: Sequence[Configuration],
         replicas: Sequence[int],
         consolidated: bool = True,
-    ) -> Floats:
+    ) -> Float[Floats, "jobs types"]:
         """Return the steps per second of jobs alone on their GPUs, shape (jobs, types).
 
         Parameters
@@ -176,7 +177,7 @@ class RateTable:
 
     def pair_rates(
         self, configurations: Sequence[Configuration], replicas: Sequence[int], pairs: ArrayLike
-    ) -> Floats:
+    ) -> Float[Floats, "pairs types 2"]:
         """Return the steps per second of both jobs of every pair, shape (pairs, types, 2).
 
         They serve as `pair_rate` of `goodalloc.models.gavel.time_sharing.TimeSharing`; 0 where two

@@ -44,6 +44,7 @@ from goodalloc.models.gavel.time_sharing import equal_rates, rates
 from goodalloc.models.support.validation import literal, real_array
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from numpy.typing import ArrayLike
 
     from goodalloc.models.gavel.time_sharing import TimeSharing
@@ -60,14 +61,16 @@ class _Delays:
         a and b of every job, shape (jobs,); at least 0. Jobs with neither do not count.
     """
 
-    delay: Floats
-    work: Floats
+    delay: Float[Floats, " jobs"]
+    work: Float[Floats, " jobs"]
     larger_is_better = False
 
     def __post_init__(self) -> None:
         _accept(self, delay=self.delay, work=self.work)
 
-    def delays(self, sharing: TimeSharing, shares: Floats) -> Floats:
+    def delays(
+        self, sharing: TimeSharing, shares: Float[Floats, "lines types"]
+    ) -> Float[Floats, " jobs"]:
         """Return the delay of each job; infinite where one with work has no rate."""
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = np.where(self.work > 0, self.work / rates(sharing, shares), 0.0)
@@ -78,7 +81,7 @@ class _Delays:
 class Worst(_Delays):
     """Goal (1): minimise the largest delay."""
 
-    def value(self, sharing: TimeSharing, shares: Floats) -> float:
+    def value(self, sharing: TimeSharing, shares: Float[Floats, "lines types"]) -> float:
         """Return the largest delay."""
         return float(self.delays(sharing, shares).max())
 
@@ -86,7 +89,7 @@ class Worst(_Delays):
 class Total(_Delays):
     """Goal (2): minimise the sum of the delays."""
 
-    def value(self, sharing: TimeSharing, shares: Floats) -> float:
+    def value(self, sharing: TimeSharing, shares: Float[Floats, "lines types"]) -> float:
         """Return the sum of the delays."""
         return float(self.delays(sharing, shares).sum())
 
@@ -101,13 +104,13 @@ class Gain:
         g of every line and type, shape (lines, types); at least 0.
     """
 
-    worth: Floats
+    worth: Float[Floats, "lines types"]
     larger_is_better = True
 
     def __post_init__(self) -> None:
         _accept(self, worth=self.worth)
 
-    def value(self, _: TimeSharing, shares: Floats) -> float:
+    def value(self, _: TimeSharing, shares: Float[Floats, "lines types"]) -> float:
         """Return the total worth of the shares."""
         return float((self.worth * shares).sum())
 
@@ -123,8 +126,8 @@ class Level:
         least 0. Jobs without a step do not count.
     """
 
-    floor: Floats
-    step: Floats
+    floor: Float[Floats, " jobs"]
+    step: Float[Floats, " jobs"]
     larger_is_better = True
 
     def __post_init__(self) -> None:
@@ -132,7 +135,7 @@ class Level:
         if not (self.step > 0).any():
             raise ValueError("Goal: step is 0 for everybody; expected a job that counts.")
 
-    def value(self, sharing: TimeSharing, shares: Floats) -> float:
+    def value(self, sharing: TimeSharing, shares: Float[Floats, "lines types"]) -> float:
         """Return the lowest level."""
         counts = self.step > 0
         above = rates(sharing, shares)[counts] - self.floor[counts]

@@ -35,6 +35,7 @@ from goodalloc.models.support.validation import literal, real_array, require_nam
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Floats, Indices
@@ -79,12 +80,12 @@ class TimeSharing:
     """
 
     names: tuple[str, ...]
-    rate: Floats
-    gpus: Indices
-    replicas: Indices
-    pairs: Indices
-    pair_rate: Floats
-    cluster_gpus: Indices
+    rate: Float[Floats, "jobs types"]
+    gpus: Int[Indices, " types"]
+    replicas: Int[Indices, " jobs"]
+    pairs: Int[Indices, "pairs 2"]
+    pair_rate: Float[Floats, "pairs types 2"]
+    cluster_gpus: Int[Indices, " types"]
 
     def __init__(
         self,
@@ -174,18 +175,18 @@ class TimeSharing:
         return self.num_jobs + len(self.pairs)
 
     @cached_property
-    def members(self) -> Indices:
+    def members(self) -> Int[Indices, "lines 2"]:
         """Jobs of every line, shape (lines, 2); -1 in place of a missing second job."""
         alone = np.stack([np.arange(self.num_jobs), np.full(self.num_jobs, -1)], axis=1)
         return np.concatenate([alone, self.pairs])
 
     @cached_property
-    def line_replicas(self) -> Indices:
+    def line_replicas(self) -> Int[Indices, " lines"]:
         """GPUs that every line takes at a time, shape (lines,)."""
         return self.replicas[self.members[:, 0]]
 
     @cached_property
-    def line_rate(self) -> Floats:
+    def line_rate(self) -> Float[Floats, "lines types 2"]:
         """T of (2): steps per second of the jobs of every line, shape (lines, types, 2).
 
         It is 0 where the cluster has too few GPUs of a type.
@@ -212,7 +213,7 @@ class TimeSharing:
         )
 
 
-def rates(sharing: TimeSharing, shares: Floats) -> Floats:
+def rates(sharing: TimeSharing, shares: Float[Floats, "lines types"]) -> Float[Floats, " jobs"]:
     """Return the rates (2): steps per second of every job, shape (jobs,).
 
     Parameters
@@ -237,7 +238,7 @@ def rates(sharing: TimeSharing, shares: Floats) -> Floats:
     return found[:-1]
 
 
-def share_violations(sharing: TimeSharing, shares: Floats) -> tuple[str, ...]:
+def share_violations(sharing: TimeSharing, shares: Float[Floats, "lines types"]) -> tuple[str, ...]:
     """Return a sentence for each constraint of (1) that the shares break; none if feasible.
 
     Parameters
@@ -279,7 +280,7 @@ def share_violations(sharing: TimeSharing, shares: Floats) -> tuple[str, ...]:
     return tuple(found)
 
 
-def equal_rates(sharing: TimeSharing) -> Floats:
+def equal_rates(sharing: TimeSharing) -> Float[Floats, " jobs"]:
     """Return the rates of jobs that divide their time in proportion to the types' GPUs.
 
     Gavel's fairness takes them as the jobs' dues, up to a factor common to all jobs.
@@ -291,7 +292,7 @@ def equal_rates(sharing: TimeSharing) -> Floats:
     return due
 
 
-def largest_rates(sharing: TimeSharing) -> Floats:
+def largest_rates(sharing: TimeSharing) -> Float[Floats, " jobs"]:
     """Return the most steps per second of each job on any line, shape (jobs,).
 
     Examples
@@ -306,7 +307,7 @@ def largest_rates(sharing: TimeSharing) -> Floats:
     return largest[:-1]
 
 
-def isolated_shares(sharing: TimeSharing, count: int | None = None) -> Floats:
+def isolated_shares(sharing: TimeSharing, count: int | None = None) -> Float[Floats, "lines types"]:
     """Return the shares of jobs alone on one of *n* parts of the cluster, shape (lines, types).
 
     The part is :math:`N_w / n` GPUs of every type on which a job runs; one that takes *s* at a time

@@ -22,11 +22,12 @@ from goodalloc.models.support.namespace import leaves
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float
     from numpy.typing import NDArray
 
     from goodalloc.models.goodput.chunked import Backend as Backend
     from goodalloc.models.goodput.chunked import Search
-    from goodalloc.models.support.array_types import Numbers
+    from goodalloc.models.support.array_types import Floats, Numbers
 
 
 def stack_models(models: Sequence[GoodputModel]) -> GoodputModel:
@@ -56,7 +57,7 @@ def goodput_table(
     search: Search = "integer",
     grid_points: int = GRID_POINTS,
     backend: Backend = "jax",
-) -> NDArray[np.float64]:
+) -> Float[Floats, "jobs 2 gpus"]:
     """Return goodput at the best batch size, of shape (jobs, 2, max_replicas + 1).
 
     Entry [j, 0, K] is job j on K GPUs of one node, [j, 1, K] on K GPUs of several. Speed depends
@@ -105,7 +106,7 @@ def goodput_table(
     return np.asarray(found.goodput)
 
 
-def speedups(table: NDArray[np.float64], base: Numbers) -> NDArray[np.float64]:
+def speedups(table: Float[Floats, "jobs 2 gpus"], base: Numbers) -> NDArray[np.float64]:
     """Return goodput over the goodput of a base allocation, 0 for a base that cannot run.
 
     Parameters

@@ -29,6 +29,7 @@ from goodalloc.models.support.validation import (
 )
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Flags, Floats
@@ -143,7 +144,7 @@ def _checked(steps: ArrayLike, losses: ArrayLike) -> tuple[Floats, Floats]:
     return step[order], loss[order]
 
 
-def spikes(losses: Floats) -> Flags:
+def spikes(losses: Float[Floats, " measurements"]) -> Bool[Flags, " measurements"]:
     """Return the flags of losses that are too far from the median of their neighbours.
 
     The losses are in the order of their steps. At the ends there are fewer neighbours, as many on
@@ -154,8 +155,8 @@ def spikes(losses: Floats) -> Flags:
     --------
     >>> import numpy as np
     >>> from goodalloc.models.losses import spikes
-    >>> np.flatnonzero(spikes(np.array([4.0, 3.9, 3.8, 3.7, 9.0, 3.5, 3.4, 3.3, 3.2])))
-    array([4])
+    >>> np.flatnonzero(spikes(np.array([4.0, 4.0, 4.0, 9.0, 4.0, 4.0, 4.0])))
+    array([3])
     """
     size = losses.size
     median = losses.copy()

@@ -29,9 +29,10 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jaxtyping import Bool, Float
     from numpy.typing import NDArray
 
-    from goodalloc.models.support.array_types import Floats
+    from goodalloc.models.support.array_types import Flags, Floats
 
 
 #: Where asymptotes may be, below the least loss in units of what the losses fall; and how fast a
@@ -67,20 +68,20 @@ class Extrapolation(NamedTuple):
         Whether it is law (2).
     """
 
-    first: Floats
-    span: Floats
-    low: Floats
-    height: Floats
-    square: Floats
-    slope: Floats
-    level: Floats
-    below: Floats
-    top: Floats
-    rate: Floats
-    floor: Floats
-    linear: NDArray[np.bool_]
+    first: Float[Floats, " jobs"]
+    span: Float[Floats, " jobs"]
+    low: Float[Floats, " jobs"]
+    height: Float[Floats, " jobs"]
+    square: Float[Floats, " jobs"]
+    slope: Float[Floats, " jobs"]
+    level: Float[Floats, " jobs"]
+    below: Float[Floats, " jobs"]
+    top: Float[Floats, " jobs"]
+    rate: Float[Floats, " jobs"]
+    floor: Float[Floats, " jobs"]
+    linear: Bool[Flags, " jobs"]
 
-    def loss(self, steps: Floats) -> Floats:
+    def loss(self, steps: Float[Floats, "jobs steps"]) -> Float[Floats, "jobs steps"]:
         """Return the losses after `steps` steps.
 
         Parameters
@@ -95,7 +96,11 @@ class Extrapolation(NamedTuple):
         return curve.low + curve.height * np.where(curve.linear, linear, sublinear)
 
 
-def extrapolate(steps: Floats, losses: Floats, weight: Floats) -> Extrapolation:
+def extrapolate(
+    steps: Float[Floats, "jobs losses"],
+    losses: Float[Floats, "jobs losses"],
+    weight: Float[Floats, "jobs losses"],
+) -> Extrapolation:
     """Fit both laws to the losses of every job, and take the better one.
 
     Parameters

@@ -34,6 +34,8 @@ import numpy as np
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from goodalloc.models.support.array_types import Floats, Numbers
 
 
@@ -169,7 +171,7 @@ class LossCurveFit(NamedTuple):
     """
 
     curve: LossCurve
-    covariance: Floats
+    covariance: Float[Floats, "3 3"]
     freedom: float
     first: float
     last: float
@@ -264,13 +266,13 @@ def _middle(fit: LossCurveFit) -> float:
     return step if fit.first < step < fit.last else (fit.first + fit.last) / 2.0
 
 
-def loss_slopes(curve: LossCurve, steps: Floats) -> Floats:
+def loss_slopes(curve: LossCurve, steps: Floats) -> Float[Floats, "steps 3"]:
     """Return the derivatives of the loss by the three coefficients, of shape (steps, 3)."""
     square = 1.0 / (curve.rate * steps + curve.offset) ** 2
     return np.stack([-steps * square, -square, np.ones_like(steps)], axis=1)
 
 
-def curves_through(steps: Floats, losses: Floats) -> LossCurve:
+def curves_through(steps: Float[Floats, " 3"], losses: Float[Floats, "curves 3"]) -> LossCurve:
     r"""Return curves through three points each.
 
     With :math:`B = b_1 / b_0` the losses at three steps give :math:`\frac{l_1 - l_2}{l_2 - l_3}

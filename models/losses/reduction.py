@@ -35,6 +35,8 @@ from goodalloc.models.support.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float
+
     from goodalloc.models.support.array_types import Floats
 
 
@@ -63,12 +65,14 @@ class LossHistory(NamedTuple):
 
     first: float
     every: float
-    losses: Floats
+    losses: Float[Floats, " measurements"]
     done: float
 
 
 def loss_reductions(
-    histories: Sequence[LossHistory], ahead: Floats, normalised_by: NormalisedBy = "largest_fall"
+    histories: Sequence[LossHistory],
+    ahead: Float[Floats, "jobs choices"],
+    normalised_by: NormalisedBy = "largest_fall",
 ) -> Floats:
     """Return the normalised fall (1) for every job and number of steps.
 

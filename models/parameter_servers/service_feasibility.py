@@ -11,12 +11,17 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
+
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
     from goodalloc.models.support.array_types import Floats, Indices
 
 
 def pod_violations(
-    tables: Sequence[ServiceTable], cells: Sequence[Cell], pods: Indices, nodes: Floats
+    tables: Sequence[ServiceTable],
+    cells: Sequence[Cell],
+    pods: Int[Indices, "jobs kinds nodes"],
+    nodes: Float[Floats, "nodes resources"],
 ) -> tuple[str, ...]:
     """Return a sentence for each fault of pods on nodes; none if they are feasible.
 

@@ -52,10 +52,10 @@ from goodalloc.models.support.validation import as_numbers, require_all, require
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float
 
     from goodalloc.models.parameter_servers.configuration import PsConfiguration
-    from goodalloc.models.support.array_types import Floats, Numbers
+    from goodalloc.models.support.array_types import Flags, Floats, Numbers
 
 
 #: Largest coefficient: thirty years, far beyond any that was ever measured.
@@ -96,12 +96,12 @@ class StepTimeParts(NamedTuple):
     Of an asynchronous job they are a worker's over the number of workers, as is the step.
     """
 
-    forward_backward: Floats
-    push_pull: Floats
-    update: Floats
-    workers: Floats
-    servers: Floats
-    aggregation: Floats
+    forward_backward: Float[Floats, ...]
+    push_pull: Float[Floats, ...]
+    update: Float[Floats, ...]
+    workers: Float[Floats, ...]
+    servers: Float[Floats, ...]
+    aggregation: Float[Floats, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +177,8 @@ class Loads(NamedTuple):
         Whether a configuration trains at all.
     """
 
-    matrix: Floats
-    trains: NDArray[np.bool_]
+    matrix: Float[Floats, "... 7"]
+    trains: Bool[Flags, ...]
 
 
 def step_time_loads(

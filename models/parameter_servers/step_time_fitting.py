@@ -38,6 +38,8 @@ from goodalloc.models.support.validation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
+
     from goodalloc.models.parameter_servers.configuration import PsConfiguration
     from goodalloc.models.parameter_servers.step_time_form import StepTimeForm
     from goodalloc.models.support.array_types import Floats, Indices, Numbers
@@ -60,7 +62,7 @@ class StepTimeFit(NamedTuple):
     """
 
     parameters: PsStepTime
-    relative_errors: Floats
+    relative_errors: Float[Floats, " measurements"]
 
 
 def default_terms(form: StepTimeForm) -> tuple[str, ...]:
@@ -177,7 +179,7 @@ def design_points(
     batch_size: Numbers,
     points: int,
     terms: Sequence[str] | None = None,
-) -> Indices:
+) -> Int[Indices, " points"]:
     """Choose configurations to measure by a greedy D-optimal design.
 
     Each is the one that most reduces the volume of the uncertainty about the coefficients, if all

@@ -33,6 +33,8 @@ from goodalloc.models.support.validation import require_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
+
     from goodalloc.models.support.array_types import Floats, Indices
 
 
@@ -54,8 +56,8 @@ class Pods(NamedTuple):
         Demand of each pod, shape ``(*service.shape, resources)``.
     """
 
-    number: Indices
-    each: Floats
+    number: Int[Indices, ...]
+    each: Float[Floats, "... resources"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +85,8 @@ class ServiceTable:
     """
 
     name: str
-    service: Floats
-    demand: Floats
+    service: Float[Floats, ...]
+    demand: Float[Floats, "... resources"]
     pods: tuple[Pods, ...] = ()
 
     def __post_init__(self) -> None:
@@ -133,7 +135,7 @@ class ServiceTable:
         return found if np.isfinite(self.service[found]) else None
 
 
-def check_tables(tables: Sequence[ServiceTable], capacity: Floats) -> None:
+def check_tables(tables: Sequence[ServiceTable], capacity: Float[Floats, " resources"]) -> None:
     """Validate that there are jobs and that the capacity is of the jobs' resources.
 
     Raises
@@ -169,9 +171,9 @@ class Marginal(NamedTuple):
         Change of the demand for every resource, shape (jobs, 2, axes, resources).
     """
 
-    now: Floats
-    service: Floats
-    change: Floats
+    now: Float[Floats, " jobs"]
+    service: Float[Floats, "jobs 2 axes"]
+    change: Float[Floats, "jobs 2 axes resources"]
 
 
 def marginal_table(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> Marginal:

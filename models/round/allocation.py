@@ -13,7 +13,10 @@ from goodalloc.models.support.validation import require_count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from jaxtyping import Bool, Int
     from numpy.typing import ArrayLike, NDArray
+
+    from goodalloc.models.support.array_types import Flags, Indices
 
 #: Most replicas in one entry: far beyond any node, and far from overflowing.
 MOST_REPLICAS = 1_000_000
@@ -49,12 +52,12 @@ class Allocation:
            [0, 0]])
     """
 
-    job: NDArray[np.int64]
-    node: NDArray[np.int64]
-    replicas: NDArray[np.int64]
+    job: Int[Indices, " entries"]
+    node: Int[Indices, " entries"]
+    replicas: Int[Indices, " entries"]
     num_jobs: int
     num_nodes: int
-    modes: NDArray[np.int64] | None = None
+    modes: Int[Indices, " jobs"] | None = None
 
     def __post_init__(self) -> None:
         for array in (self.job, self.node, self.replicas):
@@ -120,7 +123,7 @@ class Allocation:
         return found.astype(np.int64)
 
     @cached_property
-    def mode(self) -> NDArray[np.int64]:
+    def mode(self) -> Int[Indices, " jobs"]:
         """Index of every job's mode, 0 where it does not run; shape (jobs,)."""
         if self.modes is None:
             return np.zeros(self.num_jobs, dtype=np.int64)
@@ -162,26 +165,26 @@ class Allocation:
         nothing = np.zeros(0, dtype=np.int64)
         return cls(nothing, nothing.copy(), nothing.copy(), num_jobs, num_nodes)
 
-    def matrix(self) -> NDArray[np.int64]:
+    def matrix(self) -> Int[Indices, "jobs nodes"]:
         """Return the dense matrix, shape (jobs, nodes)."""
         dense = np.zeros((self.num_jobs, self.num_nodes), dtype=np.int64)
         dense[self.job, self.node] = self.replicas
         return dense
 
     @cached_property
-    def job_replicas(self) -> NDArray[np.int64]:
+    def job_replicas(self) -> Int[Indices, " jobs"]:
         """Replicas of every job, shape (jobs,)."""
         return np.bincount(self.job, weights=self.replicas, minlength=self.num_jobs).astype(
             np.int64
         )
 
     @cached_property
-    def job_nodes(self) -> NDArray[np.int64]:
+    def job_nodes(self) -> Int[Indices, " jobs"]:
         """Nodes of every job, shape (jobs,)."""
         return np.bincount(self.job, minlength=self.num_jobs)
 
     @cached_property
-    def node_replicas(self) -> NDArray[np.int64]:
+    def node_replicas(self) -> Int[Indices, " nodes"]:
         """Replicas on every node, shape (nodes,)."""
         return np.bincount(self.node, weights=self.replicas, minlength=self.num_nodes).astype(
             np.int64
@@ -212,7 +215,7 @@ class Allocation:
             self.modes,
         )
 
-    def unchanged(self, other: Allocation) -> NDArray[np.bool_]:
+    def unchanged(self, other: Allocation) -> Bool[Flags, " jobs"]:
         """Return flags of the jobs with the same row and mode in `other`, shape (jobs,)."""
         mine = self.job * self.num_nodes + self.node
         theirs = other.job * other.num_nodes + other.node

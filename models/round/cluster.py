@@ -13,9 +13,10 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_count, require_name
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Float, Int
 
     from goodalloc.models.round.mode import Mode, Resources
+    from goodalloc.models.support.array_types import Floats, Indices
 
 #: Most GPUs on one node; programs grow with the square of it.
 MOST_GPUS = 256
@@ -134,7 +135,7 @@ class Cluster:
         return Cluster(tuple(groups))
 
     @cached_property
-    def node_gpus(self) -> NDArray[np.int64]:
+    def node_gpus(self) -> Int[Indices, " nodes"]:
         """GPUs of every node, shape (nodes,)."""
         gpus = np.repeat(
             np.array([group.gpus for group in self.groups], dtype=np.int64),
@@ -149,7 +150,7 @@ class Cluster:
         return tuple(sorted({name for group in self.groups for name, _ in group.resources}))
 
     @cached_property
-    def node_resources(self) -> NDArray[np.float64]:
+    def node_resources(self) -> Float[Floats, "nodes resources"]:
         """Amount of every resource on every node, shape (nodes, resources)."""
         amounts = [dict(group.resources) for group in self.groups]
         table = np.array([[had.get(name, 0.0) for name in self.resource_names] for had in amounts])
@@ -160,7 +161,7 @@ class Cluster:
         return table
 
     @cached_property
-    def node_shares(self) -> NDArray[np.float64]:
+    def node_shares(self) -> Float[Floats, "nodes resources"]:
         """Resources per GPU of every node, infinite without GPUs; shape (nodes, resources)."""
         gpus = self.node_gpus[:, None]
         shares = np.where(gpus > 0, self.node_resources / np.maximum(gpus, 1), np.inf)
@@ -178,7 +179,7 @@ class Cluster:
         return tuple(sorted(set(self.node_types)))
 
     @cached_property
-    def node_type(self) -> NDArray[np.int64]:
+    def node_type(self) -> Int[Indices, " nodes"]:
         """Index in `gpu_types` of every node's GPUs, shape (nodes,)."""
         index = {name: code for code, name in enumerate(self.gpu_types)}
         return np.array([index[name] for name in self.node_types], dtype=np.int64)
@@ -200,7 +201,7 @@ class Cluster:
         }
 
     @cached_property
-    def node_group(self) -> NDArray[np.int64]:
+    def node_group(self) -> Int[Indices, " nodes"]:
         """Index of every node's group, shape (nodes,)."""
         sizes = [group.nodes for group in self.groups]
         return np.repeat(np.arange(len(sizes)), sizes)

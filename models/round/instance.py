@@ -15,11 +15,13 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_name
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
     from numpy.typing import NDArray
 
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.job import Job
     from goodalloc.models.round.mode import JobModel, Mode
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -227,18 +229,18 @@ class Instance:
         )
 
     @cached_property
-    def mode_job(self) -> NDArray[np.int64]:
+    def mode_job(self) -> Int[Indices, " modes"]:
         """Index of every mode's job, shape (modes,)."""
         counts = [max(len(job.modes), 1) for job in self.jobs]
         return np.repeat(np.arange(self.num_jobs), counts)
 
     @cached_property
-    def first_mode(self) -> NDArray[np.int64]:
+    def first_mode(self) -> Int[Indices, " jobs"]:
         """Row of the first mode of every job, shape (jobs,)."""
         return np.searchsorted(self.mode_job, np.arange(self.num_jobs))
 
     @cached_property
-    def mode_resources(self) -> NDArray[np.float64]:
+    def mode_resources(self) -> Float[Floats, "modes resources"]:
         """Resources that a replica takes beside its GPU in every mode, shape (modes, resources)."""
         names = self.cluster.resource_names
         if self.plain:
@@ -248,7 +250,7 @@ class Instance:
         return table.reshape(len(amounts), len(names))
 
     @cached_property
-    def mode_demand(self) -> NDArray[np.float64]:
+    def mode_demand(self) -> Float[Floats, "modes demands"]:
         """Demand of a replica in every mode, GPUs first; shape (modes, 1 + resources)."""
         demand = np.hstack([self.mode_share[:, None], self.mode_resources])
         demand.flags.writeable = False
@@ -263,7 +265,7 @@ class Instance:
         return np.array([index[mode.gpu_type] for mode in self.modes], dtype=np.int64)
 
     @cached_property
-    def mode_nodes(self) -> NDArray[np.bool_]:
+    def mode_nodes(self) -> Bool[Flags, "modes nodes"]:
         """Flags of the nodes with the type of GPU of every mode, shape (modes, nodes)."""
         if self.plain:
             return np.ones((self.num_jobs, self.cluster.num_nodes), dtype=bool)
@@ -272,14 +274,14 @@ class Instance:
         return np.array([fits[mode.gpu_type] for mode in self.modes])
 
     @cached_property
-    def mode_share(self) -> NDArray[np.float64]:
+    def mode_share(self) -> Float[Floats, " modes"]:
         """Part of a GPU that a replica takes in every mode, shape (modes,)."""
         if self.plain:
             return np.ones(self.num_jobs)
         return np.array([mode.gpu_share for mode in self.modes])
 
     @cached_property
-    def most_on_node(self) -> NDArray[np.int64]:
+    def most_on_node(self) -> Int[Indices, "modes nodes"]:
         """Most replicas in every mode on every node, shape (modes, nodes).
 
         As `NodeGroup.most_replicas` counts them: by GPUs alone where they take whole ones.
@@ -287,7 +289,7 @@ class Instance:
         return np.repeat(self.most_in_group, [g.nodes for g in self.cluster.groups], axis=1)
 
     @cached_property
-    def most_in_group(self) -> NDArray[np.int64]:
+    def most_in_group(self) -> Int[Indices, "modes groups"]:
         """Most replicas in every mode on a node of every group, shape (modes, groups)."""
         rows: dict[tuple[object, ...], list[int]] = {}
         for mode in self.modes:
@@ -303,12 +305,12 @@ class Instance:
         return -(-self.cluster.num_gpus // self.num_jobs)
 
     @cached_property
-    def min_replicas(self) -> NDArray[np.int64]:
+    def min_replicas(self) -> Int[Indices, " jobs"]:
         """Fewest GPUs of every job when it runs, shape (jobs,)."""
         return np.array([max(job.min_replicas, 1) for job in self.jobs], dtype=np.int64)
 
     @cached_property
-    def max_replicas(self) -> NDArray[np.int64]:
+    def max_replicas(self) -> Int[Indices, " jobs"]:
         """Most replicas of every job, no more than the cluster holds, shape (jobs,)."""
         limits = np.array([job.max_replicas for job in self.jobs], dtype=np.int64)
         if not self.shares_gpus:
@@ -318,22 +320,22 @@ class Instance:
         return np.minimum(limits, np.maximum.reduceat(holds, self.first_mode))
 
     @cached_property
-    def pinned(self) -> NDArray[np.bool_]:
+    def pinned(self) -> Bool[Flags, " jobs"]:
         """Whether every job must keep what it has, shape (jobs,)."""
         return np.array([job.pinned for job in self.jobs], dtype=bool)
 
     @cached_property
-    def age(self) -> NDArray[np.float64]:
+    def age(self) -> Float[Floats, " jobs"]:
         """Seconds since every job's submission, shape (jobs,)."""
         return np.array([job.age for job in self.jobs], dtype=float)
 
     @cached_property
-    def restarts(self) -> NDArray[np.float64]:
+    def restarts(self) -> Float[Floats, " jobs"]:
         """Restarts of every job so far, shape (jobs,)."""
         return np.array([job.restarts for job in self.jobs], dtype=float)
 
     @cached_property
-    def restart_delay(self) -> NDArray[np.float64]:
+    def restart_delay(self) -> Float[Floats, " jobs"]:
         """Seconds that a restart costs every job, shape (jobs,)."""
         usual = self.rules.restart_delay
         own = [job.restart_delay for job in self.jobs]
@@ -386,7 +388,7 @@ def require_plain(instance: Instance) -> None:
             )
 
 
-def node_demand(instance: Instance, allocation: Allocation) -> NDArray[np.float64]:
+def node_demand(instance: Instance, allocation: Allocation) -> Float[Floats, "nodes resources"]:
     """Return the demand on every node's resources beside GPUs, shape (nodes, resources).
 
     Examples

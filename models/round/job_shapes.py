@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool
     from numpy.typing import NDArray
 
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Flags
 
 
-def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Flags:
+def allowed_shapes(instance: Instance, *, whole_nodes: bool) -> Bool[Flags, "modes types 2 gpus"]:
     """Return flags of the allowed shapes, (modes, types, 2, most GPUs + 1).
 
     Types are those of `Cluster.gpu_types`; the third axis is 0 for one node and 1 for several, the

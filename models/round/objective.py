@@ -27,13 +27,13 @@ from goodalloc.models.round.job_shapes import allowed_shapes
 from goodalloc.models.round.mode import SpeedupTable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Float, Int
 
     from goodalloc.models.goodput.chunked import Backend
     from goodalloc.models.goodput.model import GoodputModel
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 #: Allocations up to which a speedup table is not worth compiling for: compilation takes seconds,
@@ -60,11 +60,13 @@ class UtilityTable:
         jobs.
     """
 
-    moved: Floats
-    kept: Floats
+    moved: Float[Floats, "modes 2 gpus"]
+    kept: Float[Floats, " jobs"]
 
 
-def speedup_table(instance: Instance, backend: Backend | None = None) -> Floats:
+def speedup_table(
+    instance: Instance, backend: Backend | None = None
+) -> Float[Floats, "modes 2 gpus"]:
     """Return the speedup of every mode over the job's fair share.
 
     ``speedup(N, K) = goodput*(N, K) / goodput*(N_f, K_f)`` (section 4.2 of Pollux) with the best
@@ -156,7 +158,9 @@ def _fill_modelled(
     table[filled] = goodput[group] / np.where(share > 0, share, 1.0)[job][:, None, None]
 
 
-def _least_share(instance: Instance, modes: NDArray[np.int64], goodput: Floats) -> Floats:
+def _least_share(
+    instance: Instance, modes: Int[Indices, " rows"], goodput: Float[Floats, "rows 2 gpus"]
+) -> Float[Floats, " jobs"]:
     """Return the goodput of every job's worst whole-node shape over its fewest GPUs.
 
     It covers all shapes in any of these modes; any number of GPUs where no whole-node shape runs,
@@ -259,7 +263,7 @@ def utility_table(instance: Instance) -> UtilityTable:
     return mode_utilities(instance)
 
 
-def utilities(instance: Instance, allocation: Allocation) -> Floats:
+def utilities(instance: Instance, allocation: Allocation) -> Float[Floats, " jobs"]:
     """Return the utility of every job under an allocation, shape (jobs,).
 
     Raises

@@ -23,10 +23,11 @@ from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import utilities
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float
 
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags, Floats
 
 
 class Starvation(NamedTuple):
@@ -55,7 +56,7 @@ class Starvation(NamedTuple):
 
 
 def starvation(
-    worth: NDArray[np.float64], served: NDArray[np.bool_], idle: float, power: float
+    worth: Float[Floats, " jobs"], served: Bool[Flags, " jobs"], idle: float, power: float
 ) -> Starvation:
     """Decompose a fitness into its parts.
 

@@ -32,6 +32,8 @@ from goodalloc.models.support.validation import as_numbers, require_all
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
+
     from goodalloc.models.support.array_types import Floats, Indices
 
 
@@ -55,9 +57,9 @@ class Guests:
         infinity, or a number of GPUs is not whole or too small.
     """
 
-    gpus: Indices
-    room: Indices
-    rate: Floats
+    gpus: Int[Indices, " guests"]
+    room: Int[Indices, " hosts"]
+    rate: Float[Floats, "guests hosts"]
 
     def __post_init__(self) -> None:
         rate = as_numbers("Guests", "rate", self.rate).astype(float)

@@ -31,6 +31,8 @@ from goodalloc.models.support.validation import as_numbers, require_all
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from jaxtyping import Float, Int
+
     from goodalloc.models.shared_gpus.shared_speed import GpuUse, Sharing
     from goodalloc.models.support.array_types import Floats, Indices
 
@@ -57,8 +59,8 @@ class Pairing:
         symmetric.
     """
 
-    kind: Indices
-    gain: Floats
+    kind: Int[Indices, " jobs"]
+    gain: Float[Floats, "kinds kinds"]
 
     def __post_init__(self) -> None:
         gain = as_numbers("Pairing", "gain", self.gain).astype(float)

@@ -48,7 +48,7 @@ SHARING = TimeSharing(
     [1, 1, 2],
     [(0, 1)],
     [[[1.5, 2.0], [0.5, 0.0]]],
-    [4, 2],
+    cluster_gpus=[4, 2],
 )
 PROBLEM = ShareProblem(SHARING, max_min(SHARING), np.array([0.1, 0.0, 0.01]))
 RESULT = best_shares(*PROBLEM)

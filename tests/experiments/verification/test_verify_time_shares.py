@@ -164,7 +164,7 @@ def example(kind: str) -> Documents:
         drawn_sharing.replicas,
         drawn_sharing.pairs,
         drawn_sharing.pair_rate,
-        [2, 2, 2],
+        cluster_gpus=[2, 2, 2],
     )
     equal = best_shares(sharing, max_min(sharing), solver="HIGHS").shares
     assert equal is not None

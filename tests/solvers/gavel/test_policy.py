@@ -203,7 +203,13 @@ def test_pairs_that_are_left_out_cost_nothing(seed: int, count: int) -> None:
     assert (rates.among(round_, gpus, replicas) == known).all()
     pairs = np.stack(np.triu_indices(count, 1), axis=1)
     every = TimeSharing(
-        alone.names, alone.rate, alone.gpus, alone.replicas, pairs, known, alone.cluster_gpus
+        alone.names,
+        alone.rate,
+        alone.gpus,
+        alone.replicas,
+        pairs,
+        known,
+        cluster_gpus=alone.cluster_gpus,
     )
     some = with_gainful_pairs(alone, known)
     speeds = shares_of_speed(alone.rate, known).sum(axis=2)
