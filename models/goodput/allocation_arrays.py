@@ -50,8 +50,8 @@ class Lanes(NamedTuple):
     maximum: Numbers
     atomic_minimum: Numbers
     atomic_maximum: Numbers
-    accumulation: Array
-    allowed: Array
+    accumulation: Array | bool
+    allowed: Array | bool
 
 
 def prepare_lanes(model: GoodputModel, nodes: Numbers, replicas: Numbers) -> Lanes:
@@ -71,7 +71,7 @@ def prepare_lanes(model: GoodputModel, nodes: Numbers, replicas: Numbers) -> Lan
     """
     xp = namespace(model, nodes, replicas)
     parameters, gradient, batch = model
-    allowed: Array = xp.asarray((replicas >= 1.0) & (nodes >= 1.0) & (nodes <= replicas))
+    allowed = (replicas >= 1.0) & (nodes >= 1.0) & (nodes <= replicas)
     synchronisation = synchronisation_time(parameters, nodes, replicas)
     total = gradient.variance + gradient.square
     moving = total > 0.0
@@ -90,6 +90,6 @@ def prepare_lanes(model: GoodputModel, nodes: Numbers, replicas: Numbers) -> Lan
         maximum=batch.maximum,
         atomic_minimum=batch.atomic_minimum,
         atomic_maximum=batch.atomic_maximum,
-        accumulation=xp.asarray(batch.accumulation > 0.0),
+        accumulation=batch.accumulation > 0.0,
         allowed=allowed,
     )
