@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,14 +10,15 @@ from goodalloc.formulations.gpu_rounds.concave_relaxation import solve_concave_r
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness, utilities
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.brute_force import enumerate_allocations, solve_brute_force
 from goodalloc.solvers.interface.base import find_solver
 from goodalloc.solvers.interface.result import Status
 from goodalloc.solvers.interface.stop import Stop
+from tests.support.agreement import AGREE, check_exact, reordered
 from tests.support.extreme_rounds import extreme_round
+from tests.support.few import few
 from tests.support.high_precision import best_mean, mean_of, shortfall, utilities_of
 from tests.support.random_instances import (
     random_instance,
@@ -27,44 +27,14 @@ from tests.support.random_instances import (
     tight_instance,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-from tests.support.few import few
-
 EXACT = ("highs", "pyomo")
 EXACT_WITH_MODES = ("highs", "pyomo")
 # The genetic algorithm compiles for every shape.
 GENETIC = pytest.param("genetic", marks=pytest.mark.slow)
 HEURISTIC = (GENETIC, "greedy", "local_search", "knapsack", "convex")
 
-#: Relative difference at which two roads still agree.
-AGREE = 1e-9
 #: Relative error of a fitness or a bound in double precision.
 ROUNDING = 1e-12
-
-
-def check_exact(
-    seed: int,
-    names: tuple[str, ...],
-    power: float | None = None,
-    draw: Callable[[int, float | None], Instance] = random_instance,
-    concave: bool = True,
-) -> None:
-    """Exact solvers find the enumeration's optimum and prove it; bounds are on the right side."""
-    instance = draw(seed, power)
-    optimum = solve_brute_force(instance).bound
-    for name in names:
-        result = solve(instance, name)
-        what = f"{name} on {instance.name} at p = {instance.rules.power:g}"
-        assert result.allocation is not None, f"{what}: {result.message}"
-        assert not violations(instance, result.allocation), what
-        assert result.fitness == pytest.approx(optimum, rel=AGREE), what
-        assert result.status is Status.OPTIMAL, what
-        assert optimum * (1 - 1e-12) <= result.bound <= optimum * (1 + 2 * AGREE), what
-    integer, linear = knapsack_bound(instance, exact=True), knapsack_bound(instance)
-    assert optimum <= integer <= linear, instance.name
-    if concave and instance.rules.power <= 1:
-        assert solve_concave_relaxation(instance).bound >= optimum, instance.name
 
 
 @pytest.mark.parametrize("first", range(0, 60, 10))
@@ -203,20 +173,6 @@ def test_heuristics_are_feasible_and_never_better_than_the_optimum(name: str) ->
             continue
         assert result.fitness <= optimum * (1 + 1e-12)
         assert result.bound >= optimum * (1 - 1e-12)
-
-
-def reordered(instance: Instance) -> Instance:
-    """The same round with jobs and nodes in the opposite order."""
-    cluster = instance.cluster
-    nodes = cluster.num_nodes
-    groups = tuple(reversed(cluster.groups))
-    jobs = tuple(
-        job.replace(
-            placement=tuple(sorted((nodes - 1 - node, held) for node, held in job.placement))
-        )
-        for job in reversed(instance.jobs)
-    )
-    return Instance(type(cluster)(groups), jobs, instance.rules, name=f"{instance.name}-reordered")
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -37,9 +37,9 @@ from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import Pollux
 from goodalloc.solvers.registry import make_policy
-from tests.experiments.replay.test_simulator import SHORT, SMALL
 from tests.support.certification import liars
 from tests.support.certification.liars import INSTANCE, LIARS, honest, one_gpu_each, worth
+from tests.support.replay.replays import SHORT, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from goodalloc.data.derivation.fit_gpu_types import derive_gpu_types, main
 from goodalloc.data.documents.shipped import read_shipped, write_document
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.throughput_model import gradient_time, step_time
-from tests.data.applications.test_profiles import compare
+from tests.support.replay.profile_tables import compare
 
 if TYPE_CHECKING:
     from pathlib import Path

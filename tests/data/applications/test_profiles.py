@@ -22,6 +22,7 @@ from goodalloc.data.documents.shipped import read_shipped, write_document
 from goodalloc.models.goodput.model import goodput
 from goodalloc.models.goodput.throughput_model import gradient_time, step_time
 from tests.support.documents import changed
+from tests.support.replay.profile_tables import compare
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,24 +176,6 @@ def test_recorded_errors_are_those_of_the_shipped_parameters(reference: Path, na
         error = np.abs(predicted / measured - 1.0)
         again = (np.median(error), np.percentile(error, 90), error.max())
         assert errors == pytest.approx(again, rel=1e-6)
-
-
-def compare(ours: Any, theirs: Any, path: str = "") -> None:
-    """Assert that two documents agree: fitted numbers nearly, all others to the last digit."""
-    if isinstance(ours, dict):
-        assert ours.keys() == theirs.keys(), path
-        for key in ours:
-            compare(ours[key], theirs[key], f"{path}.{key}")
-    elif isinstance(ours, list):
-        assert len(ours) == len(theirs), path
-        for index, pair in enumerate(zip(ours, theirs, strict=True)):
-            compare(*pair, f"{path}[{index}]")
-    elif isinstance(ours, float):
-        fitted = ".throughput." in path or ".fit_errors." in path
-        # Fits end at slightly different points of a flat minimum from platform to platform.
-        assert ours == pytest.approx(theirs, rel=1e-3 if fitted else 1e-10), path
-    else:
-        assert ours == theirs, path
 
 
 def test_deriving_the_profiles_again_gives_the_shipped_file(

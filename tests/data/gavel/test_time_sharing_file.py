@@ -31,8 +31,8 @@ from goodalloc.solvers.gavel.share_certificate_file import (
     write_share_certificate,
 )
 from goodalloc.solvers.gavel.time_shares import best_shares
-from tests.models.gavel.test_time_sharing import drawn, goals, random_shares
 from tests.support.documents import changed
+from tests.support.policies.time_shares import drawn, goals, random_shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable

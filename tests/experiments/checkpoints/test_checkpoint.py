@@ -23,7 +23,7 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 from goodalloc.solvers.registry import POLICIES, PolicyOptions, make_policy
-from tests.experiments.replay.test_simulator import SHORT, SMALL
+from tests.support.replay.replays import SHORT, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -40,6 +40,7 @@ from goodalloc.experiments.support.folder_lock import is_locked, locked
 from goodalloc.experiments.support.process_identity import ProcessIdentity, this_system
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.goodput.model import BatchLimits
+from tests.support.replay.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,14 +80,6 @@ def starts(cluster: Path) -> list[int]:
     """How often each replica was started."""
     marks = sorted((cluster / "jobs" / "mine").glob("starts-*"))
     return [len(mark.read_text(encoding="utf-8")) for mark in marks]
-
-
-def eventually(happens: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait for something."""
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -49,9 +49,9 @@ from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import POLICIES, PolicyOptions
-from tests.experiments.live.test_launcher import eventually
 from tests.support import launched_program
 from tests.support.launched_program import CHECKPOINT_STEPS, EXAMPLES, TOTAL
+from tests.support.replay.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

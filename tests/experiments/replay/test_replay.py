@@ -26,15 +26,12 @@ from goodalloc.models.round.starved_jobs import Starvation
 from goodalloc.solvers.interface.result import Evidence
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import make_policy
-from tests.experiments.replay.test_simulator import SHORT, SMALL
+from tests.support.replay.replays import SAME, SHORT, SMALL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.solvers.policies.policy import BatchSizes, Round
-
-#: Files that equal replays write to the byte.
-SAME = ("rounds.csv", "samples.csv", "jobs.csv", "replay.json")
 
 
 def replay(folder: Path, policy: str = "tiresias", *, judge: bool = True) -> Replay:

@@ -14,7 +14,7 @@ from goodalloc.data.workloads.workload import write_workload
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay.replay_parquet import COUNTS, TABLES, TEXTS, write_parquet
 from goodalloc.experiments.replay.replay_task import ReplayTask
-from tests.experiments.replay.test_simulator import SHORT, SMALL
+from tests.support.replay.replays import SHORT, SMALL
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from goodalloc.experiments.replay.job_state import SimulatedJobState
 from goodalloc.experiments.replay.simulation_state import OPTIONAL_KEYS, REQUIRED_KEYS
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.solvers.registry import make_policy
-from tests.experiments.replay.test_simulator import SHORT, SMALL
+from tests.support.replay.replays import SHORT, SMALL
 
 
 def simulator() -> Simulator:

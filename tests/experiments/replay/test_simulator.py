@@ -22,21 +22,13 @@ from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.tiresias import Tiresias
 from goodalloc.solvers.registry import POLICIES, PolicyOptions, make_policy
+from tests.support.replay.replays import SHORT, SMALL, finish
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.applications.application import Application
     from goodalloc.solvers.policies.policy import BatchSizes, Round
-
-#: Short jobs, so that a replay takes a moment.
-SHORT = tuple(
-    Submission(f"{name}-{index}", 40 + 100 * index, name, replicas, batch)
-    for index, (name, replicas, batch) in enumerate(
-        [("ncf", 1, 32768), ("cifar10", 4, 1024), ("ncf", 1, 32768), ("cifar10", 2, 512)]
-    )
-)
-SMALL = Setting(Cluster.uniform(2, 4))
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +44,6 @@ def published(reference: Path, policy: str, workload: str) -> dict[str, float]:
             if row["configuration"] == f"{policy}-1.0" and row["workload"] == workload:
                 return {key: float(row[key]) for key in row if key.endswith("_s")}
     raise AssertionError(f"no anchor for {policy} on {workload}")
-
-
-def finish(simulator: Simulator) -> Simulator:
-    """Replay to the end."""
-    while not simulator.finished:
-        simulator.step()
-    return simulator
 
 
 def least_seconds(application: Application, gpus: int) -> float:

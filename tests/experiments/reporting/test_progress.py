@@ -12,7 +12,7 @@ from goodalloc.data.workloads.workload import write_workload
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.reporting import progress
 from goodalloc.experiments.reporting.progress import INTERVAL, ProgressLines, progress_bar
-from tests.experiments.replay.test_simulator import SHORT
+from tests.support.replay.replays import SHORT
 
 
 def lines(times: list[float], steps: list[float], total: float) -> list[str]:

@@ -28,34 +28,10 @@ from goodalloc.experiments.studies.pollux.published_cases import (
 from goodalloc.experiments.support.tasks import run_tasks
 from goodalloc.experiments.support.workers import ALONE, Workers
 from goodalloc.solvers.registry import POLICIES
-from tests.experiments.replay.test_replay import SAME
-from tests.experiments.replay.test_simulator import SHORT, SMALL
+from tests.support.replay.replays import SAME, SHORT, SMALL
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from goodalloc.data.workloads.generator import Requests
-    from goodalloc.data.workloads.workload import Submission
-    from goodalloc.experiments.studies.framework.reproduction import Reproduction
-
-
-def carry_out(reproduction: Reproduction, folder: Path, workloads: tuple[int, ...] = (1,)) -> Plan:
-    """Do all that a reproduction takes, on few short jobs, with a queue in place of Pollux."""
-    plan = TinyPlan(folder, workloads, ("fifo",))
-    for task in dict.fromkeys(reproduction.tasks(plan)):
-        task.run(lambda _: None)
-    return plan
-
-
-class TinyPlan(Plan):
-    """Draws workloads of three short jobs, whatever the load."""
-
-    def workload(
-        self, number: int, requests: Requests = "tuned", load: float = 1.0
-    ) -> tuple[Submission, ...]:
-        """Another one for every number."""
-        drawn = draw_workload(number, jobs=30, requests=requests)
-        return tuple(job for job in drawn if job.application in {"ncf", "cifar10"})[:3]
 
 
 @pytest.mark.parametrize("name", list(CASES))

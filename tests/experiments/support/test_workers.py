@@ -20,8 +20,7 @@ from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.support.extras import MODULES
 from goodalloc.experiments.support.tasks import run_tasks
 from goodalloc.experiments.support.workers import ALONE, Workers, map_unordered, parse_workers
-from tests.experiments.replay.test_replay import SAME
-from tests.experiments.replay.test_simulator import SHORT, SMALL
+from tests.support.replay.replays import SAME, SHORT, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -46,8 +46,8 @@ from goodalloc.solvers.gavel.time_shares import (
     best_shares,
     best_shares_with_pairs,
 )
-from tests.models.gavel.test_time_sharing import by_linprog, drawn, goals, random_shares
 from tests.support.documents import Place, changed
+from tests.support.policies.time_shares import by_linprog, drawn, goals, random_shares
 
 if TYPE_CHECKING:
     from goodalloc.models.gavel.share_goal import Goal

@@ -21,13 +21,13 @@ from goodalloc.models.round.mode import Mode, SpeedupTable, resources
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.brute_force import solve_brute_force
+from tests.support.agreement import AGREE, check_exact, reordered
 from tests.support.few import few
 from tests.support.random_instances import (
     random_instance,
     random_mode_instance,
     random_share_instance,
 )
-from tests.test_against_oracle import AGREE, check_exact, reordered
 
 
 def fits_somehow(shares: tuple[float, ...], gpus: int) -> bool:

@@ -16,8 +16,8 @@ from goodalloc.models.shared_gpus.shared_speed import Sharing
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.shared_gpus.antman import guest_problem
 from goodalloc.solvers.shared_gpus.guests import best_hosts, least_loaded
-from tests.solvers.test_registry import active
 from tests.support.few import few
+from tests.support.policies.policy_rounds import active
 
 
 def drawn(seed: int, guests: int, hosts: int, *, coarse: bool = False) -> Guests:

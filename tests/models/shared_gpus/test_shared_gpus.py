@@ -29,7 +29,7 @@ from goodalloc.models.shared_gpus.shared_speed import (
 from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import Decision, Round
 from goodalloc.solvers.policies.spread_placement import take_of
-from tests.solvers.test_registry import active
+from tests.support.policies.policy_rounds import active
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,9 +16,9 @@ from goodalloc.models.losses.reduction import LossHistory
 from goodalloc.solvers.classical.slaq import Slaq
 from goodalloc.solvers.policies.policy import Round
 from goodalloc.solvers.registry import POLICIES, make_policy
-from tests.experiments.replay.test_simulator import SHORT, SMALL, finish
-from tests.solvers.test_registry import MODEL, active, round_of
 from tests.support.memories import recalled
+from tests.support.policies.policy_rounds import MODEL, active, round_of
+from tests.support.replay.replays import SHORT, SMALL, finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from goodalloc.solvers.classical.themis import (
     given_at_random,
     worst,
 )
-from tests.solvers.test_registry import active, round_of
+from tests.support.policies.policy_rounds import active, round_of
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement

@@ -24,9 +24,9 @@ from goodalloc.solvers.gavel.levels import Levels, of_application
 from goodalloc.solvers.gavel.policy import Gavel, time_sharing
 from goodalloc.solvers.gavel.share_choices import most_promises
 from goodalloc.solvers.policies.policy import Round
-from tests.models.gavel.test_time_sharing import ONE, by_linprog, drawn
-from tests.solvers.gavel.test_policy import drawn_jobs, job, play
 from tests.support.memories import recalled
+from tests.support.policies.gavel_rounds import drawn_jobs, job, play
+from tests.support.policies.time_shares import ONE, by_linprog, drawn
 
 if TYPE_CHECKING:
     import subprocess

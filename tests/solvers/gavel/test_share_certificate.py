@@ -21,7 +21,7 @@ from goodalloc.models.gavel.time_sharing import TimeSharing, largest_rates, rate
 from goodalloc.solvers.gavel.pop import solve_in_parts
 from goodalloc.solvers.gavel.share_certificate_file import share_certificate_to_dict
 from goodalloc.solvers.gavel.time_shares import ShareResult
-from tests.models.gavel.test_time_sharing import drawn, random_shares
+from tests.support.policies.time_shares import drawn, random_shares
 
 if TYPE_CHECKING:
     from goodalloc.models.gavel.share_goal import Goal

@@ -28,6 +28,7 @@ from goodalloc.solvers.parameter_servers.exchange import (
     left_of,
 )
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
+from tests.support.policies.service_rounds import random_round, random_table
 
 if TYPE_CHECKING:
     from goodalloc.models.parameter_servers.tabulated_service import Cell
@@ -35,27 +36,6 @@ if TYPE_CHECKING:
 
 
 SEEDS = range(100)
-
-
-def random_table(name: str, random: np.random.Generator, shape: tuple[int, ...]) -> ServiceTable:
-    """Service without any order, some cells forbidden; every step takes whole units."""
-    service = random.integers(1, 30, shape).astype(float)
-    service[random.random(shape) < 0.15] = np.inf
-    service[(0,) * len(shape)] = 30.0
-    steps = random.integers(0, 3, (len(shape), 2))
-    demand = np.moveaxis(np.indices(shape), 0, -1) @ steps + 1.0
-    return ServiceTable(name, service, demand.astype(float))
-
-
-def random_round(
-    seed: int, jobs: int | None = None
-) -> tuple[list[ServiceTable], list[Cell], Floats]:
-    """So many jobs, or two or three, at their least cells, and what there is."""
-    random = np.random.default_rng(seed)
-    shape = ((2, 2, 2), (3, 2), (4,))[seed % 3]
-    tables = [random_table(f"job{i}", random, shape) for i in range(jobs or 2 + seed % 2)]
-    capacity = len(tables) + random.integers(0, 7, 2).astype(float)
-    return tables, [(0,) * len(shape)] * len(tables), capacity
 
 
 def brute_force(tables: list[ServiceTable], capacity: Floats) -> float:

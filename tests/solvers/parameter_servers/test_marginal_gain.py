@@ -11,7 +11,7 @@ import pytest
 from goodalloc.models.parameter_servers.tabulated_service import ServiceTable
 from goodalloc.solvers.parameter_servers.marginal_gain import greedy_by_gain
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
-from tests.solvers.parameter_servers.test_exchange import random_round
+from tests.support.policies.service_rounds import random_round
 
 if TYPE_CHECKING:
     from goodalloc.models.parameter_servers.tabulated_service import Cell

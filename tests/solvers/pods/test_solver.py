@@ -34,9 +34,9 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.pods.patterns import patterns_of
 from goodalloc.solvers.pods.solver import solve_pods
+from tests.support.agreement import reordered
 from tests.support.few import few
 from tests.support.random_instances import random_pod_instance
-from tests.test_against_oracle import reordered
 
 
 def check_pods(seed: int) -> bool:

@@ -28,9 +28,9 @@ from goodalloc.solvers.policies.autoscaling import Autoscaling, most_nodes
 from goodalloc.solvers.policies.policy import ActiveJob, Round
 from goodalloc.solvers.policies.pollux import Pollux
 from goodalloc.solvers.registry import make_policy
-from tests.experiments.replay.test_simulator import SHORT
-from tests.solvers.test_registry import LIMITS, Told
 from tests.support.memories import recalled
+from tests.support.policies.policy_rounds import LIMITS, Told
+from tests.support.replay.replays import SHORT
 
 if TYPE_CHECKING:
     from pathlib import Path

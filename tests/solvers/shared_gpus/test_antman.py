@@ -15,8 +15,8 @@ from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import Sharing
 from goodalloc.solvers.registry import make_policy
 from goodalloc.solvers.shared_gpus.antman import AntMan, guest_problem, loads
-from tests.solvers.shared_gpus.test_gandiva import used
-from tests.solvers.test_registry import active, round_of
+from tests.support.policies.policy_rounds import active, round_of
+from tests.support.policies.shared_jobs import used
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement

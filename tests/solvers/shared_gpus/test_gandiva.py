@@ -18,33 +18,18 @@ from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.registry import make_policy
 from goodalloc.solvers.shared_gpus.gandiva import Gandiva, most_gpus
-from tests.solvers.test_registry import MODEL, active, round_of
 from tests.support.memories import recalled
+from tests.support.policies.policy_rounds import MODEL, active, round_of
+from tests.support.policies.shared_jobs import used
 
 if TYPE_CHECKING:
-    from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
+    from goodalloc.solvers.policies.policy import BatchSizes, Round
     from goodalloc.solvers.shared_gpus.gandiva import Growth, Pairs
 
 WHOLE: Placement = ((0, 4),)
 
 #: Of a job that is slower on more GPUs.
 FLAT = MODEL._replace(throughput=MODEL.throughput._replace(beta_grad=0.0, beta_local=1.0))
-
-
-def used(
-    name: str,
-    replicas: int,
-    busy: float,
-    *,
-    memory: float = 0.4,
-    host: str = "",
-    share: float = 1.0,
-    placement: Placement = (),
-    submission: int = 0,
-) -> ActiveJob:
-    """A job that ran before."""
-    job = active(name, replicas, placement=placement, submission=submission)
-    return replace(job, busy=busy, memory=memory, host=host, share=share)
 
 
 def test_while_all_jobs_fit_each_runs_alone() -> None:

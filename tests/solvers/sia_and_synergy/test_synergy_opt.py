@@ -35,7 +35,7 @@ from goodalloc.solvers.sia_and_synergy.synergy_opt import (
     place_modes,
     solve_synergy_opt,
 )
-from tests.solvers.sia_and_synergy.test_synergy import ROUNDS, RULES, equipped, nodes, outcome
+from tests.support.policies.synergy import ROUNDS, RULES, equipped, nodes, outcome
 from tests.support.random_instances import random_instance, random_mode_instance
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from goodalloc.experiments.studies.classical.themis_replay import (
 )
 from goodalloc.experiments.studies.pollux import fairness
 from goodalloc.experiments.studies.pollux.fairness import SHARES
-from tests.experiments.studies.test_catalogue import carry_out
+from tests.support.replay.studies import carry_out
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.solvers.registry import POLICIES, make_policy
-from tests.experiments.studies.test_catalogue import TinyPlan
+from tests.support.replay.studies import TinyPlan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from goodalloc.experiments.studies.pollux.fairness import (
     finish_time_fairness,
     seconds_alone,
 )
-from tests.experiments.studies.test_catalogue import carry_out
+from tests.support.replay.studies import carry_out
 
 if TYPE_CHECKING:
     from pathlib import Path

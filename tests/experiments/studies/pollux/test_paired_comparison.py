@@ -19,7 +19,7 @@ from goodalloc.experiments.studies.pollux.studies import (
     SCALE,
 )
 from goodalloc.models.round.cluster import Cluster
-from tests.experiments.studies.test_catalogue import carry_out
+from tests.support.replay.studies import carry_out
 
 TINY = Scenario("tiny", setting=Setting(Cluster.uniform(8, 4)))
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from goodalloc.experiments.studies.pollux import timelines
 from goodalloc.experiments.studies.pollux.timelines import FIGURE_5, FIGURE_6
-from tests.experiments.replay.test_simulator import SHORT
-from tests.experiments.studies.test_catalogue import carry_out
+from tests.support.replay.replays import SHORT
+from tests.support.replay.studies import carry_out
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from goodalloc.experiments.studies.catalogue import REPRODUCTIONS
 from goodalloc.experiments.studies.comparisons import mixed_cluster
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.sia_and_synergy import sia_replay, sia_restrictions
-from tests.experiments.replay.test_simulator import SHORT
+from tests.support.replay.replays import SHORT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,17 @@
+"""Waiting for something to happen."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def eventually(happens: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait for something."""
+    deadline = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
