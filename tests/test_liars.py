@@ -28,15 +28,16 @@ from goodalloc.experiments.reporting.plots import plot_comparison
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import OSDI21
+from goodalloc.models.support.dotted_path import load_callable
 from goodalloc.solvers.certificates.solve import certify, solve
 from goodalloc.solvers.interface import base
-from goodalloc.solvers.interface.base import SOLVERS, find_solver, load_callable, ships
+from goodalloc.solvers.interface.base import SOLVERS, find_solver, ships
 from goodalloc.solvers.interface.result import Answer, Evidence, Status
 from goodalloc.solvers.interface.result_file import read_result, result_to_dict, write_result
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import Pollux
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.certification import liars
 from tests.support.certification.liars import INSTANCE, LIARS, honest, one_gpu_each, worth
 from tests.support.replay.replays import SHORT, SMALL

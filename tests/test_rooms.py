@@ -64,7 +64,6 @@ ROOMS = {
         "classical",
         "gavel",
         "shared_gpus",
-        "",
     ),
     "experiments": (
         "support",

@@ -10,7 +10,6 @@ from .equipped import mode_name as mode_name
 from .generator import State as State
 from .generator import generate as generate
 from .synergy import synergy_round as synergy_round
-from .synergy import synergy_rules as synergy_rules
 from .typed import TypedState as TypedState
 from .typed import generate_typed as generate_typed
 from .typed import sia_cluster as sia_cluster

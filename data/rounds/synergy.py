@@ -26,7 +26,7 @@ from goodalloc.models.round.cluster import MOST_GPUS, Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode, SpeedupTable, resources
-from goodalloc.models.round.rules import Rules
+from goodalloc.models.round.synergy_rules import synergy_rules
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from goodalloc.data.rounds.sensitivity import Sensitivity
     from goodalloc.models.support.array_types import Floats
 
-
-#: Added to every job's throughput, as any round needs; far below what tells two modes apart.
-FLOOR = 1e-6
 
 #: Most jobs of a round.
 MOST_JOBS = 1_000_000
@@ -140,19 +137,6 @@ def synergy_round(
     cluster = Cluster((NodeGroup("server", servers, server.gpus, resources=amounts),))
     name = name or f"synergy-{len(found)}-jobs-{servers}x{server.gpus}-seed-{seed}"
     return Instance(cluster, tuple(found), synergy_rules(servers), name)
-
-
-def synergy_rules(servers: int) -> Rules:
-    """Rules under which the objective is the mean of the normalised throughput, plus `FLOOR`."""
-    return Rules(
-        power=1.0,
-        floor=FLOOR,
-        restart_delay=0.0,
-        max_nodes_per_job=servers,
-        interference_avoidance=False,
-        fair_share="one_gpu",
-        speedup_scale="job",
-    )
 
 
 def job_modes(model: Sensitivity, gpus: int, server: Server = SERVER) -> tuple[Mode, ...]:

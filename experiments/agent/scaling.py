@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.models.adaptation.batch_split import split_batch
+from goodalloc.models.goodput.batch_split import split_batch
 
 if TYPE_CHECKING:
     from goodalloc.models.adaptation.batch_rules import BatchRule, Situation
-    from goodalloc.models.adaptation.batch_split import BatchChoice
+    from goodalloc.models.goodput.batch_split import BatchChoice
     from goodalloc.models.goodput.model import BatchLimits
 
 

@@ -52,9 +52,9 @@ from goodalloc.experiments.agent.scaling import decide_batch, rescaled, scaled_s
 from goodalloc.experiments.agent.step_clock import StepClock
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.models.adaptation.batch_rules import Situation
-from goodalloc.models.adaptation.batch_split import BatchChoice, split_batch
 from goodalloc.models.adaptation.gradient_noise import GradientAverage, averaged, statistics_of
 from goodalloc.models.adaptation.learning_rate import learning_rate_factor
+from goodalloc.models.goodput.batch_split import BatchChoice, split_batch
 from goodalloc.models.goodput.model import only_batch_size
 from goodalloc.models.support.validation import require_count, require_number
 

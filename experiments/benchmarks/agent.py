@@ -38,9 +38,9 @@ from goodalloc.experiments.benchmarks.measurements import (
     write_measurements,
 )
 from goodalloc.experiments.cli.types import whole
-from goodalloc.experiments.measure.rank import settle_allocator
 from goodalloc.experiments.studies.parameter_servers.networks import draw_examples, flat_network
 from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.torch_allocator import settle_allocator
 from goodalloc.models.goodput.model import BatchLimits
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from goodalloc.experiments.reporting.plots import save
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.solvers.genetic.solver import evolve
-from goodalloc.solvers.heuristics.greedy import solve_greedy
+from goodalloc.solvers.interface.base import find_solver
 from goodalloc.solvers.interface.result import relative_gap
 from goodalloc.solvers.interface.stop import Stop
 
@@ -144,7 +144,7 @@ def prepare(
         size=size,
         state=state,
         instance=instance,
-        greedy=solve_greedy(instance).allocation,
+        greedy=find_solver("greedy")(instance).allocation,
         bound=optimum.bound,
         proven=optimum.gap <= 1e-6,
         proof_seconds=proof_seconds,

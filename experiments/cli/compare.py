@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.csv_text import csv_text
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
 from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, drawing, flat, make_folder
@@ -34,7 +35,7 @@ from goodalloc.experiments.reporting.report import (
     text_table,
 )
 from goodalloc.solvers.interface.result import refutes
-from goodalloc.solvers.interface.result_file import csv_text, result_row, write_result
+from goodalloc.solvers.interface.result_file import COLUMNS, result_row, write_result
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def compare_command(arguments: argparse.Namespace) -> Output:
     rows = comparison_rows(results)
     text = f"{instance.name}\n\n{comparison_text(rows, results, SUMMARY_COLUMNS)}"
     if folder is not None:
-        write_atomically(folder / "compare.csv", csv_text([result_row(r) for r in results]))
+        write_atomically(
+            folder / "compare.csv", csv_text([result_row(r) for r in results], COLUMNS)
+        )
         for result in results:
             name = "".join(c if c.isalnum() else "-" for c in result.solver)
             write_result(result, instance, folder / f"{name}-seed-{result.seed}.json")

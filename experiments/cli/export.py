@@ -45,6 +45,13 @@ class ExportedProgram(NamedTuple):
     reference
         Utility r of which the costs are relative; see `program_fitness` in
         `goodalloc.formulations.basics`.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.experiments import export_program
+    >>> export_program(load_benchmark("tiny-cold"), "tiny.lp").formulation
+    'pattern'
     """
 
     file: str

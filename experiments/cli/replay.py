@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from goodalloc.data.documents.csv_text import csv_text
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.workloads.generator import draw_workload, jobs_at
 from goodalloc.data.workloads.workload import read_workload
@@ -25,8 +26,7 @@ from goodalloc.experiments.support.workers import ALONE
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 from goodalloc.models.support.validation import literal, require_choice
-from goodalloc.solvers.interface.result_file import csv_text
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     import argparse

@@ -11,7 +11,7 @@ from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.rules import OSDI21
-from goodalloc.solvers.registry import POLICIES, PolicyOptions
+from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions
 
 if TYPE_CHECKING:
     import argparse

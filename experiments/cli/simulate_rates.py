@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from goodalloc.data.documents.csv_text import csv_text
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
 from goodalloc.experiments.cli.output import Output, drawing, flat, make_folder
 from goodalloc.experiments.cli.replay import cluster_of, complaints_of, run_with_progress
 from goodalloc.experiments.reporting.report import for_machines, text_table
-from goodalloc.experiments.studies.gavel.measured_replay import (
+from goodalloc.experiments.studies.comparisons.measured_replay import (
+    JOB_COLUMNS,
     MeasuredReplay,
     plot_completions,
     require_rated,
     require_served,
     summary_row,
 )
-from goodalloc.experiments.studies.gavel.rate_simulator import Completed
-from goodalloc.solvers.interface.result_file import csv_text
-from goodalloc.solvers.registry import PolicyOptions, make_policy
+from goodalloc.solvers.policies.registry import PolicyOptions, make_policy
 
 if TYPE_CHECKING:
     import argparse
@@ -88,7 +88,7 @@ def simulate_rates_command(arguments: argparse.Namespace) -> Output:
     rows = [summary_row(name, completed) for name, completed in done.items()]
     columns = tuple(rows[0])
     write_atomically(folder / "summary.csv", csv_text(rows, columns))
-    jobs_columns = ("policy", *Completed._fields)
+    jobs_columns = ("policy", *JOB_COLUMNS)
     each = [{"policy": name, **one._asdict()} for name, found in done.items() for one in found]
     write_atomically(folder / "jobs.csv", csv_text(each, jobs_columns))
     with drawing(f"the table is in {folder}"):

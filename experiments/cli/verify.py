@@ -41,6 +41,11 @@ class CertificateVerdict:
         The outcome for people, several lines.
     data
         The same numbers as JSON has them.
+
+    Examples
+    --------
+    >>> CertificateVerdict(verified=True, text="verified", data={"bound": 0.5}).data["bound"]
+    0.5
     """
 
     verified: bool

@@ -122,6 +122,14 @@ def compare(
     ------
     ValueError
         If a solver is unknown or named twice.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.experiments import compare
+    >>> results = compare(load_benchmark("tiny-cold"), ("highs", "greedy"))
+    >>> [(result.solver, result.gap < 0.2) for result in results]
+    [('highs', True), ('greedy', True)]
     """
     check_solvers(solvers)
     mode_utilities(instance)  # kept with the instance, so that no solver's time includes it

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.append_lines import append_lines, cut_unfinished
 from goodalloc.data.documents.csv_table import read_table
+from goodalloc.data.documents.csv_text import csv_text
 from goodalloc.data.documents.regular_file import open_regular
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.gap.comparison import check_solvers, usual_solvers
@@ -18,7 +19,7 @@ from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.support.tolerances import DEFAULT_GAP
 from goodalloc.models.support.validation import require_count, require_number
-from goodalloc.solvers.interface.result_file import COLUMNS, csv_text, result_row
+from goodalloc.solvers.interface.result_file import COLUMNS, result_row
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from goodalloc.data.documents.csv_text import csv_text
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.files.instance import instance_text, read_instance
 from goodalloc.data.rounds.benchmark_set import BENCHMARKS, BestKnown, parse_best_known
@@ -22,7 +23,6 @@ from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.support.version import library_version
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.result import refutes, relative_gap
-from goodalloc.solvers.interface.result_file import csv_text
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:

@@ -12,4 +12,3 @@ from .profile_fit import fit_profile as fit_profile
 from .profile_fit import goodput_model as goodput_model
 from .profile_fit import with_jobs as with_jobs
 from .profile_plot import plot_profile as plot_profile
-from .rank import settle_allocator as settle_allocator

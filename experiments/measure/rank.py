@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.measure.shared_cores import core_share, mark_core
+from goodalloc.experiments.support.torch_allocator import settle_allocator
 from goodalloc.experiments.tasks.task import find_task
 
 if TYPE_CHECKING:
@@ -37,21 +38,6 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error).lower() for word in NO_MEMORY)
     )
-
-
-#: Slightly less than the largest block that glibc may keep instead of returning it to the system.
-ALLOCATOR_BYTES = 31 * 2**20
-
-
-def settle_allocator() -> None:
-    """Have glibc keep freed large blocks.
-
-    It maps such blocks again each time, which zeroes their pages, until a larger one was freed;
-    otherwise a step would be slower the more blocks of new sizes it allocates.
-    """
-    import torch
-
-    torch.empty(ALLOCATOR_BYTES, dtype=torch.uint8)
 
 
 class MeasuredRank:

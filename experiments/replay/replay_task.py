@@ -12,8 +12,8 @@ from goodalloc.experiments.replay.replay import Replay
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.rules import OSDI21
-from goodalloc.solvers.classical.auction_terms import PUBLISHED_TERMS
-from goodalloc.solvers.registry import (
+from goodalloc.solvers.policies.auction_terms import PUBLISHED_TERMS
+from goodalloc.solvers.policies.registry import (
     POLICIES,
     PolicyOptions,
     make_policy,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.round.rules import Rules
-    from goodalloc.solvers.classical.auction_terms import AuctionTerms
+    from goodalloc.solvers.policies.auction_terms import AuctionTerms
     from goodalloc.solvers.policies.policy import Policy
 
 

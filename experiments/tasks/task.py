@@ -15,8 +15,8 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.models.support.dotted_path import load_callable
 from goodalloc.models.support.validation import require_count
-from goodalloc.solvers.interface.base import load_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -3,8 +3,6 @@ from .batch_rules import BatchRule as BatchRule
 from .batch_rules import FixedBatch as FixedBatch
 from .batch_rules import GoodputBatch as GoodputBatch
 from .batch_rules import Situation as Situation
-from .batch_split import BatchChoice as BatchChoice
-from .batch_split import split_batch as split_batch
 from .gradient_noise import GradientAverage as GradientAverage
 from .gradient_noise import adam_preconditioner as adam_preconditioner
 from .gradient_noise import averaged as averaged

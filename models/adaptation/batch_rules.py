@@ -28,8 +28,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from goodalloc.models.adaptation.batch_split import BatchChoice, split_batch
 from goodalloc.models.goodput.batch_size import best_batch_size
+from goodalloc.models.goodput.batch_split import BatchChoice, split_batch
 from goodalloc.models.goodput.model import GoodputModel, goodput
 from goodalloc.models.goodput.statistical_efficiency import noise_scale
 from goodalloc.models.support.validation import (

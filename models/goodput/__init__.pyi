@@ -1,6 +1,8 @@
 from .allocation_arrays import prepare_lanes as prepare_lanes
 from .batch_integer import find_optimum as find_optimum
 from .batch_size import best_batch_size as best_batch_size
+from .batch_split import BatchChoice as BatchChoice
+from .batch_split import split_batch as split_batch
 from .bootstrapped_goodput import bootstrap as bootstrap
 from .chunked import Backend as Backend
 from .chunked import Search as Search

@@ -6,7 +6,6 @@ from .feasibility import violations as violations
 from .generalised_mean import power_mean as power_mean
 from .gpu_sharing import pack_shares as pack_shares
 from .instance import Instance as Instance
-from .instance import node_demand as node_demand
 from .instance import require_plain as require_plain
 from .instance import require_whole_gpus as require_whole_gpus
 from .job import Job as Job
@@ -16,6 +15,7 @@ from .mode import Mode as Mode
 from .mode import Resources as Resources
 from .mode import SpeedupTable as SpeedupTable
 from .mode import resources as resources
+from .node_demand import node_demand as node_demand
 from .objective import fitness as fitness
 from .objective import mode_utilities as mode_utilities
 from .objective import speedup_table as speedup_table
@@ -27,3 +27,4 @@ from .rules import SIA as SIA
 from .rules import Rules as Rules
 from .starved_jobs import Starvation as Starvation
 from .starved_jobs import starvation_of as starvation_of
+from .synergy_rules import synergy_rules as synergy_rules

@@ -10,6 +10,7 @@ import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.gpu_sharing import pack_shares
+from goodalloc.models.round.node_demand import node_demand
 from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_name
@@ -386,23 +387,3 @@ def require_plain(instance: Instance) -> None:
                 "not know; expected one that does, which are highs, pyomo, brute_force, knapsack, "
                 "genetic, greedy, best_fit, fgd and sia."
             )
-
-
-def node_demand(instance: Instance, allocation: Allocation) -> Float[Floats, "nodes resources"]:
-    """Return the demand on every node's resources beside GPUs, shape (nodes, resources).
-
-    Examples
-    --------
-    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, Mode, NodeGroup
-    >>> from goodalloc.models.round import node_demand
-    >>> cluster = Cluster((NodeGroup("node", 2, 4, resources=(("cpu", 16.0),)),))
-    >>> job = Job("job", modes=(Mode("three", resources=(("cpu", 3.0),)),))
-    >>> node_demand(Instance(cluster, (job,)), Allocation.from_matrix([[2, 0]]))
-    array([[6.],
-           [0.]])
-    """
-    row = instance.first_mode + allocation.mode
-    taken = instance.mode_resources[row][allocation.job] * allocation.replicas[:, None]
-    total = np.zeros(instance.cluster.node_resources.shape)
-    np.add.at(total, allocation.node, taken)
-    return total

@@ -1,3 +1,4 @@
+from .dotted_path import load_callable as load_callable
 from .namespace import advance as advance
 from .namespace import leaves as leaves
 from .namespace import repeat as repeat

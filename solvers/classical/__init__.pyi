@@ -1,5 +1,4 @@
 from .allox import AlloX as AlloX
-from .auction_terms import AuctionTerms as AuctionTerms
 from .hesrpt import HeSrpt as HeSrpt
 from .hesrpt import whole_shares as whole_shares
 from .matching import least_total_completion as least_total_completion

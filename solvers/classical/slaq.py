@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.adaptation.batch_split import split_batch
 from goodalloc.models.classical.unit_gains import one_each
+from goodalloc.models.goodput.batch_split import split_batch
 from goodalloc.models.goodput.model import goodput
 from goodalloc.models.losses.curve_fitting import spikes
 from goodalloc.models.losses.reduction import LossHistory, loss_reductions

@@ -28,9 +28,9 @@ from goodalloc.models.support.validation import (
     require_number,
     require_share,
 )
-from goodalloc.solvers.classical.auction_terms import LEASE, PUBLISHED_TERMS, Rounding
 from goodalloc.solvers.classical.progressive_filling import least_largest
 from goodalloc.solvers.classical.themis_auction import partial_allocation, winners
+from goodalloc.solvers.policies.auction_terms import LEASE, PUBLISHED_TERMS, Rounding
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.spread_placement import place_changed
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.models.support.array_types import Floats
-    from goodalloc.solvers.classical.auction_terms import AuctionTerms
+    from goodalloc.solvers.policies.auction_terms import AuctionTerms
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
     #: When each lease ends, and its GPUs.

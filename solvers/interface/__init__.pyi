@@ -1,7 +1,6 @@
 from .base import SOLVERS as SOLVERS
 from .base import call_solver as call_solver
 from .base import find_solver as find_solver
-from .base import load_callable as load_callable
 from .base import ships as ships
 from .bounds import Bound as Bound
 from .bounds import as_number as as_number
@@ -20,7 +19,6 @@ from .result import Result as Result
 from .result import Status as Status
 from .result import refutes as refutes
 from .result import relative_gap as relative_gap
-from .result_file import csv_text as csv_text
 from .result_file import read_result as read_result
 from .result_file import result_row as result_row
 from .result_file import result_to_dict as result_to_dict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.support.dotted_path import load_callable
 from goodalloc.models.support.validation import did_you_mean
 from goodalloc.solvers.interface.result import Answer, Result
 
@@ -127,30 +127,6 @@ def ships(solver: str | Solver) -> bool:
     module, name = (getattr(solver, key, None) for key in ("__module__", "__qualname__"))
     path = f"{module}:{name}"
     return path in SOLVERS.values() and load_callable(path, f"Solver '{path}'") is solver
-
-
-def load_callable(path: str, item: str) -> Callable[..., Any]:
-    """Return the object that a dotted path ``package.module:name`` leads to.
-
-    Raises
-    ------
-    ValueError
-        If `path` leads to nothing that can be called; the message begins with `item`.
-
-    Examples
-    --------
-    >>> from goodalloc.solvers.interface import load_callable
-    >>> load_callable("math:sqrt", "Function")(16.0)
-    4.0
-    """
-    module_name, _, attribute = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{item} cannot be loaded: {error}.") from error
-    if not callable(found):
-        raise ValueError(f"{item} is a {type(found).__name__}; expected a function.")
-    return cast("Callable[..., Any]", found)
 
 
 #: Arguments of the contract, all of them optional for a solver.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -284,19 +282,3 @@ def result_row(result: Result) -> dict[str, object]:
         unknown = value is None or (isinstance(value, float) and math.isnan(value))
         row[name] = "" if unknown or (name == "claimed_bound" and value == math.inf) else value
     return row
-
-
-def csv_text(rows: list[dict[str, object]], columns: tuple[str, ...] = COLUMNS) -> str:
-    """Return rows as CSV with a header; floats by their shortest exact decimal.
-
-    Examples
-    --------
-    >>> from goodalloc.solvers.interface import csv_text
-    >>> csv_text([{"solver": "greedy", "seed": 1}], columns=("solver", "seed")).splitlines()
-    ['solver,seed', 'greedy,1']
-    """
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, columns, lineterminator="\n", restval="", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()

@@ -1,3 +1,4 @@
+from .auction_terms import AuctionTerms as AuctionTerms
 from .decision_checker import check_decision as check_decision
 from .optimus import Optimus as Optimus
 from .optimus import most_gpus as most_gpus

@@ -20,10 +20,10 @@ from goodalloc.experiments.reporting.range_plot import plot_ranges
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.classical.auction import Auction, auction_violations
-from goodalloc.solvers.classical.auction_terms import LEASE
 from goodalloc.solvers.classical.nash_product import largest_product
 from goodalloc.solvers.classical.themis_auction import partial_allocation
 from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.policies.auction_terms import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

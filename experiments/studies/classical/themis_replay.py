@@ -20,7 +20,7 @@ from goodalloc.experiments.replay.replay_report import curves, draw_distribution
 from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.pollux.fairness import alone_tasks, finish_time_fairness
-from goodalloc.solvers.classical.auction_terms import (
+from goodalloc.solvers.policies.auction_terms import (
     FAIRNESS_KNOB,
     LEASE,
     PUBLISHED_TERMS,

@@ -43,8 +43,8 @@ from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
 from goodalloc.experiments.studies.pollux.fairness import mean_active
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.cluster import Cluster
+from goodalloc.solvers.policies.registry import GITTINS_DELTA, make_policy
 from goodalloc.solvers.policies.tiresias import Tiresias
-from goodalloc.solvers.registry import GITTINS_DELTA, make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.applications.truth import applications_of
+from goodalloc.data.documents.csv_text import csv_text
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.workloads.workload import Submission
@@ -26,7 +27,6 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.interface.result_file import csv_text
 from goodalloc.solvers.policies.queueing import EqualShare
 
 if TYPE_CHECKING:

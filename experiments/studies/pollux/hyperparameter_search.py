@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.applications.truth import applications_of
+from goodalloc.data.documents.csv_text import csv_text
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.workloads.workload import Submission
@@ -32,8 +33,7 @@ from goodalloc.experiments.support.records import check_description
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.support.validation import require_count
-from goodalloc.solvers.interface.result_file import csv_text
-from goodalloc.solvers.registry import PolicyOptions, make_policy
+from goodalloc.solvers.policies.registry import PolicyOptions, make_policy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.solvers.gavel.policy import Gavel
-from goodalloc.solvers.registry import POLICIES
+from goodalloc.solvers.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

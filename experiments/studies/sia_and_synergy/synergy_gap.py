@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.rounds.synergy import FLOOR, ONE_GPU, PUBLISHED_GPUS, synergy_round
+from goodalloc.data.rounds.synergy import ONE_GPU, PUBLISHED_GPUS, synergy_round
 from goodalloc.experiments.reporting.range_plot import plot_ranges
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
@@ -24,6 +24,7 @@ from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.round.synergy_rules import FLOOR
 from goodalloc.solvers.sia_and_synergy.synergy import (
     solve_synergy_greedy,
     solve_synergy_proportional,

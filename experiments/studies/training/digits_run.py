@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from goodalloc.data.documents.csv_text import csv_text
 from goodalloc.data.documents.json_file import dump, write_atomically
 from goodalloc.experiments.agent.fit_process import fit_table
 from goodalloc.experiments.studies.training.digits_training import Moment, train
@@ -19,7 +20,6 @@ from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.records import DESCRIPTION, check_description
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.goodput.throughput_model import ThroughputParameters
-from goodalloc.solvers.interface.result_file import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

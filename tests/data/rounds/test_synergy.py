@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from goodalloc.data.files.instance import instance_from_dict, instance_to_dict, read_instance
 from goodalloc.data.rounds.sensitivity import CLASSES, load_sensitivity, sensitivity_names
-from goodalloc.data.rounds.synergy import FLOOR, PUBLISHED_GPUS, Server, job_modes, synergy_round
+from goodalloc.data.rounds.synergy import PUBLISHED_GPUS, Server, job_modes, synergy_round
 from goodalloc.experiments.cli.main import main
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness, mode_utilities
+from goodalloc.models.round.synergy_rules import FLOOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,7 +33,7 @@ from goodalloc.experiments.benchmarks import agent as bench_agent
 from goodalloc.experiments.benchmarks import noise_scale as bench_noise_scale
 from goodalloc.experiments.support import extras
 from goodalloc.experiments.support.compiled import CACHE, compilation_cache
-from goodalloc.models.adaptation.batch_split import BatchChoice
+from goodalloc.models.goodput.batch_split import BatchChoice
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.round.cluster import Cluster
 from tests.support import agent_program

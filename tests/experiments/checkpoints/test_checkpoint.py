@@ -22,7 +22,7 @@ from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
-from goodalloc.solvers.registry import POLICIES, PolicyOptions, make_policy
+from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions, make_policy
 from tests.support.replay.replays import SHORT, SMALL
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ import sys
 from pathlib import Path
 from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.workload import read_workload
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from goodalloc.experiments.replay.replay import Replay
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.simulator import Simulator

@@ -14,7 +14,7 @@ from goodalloc.experiments.replay.replay_conditions import Knowledge, Setting
 from goodalloc.experiments.replay.simulated_job import SimulatedJob
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 
 #: The second job of each application is submitted when the first is done.
 TWICE = [Submission("first", 0, "cifar10", 1, 128), Submission("second", 7200, "cifar10", 1, 128)]

@@ -25,7 +25,7 @@ from goodalloc.models.round.rules import OSDI21
 from goodalloc.models.round.starved_jobs import Starvation
 from goodalloc.solvers.interface.result import Evidence
 from goodalloc.solvers.policies.policy import Decision
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.replay.replays import SAME, SHORT, SMALL
 
 if TYPE_CHECKING:

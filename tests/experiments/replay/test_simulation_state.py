@@ -11,7 +11,7 @@ from goodalloc.data.applications.application import profiled_applications
 from goodalloc.experiments.replay.job_state import SimulatedJobState
 from goodalloc.experiments.replay.simulation_state import OPTIONAL_KEYS, REQUIRED_KEYS
 from goodalloc.experiments.replay.simulator import Simulator
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.replay.replays import SHORT, SMALL
 
 

@@ -20,8 +20,8 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.policies.policy import Decision
+from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions, make_policy
 from goodalloc.solvers.policies.tiresias import Tiresias
-from goodalloc.solvers.registry import POLICIES, PolicyOptions, make_policy
 from tests.support.replay.replays import SHORT, SMALL, finish
 
 if TYPE_CHECKING:

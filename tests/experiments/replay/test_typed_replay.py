@@ -42,7 +42,7 @@ from goodalloc.solvers.policies.decided_modes import decided_modes, with_shares
 from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import PolluxGenetic
-from goodalloc.solvers.registry import make_policy, require_types_known
+from goodalloc.solvers.policies.registry import make_policy, require_types_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ from goodalloc.models.adaptation.batch_rules import (
     NoiseScaleBatch,
     Situation,
 )
-from goodalloc.models.adaptation.batch_split import BatchChoice, split_batch
 from goodalloc.models.goodput.batch_size import best_batch_size
+from goodalloc.models.goodput.batch_split import BatchChoice, split_batch
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, goodput
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters

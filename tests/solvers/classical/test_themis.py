@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.solvers.classical.auction_terms import AuctionTerms
 from goodalloc.solvers.classical.themis import (
     FinishTimes,
     Themis,
@@ -20,6 +19,7 @@ from goodalloc.solvers.classical.themis import (
     given_at_random,
     worst,
 )
+from goodalloc.solvers.policies.auction_terms import AuctionTerms
 from tests.support.policies.policy_rounds import active, round_of
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.policies.autoscaling import Autoscaling, most_nodes
 from goodalloc.solvers.policies.policy import ActiveJob, Round
 from goodalloc.solvers.policies.pollux import Pollux
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.memories import recalled
 from tests.support.policies.policy_rounds import LIMITS, Told
 from tests.support.replay.replays import SHORT

@@ -13,7 +13,7 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import Sharing
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from goodalloc.solvers.shared_gpus.antman import AntMan, guest_problem, loads
 from tests.support.policies.policy_rounds import active, round_of
 from tests.support.policies.shared_jobs import used

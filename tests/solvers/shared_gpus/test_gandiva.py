@@ -16,7 +16,7 @@ from goodalloc.models.goodput.throughput_model import step_time
 from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.policies.policy import Decision
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from goodalloc.solvers.shared_gpus.gandiva import Gandiva, most_gpus
 from tests.support.memories import recalled
 from tests.support.policies.policy_rounds import MODEL, active, round_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.data.rounds.synergy import FLOOR, synergy_round
+from goodalloc.data.rounds.synergy import synergy_round
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.feasibility import violations
@@ -15,6 +15,7 @@ from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode, SpeedupTable
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.round.synergy_rules import FLOOR
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.brute_force import solve_brute_force
 from goodalloc.solvers.interface.base import find_solver

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.data.rounds.synergy import FLOOR, PUBLISHED_GPUS, Server, synergy_round
+from goodalloc.data.rounds.synergy import PUBLISHED_GPUS, Server, synergy_round
 from goodalloc.formulations.sia_and_synergy.synergy import (
     build_choice_program,
     every_choice,
@@ -23,6 +23,7 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import fitness, mode_utilities
+from goodalloc.models.round.synergy_rules import FLOOR
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.brute_force import enumerate_allocations, solve_brute_force
 from goodalloc.solvers.interface.base import find_solver

@@ -24,7 +24,7 @@ from goodalloc.experiments.studies.classical.hesrpt import (
 from goodalloc.experiments.studies.framework.recorded_task import RECORD
 from goodalloc.models.classical.fluid import fluid_completion_times
 from goodalloc.models.classical.hesrpt import least_flow_time
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.policies.policy_rounds import Told, active, round_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from goodalloc.experiments.studies.comparisons.family import (
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import FAIR
-from goodalloc.solvers.registry import POLICIES, make_policy
+from goodalloc.solvers.policies.registry import POLICIES, make_policy
 from tests.support.replay.studies import TinyPlan
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from goodalloc.experiments.studies.pollux.fairness import mean_active
 from goodalloc.models.gavel.rate_table import Configuration
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.policies.policy import Decision
-from goodalloc.solvers.registry import POLICIES, make_policy
+from goodalloc.solvers.policies.registry import POLICIES, make_policy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ from goodalloc.experiments.studies.pollux.hyperparameter_table import (
 )
 from goodalloc.experiments.studies.pollux.hyperparameter_trial import Hyperparameters, train
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.few import few
 
 if TYPE_CHECKING:

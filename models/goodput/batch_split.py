@@ -65,7 +65,7 @@ def split_batch(total: float, replicas: int, batch: BatchLimits) -> BatchChoice:
 
     Examples
     --------
-    >>> from goodalloc.models.adaptation import split_batch
+    >>> from goodalloc.models.goodput import split_batch
     >>> from goodalloc.models.goodput import BatchLimits
     >>> choice = split_batch(600, 4, BatchLimits(100, 1000, 10, 100))  # 4 replicas, 2 passes of 75
     >>> choice.atomic, choice.accumulation_steps

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.models.round.rules import OSDI21
+from goodalloc.models.support.dotted_path import load_callable
 from goodalloc.models.support.validation import did_you_mean
-from goodalloc.solvers.classical.auction_terms import PUBLISHED_TERMS
-from goodalloc.solvers.interface.base import load_callable
 from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.policies.auction_terms import PUBLISHED_TERMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.rules import Rules
-    from goodalloc.solvers.classical.auction_terms import AuctionTerms
+    from goodalloc.solvers.policies.auction_terms import AuctionTerms
     from goodalloc.solvers.policies.policy import Policy
 
 #: GPU-seconds that 2D-Gittins looks ahead, as in Tiresias's simulator.

@@ -40,7 +40,7 @@ class AuctionTerms(NamedTuple):
 
     Examples
     --------
-    >>> from goodalloc.solvers.classical import AuctionTerms
+    >>> from goodalloc.solvers.policies import AuctionTerms
     >>> AuctionTerms(fairness_knob=0.5).lease
     1200.0
     """

@@ -18,7 +18,7 @@ from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.gavel.rate_simulator import Completed, RateSimulator
 from goodalloc.experiments.support.records import digest
 from goodalloc.experiments.support.version import library_version
-from goodalloc.solvers.registry import (
+from goodalloc.solvers.policies.registry import (
     POLICIES,
     make_policy,
     require_types_known,
@@ -34,10 +34,13 @@ if TYPE_CHECKING:
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.gavel.rate_table import RateTable
     from goodalloc.models.round.cluster import Cluster
-    from goodalloc.solvers.registry import (
+    from goodalloc.solvers.policies.registry import (
         PolicyOptions,
     )
 
+
+#: Columns of a completed job.
+JOB_COLUMNS = Completed._fields
 
 #: Ratio of the longest to the shortest completion time from which on their axis is logarithmic.
 WIDE = 30.0

@@ -15,9 +15,9 @@ from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.classical.hesrpt import fitted_power
 from goodalloc.solvers.policies.policy import Round
 from goodalloc.solvers.policies.pollux import PolluxGenetic
+from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions, make_policy
 from goodalloc.solvers.policies.spread_placement import FreeGpus
 from goodalloc.solvers.policies.tiresias import Tiresias, gittins_index
-from goodalloc.solvers.registry import POLICIES, PolicyOptions, make_policy
 from tests.support.memories import recalled
 from tests.support.policies.policy_rounds import Told, active, round_of
 
