@@ -114,14 +114,14 @@ class TrainingAgent:
         require_extra("measure", "A training agent")
         for group in optimiser.param_groups:
             require_number("Optimiser: learning rate", group["lr"], 0.0)
-        self.options, self._optimiser, self._plain = options, optimiser, module
+        self.options, self.optimiser, self._plain = options, optimiser, module
         self._item = f"Training agent of '{options.name}'"
         self._companions = dict(companions or {})
         self._replicas = Replicas()
         self._meter = GradientMeter(
             optimiser, self._replicas.count, options.most_coordinates, options.seed
         )
-        self._loader, self._order = loader, order_of(loader, options.seed)
+        self.loader, self._order = loader, order_of(loader, options.seed)
         self.batch = options.batch or only_batch_size(loader.batch_size)
         self.choice = split_batch(float(self.batch.initial), self._replicas.count, self.batch)
         self.report = AgentReport(options, self._replicas.count)
@@ -203,7 +203,7 @@ class TrainingAgent:
         passes = self._order.passes(
             self.examples, self.choice.atomic, self._replicas.count, self._replicas.rank
         )
-        return batches_of(self._loader, passes, self.options.seed + self.examples)
+        return batches_of(self.loader, passes, self.options.seed + self.examples)
 
     def learn(self, loss: Any) -> None:
         """Compute the gradient of the loss of a batch; make a step after its last pass.
@@ -260,7 +260,7 @@ class TrainingAgent:
         initial = int(self.batch.initial)
         gain = learning_rate_factor("adascale", gradient, initial, total)
         own = gain if rule == "adascale" else learning_rate_factor(rule, gradient, initial, total)
-        self._rate = scaled_step(self._optimiser, self.choice.rate_factor * own)
+        self._rate = scaled_step(self.optimiser, self.choice.rate_factor * own)
         self.steps, self.examples = self.steps + 1, self.examples + total
         self.progress += gain
         self._meter.refresh(self.steps)
@@ -288,7 +288,7 @@ class TrainingAgent:
         if self._stale:
             self._leave()
         if self.steps % self.options.checkpoint_steps == 0:
-            self._save()
+            self.save()
         if self._replicas.first and self.report.due:
             self._publish()
 
@@ -338,7 +338,7 @@ class TrainingAgent:
 
     def _end(self, *, finished: bool = False) -> None:
         """Write a checkpoint, and publish the state."""
-        self._save()
+        self.save()
         if self._replicas.first:
             self._publish(finished=finished)
         self.report.close()
@@ -349,7 +349,7 @@ class TrainingAgent:
         self._replicas.close()
         raise SystemExit(EXIT_REALLOCATED)
 
-    def _save(self) -> None:
+    def save(self) -> None:
         """Write a checkpoint, the first replica for all."""
         everybody = self._replicas.gathered(random_states())
         if self._replicas.first:
@@ -360,7 +360,7 @@ class TrainingAgent:
                     "parameters": self._meter.shapes,
                     "replicas": self._replicas.count,
                     "module": self._plain.state_dict(),
-                    "optimiser": self._optimiser.state_dict(),
+                    "optimiser": self.optimiser.state_dict(),
                     "companions": {n: one.state_dict() for n, one in self._companions.items()},
                     "random": everybody,
                     "meter": self._meter.state(),
@@ -379,7 +379,7 @@ class TrainingAgent:
         if found is None:
             return False
         self._plain.load_state_dict(found["module"])
-        self._optimiser.load_state_dict(found["optimiser"])
+        self.optimiser.load_state_dict(found["optimiser"])
         for name, one in self._companions.items():
             one.load_state_dict(found["companions"][name])
         self.report.load(found["report"])

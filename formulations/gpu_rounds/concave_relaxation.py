@@ -41,7 +41,7 @@ from goodalloc.formulations.basics.power_mean_cost import (
 from goodalloc.formulations.basics.program import require_finite
 from goodalloc.formulations.gpu_rounds.knapsack import ROUNDING, best_utilities, knapsack_bound
 from goodalloc.models.round.generalised_mean import power_mean
-from goodalloc.models.round.instance import require_whole_gpus
+from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.models.support.cone_solver import CONE_SOLVER
 
 if TYPE_CHECKING:

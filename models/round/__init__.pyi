@@ -6,8 +6,7 @@ from .feasibility import violations as violations
 from .generalised_mean import power_mean as power_mean
 from .gpu_sharing import pack_shares as pack_shares
 from .instance import Instance as Instance
-from .instance import require_plain as require_plain
-from .instance import require_whole_gpus as require_whole_gpus
+from .instance import node_demand as node_demand
 from .job import Job as Job
 from .job_shapes import allowed_shapes as allowed_shapes
 from .mode import JobModel as JobModel
@@ -15,12 +14,13 @@ from .mode import Mode as Mode
 from .mode import Resources as Resources
 from .mode import SpeedupTable as SpeedupTable
 from .mode import resources as resources
-from .node_demand import node_demand as node_demand
 from .objective import fitness as fitness
 from .objective import mode_utilities as mode_utilities
 from .objective import speedup_table as speedup_table
 from .objective import utilities as utilities
 from .objective import utility_table as utility_table
+from .requirements import require_plain as require_plain
+from .requirements import require_whole_gpus as require_whole_gpus
 from .rules import OSDI21 as OSDI21
 from .rules import PRESETS as PRESETS
 from .rules import SIA as SIA

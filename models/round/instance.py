@@ -10,7 +10,6 @@ import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.gpu_sharing import pack_shares
-from goodalloc.models.round.node_demand import node_demand
 from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_name
@@ -343,47 +342,21 @@ class Instance:
         return np.array([usual if delay is None else delay for delay in own], dtype=float)
 
 
-def require_whole_gpus(instance: Instance) -> None:
-    """Raise if an instance has shares of GPUs, for solvers of modes with whole GPUs.
-
-    Raises
-    ------
-    ValueError
-        If a mode of some job takes less than a GPU a replica.
+def node_demand(instance: Instance, allocation: Allocation) -> Float[Floats, "nodes resources"]:
+    """Return the demand on every node's resources beside GPUs, shape (nodes, resources).
 
     Examples
     --------
-    >>> from goodalloc.models.round import Cluster, Instance, Job, require_whole_gpus
-    >>> require_whole_gpus(Instance(Cluster.uniform(nodes=2, gpus=4), (Job("job"),)))
+    >>> from goodalloc.models import Allocation, Cluster, Instance, Job, Mode, NodeGroup
+    >>> from goodalloc.models.round import node_demand
+    >>> cluster = Cluster((NodeGroup("node", 2, 4, resources=(("cpu", 16.0),)),))
+    >>> job = Job("job", modes=(Mode("three", resources=(("cpu", 3.0),)),))
+    >>> node_demand(Instance(cluster, (job,)), Allocation.from_matrix([[2, 0]]))
+    array([[6.],
+           [0.]])
     """
-    for job in instance.jobs:
-        for mode in job.modes:
-            if mode.gpu_share != 1:
-                raise ValueError(
-                    f"Job '{job.name}': mode '{mode.name}' takes {mode.gpu_share:g} of a GPU and "
-                    "this solver knows whole GPUs only; expected one that knows parts, which are "
-                    "pyomo, brute_force, best_fit, fgd and, for pods, pods."
-                )
-
-
-def require_plain(instance: Instance) -> None:
-    """Raise if a job has modes, for solvers that count GPUs only.
-
-    Raises
-    ------
-    ValueError
-        If a job has modes; where one takes a part of a GPU, as `require_whole_gpus`.
-
-    Examples
-    --------
-    >>> from goodalloc.models.round import Cluster, Instance, Job, require_plain
-    >>> require_plain(Instance(Cluster.uniform(nodes=2, gpus=4), (Job("job"),)))
-    """
-    require_whole_gpus(instance)
-    for job in instance.jobs:
-        if job.modes:
-            raise ValueError(
-                f"Job '{job.name}' has modes, as '{job.modes[0].name}', which this solver does "
-                "not know; expected one that does, which are highs, pyomo, brute_force, knapsack, "
-                "genetic, greedy, best_fit, fgd and sia."
-            )
+    row = instance.first_mode + allocation.mode
+    taken = instance.mode_resources[row][allocation.job] * allocation.replicas[:, None]
+    total = np.zeros(instance.cluster.node_resources.shape)
+    np.add.at(total, allocation.node, taken)
+    return total

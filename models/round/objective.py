@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.round.generalised_mean import power_mean, restart_factor
-from goodalloc.models.round.instance import require_plain
 from goodalloc.models.round.job_shapes import allowed_shapes
 from goodalloc.models.round.mode import SpeedupTable
+from goodalloc.models.round.requirements import require_plain
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

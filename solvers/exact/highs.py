@@ -17,8 +17,8 @@ from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import require_whole_gpus
 from goodalloc.models.round.objective import fitness, mode_utilities
+from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.solvers.certificates.proofs import as_good, strongest
 from goodalloc.solvers.exact.pattern_oracle import PatternOracle
 from goodalloc.solvers.exact.stand_in import StandIn

@@ -22,8 +22,8 @@ import jax
 import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.instance import require_whole_gpus
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.solvers.genetic.compile import compile_block
 from goodalloc.solvers.genetic.options import GeneticOptions
 from goodalloc.solvers.genetic.problem import (

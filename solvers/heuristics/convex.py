@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from goodalloc.formulations.gpu_rounds.concave_relaxation import solve_concave_relaxation
-from goodalloc.models.round.instance import require_plain
+from goodalloc.models.round.requirements import require_plain
 from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.solvers.heuristics.rounding import round_and_place
 from goodalloc.solvers.heuristics.sharing import whole_replicas

@@ -16,8 +16,8 @@ from goodalloc.formulations.mode_rounds.mode_choices import (
     enumerate_mode_choices,
     node_capacity,
 )
-from goodalloc.models.round.instance import require_whole_gpus
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.models.support.tolerances import ROUNDING, SMALLEST_DIVISOR
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
 from goodalloc.solvers.heuristics.mode_prices import priced_choices

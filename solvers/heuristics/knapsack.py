@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from goodalloc.formulations.gpu_rounds.knapsack import knapsack_bound
-from goodalloc.models.round.instance import require_whole_gpus
+from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.solvers.heuristics.greedy_modes import priced_greedy
 from goodalloc.solvers.heuristics.rounding import round_and_place
 from goodalloc.solvers.heuristics.sharing import knapsack_replicas

@@ -9,8 +9,8 @@ import numpy as np
 
 from goodalloc.models.round.allocation import Placement
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import require_plain
 from goodalloc.models.round.objective import fitness
+from goodalloc.models.round.requirements import require_plain
 from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.solvers.heuristics.greedy import solve_greedy
 from goodalloc.solvers.heuristics.occupancy import Occupancy

@@ -9,7 +9,7 @@ import numpy as np
 from goodalloc.formulations.pods.demand import mode_of, pod_demands
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.gpu_sharing import pack_shares
-from goodalloc.models.round.node_demand import node_demand
+from goodalloc.models.round.instance import node_demand
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:

@@ -121,7 +121,7 @@ class PolluxGenetic:
     generations: int = 100
     seed: int = 0
     batch_sizes: BatchSizes = field(default="goodput", init=False)
-    _members: tuple[Allocation, ...] = field(default=(), init=False, repr=False)
+    members: tuple[Allocation, ...] = field(default=(), init=False, repr=False)
     _modes: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
 
     def decide(self, round_: Round) -> Decision:
@@ -134,10 +134,10 @@ class PolluxGenetic:
             instance,
             seed=round_seed(self.seed, round_.time),
             generations=self.generations,
-            warm_population=carried_over(self._members, self._modes, instance),
+            warm_population=carried_over(self.members, self._modes, instance),
             options=GeneticOptions(self.population),
         )
-        self._members = evolution.non_dominated()
+        self.members = evolution.non_dominated()
         self._modes = {job.name: [mode.name for mode in job.all_modes] for job in instance.jobs}
         return decision_of(instance, evolution.best)
 

@@ -181,7 +181,7 @@ def test_an_agent_that_changes_nothing_trains_as_a_plain_loop_does(
     """To the bit with one pass a step; with three, to rounding."""
     limits = (16, 16, 1, 16, False) if passes == 1 else (24, 24, 1, 8, True)
     agent = job(str(tmp_path), limits=limits, learning_rate="constant", dropout=0.0)
-    data = agent._loader.dataset  # noqa: SLF001
+    data = agent.loader.dataset
     plain = job(str(tmp_path / "other"), dropout=0.0).module
     train(agent, 2)
     optimiser, order = torch.optim.SGD(plain.parameters(), lr=0.1), ExampleOrder(203, 0)
@@ -411,8 +411,8 @@ def listening(
     agent = job(str(folder / "plain"), learning_rate="linear", dropout=0.0)
     agent = TrainingAgent(
         agent.module,
-        agent._optimiser,  # noqa: SLF001
-        agent._loader,  # noqa: SLF001
+        agent.optimiser,
+        agent.loader,
         AgentOptions(
             "mine",
             folder / "mine",
@@ -424,7 +424,7 @@ def listening(
         ),
     )
     train(agent, 1)
-    assert agent._optimiser.param_groups[0]["lr"] == 0.1  # noqa: SLF001
+    assert agent.optimiser.param_groups[0]["lr"] == 0.1
     assert agent.epoch == 1
     return seen, agent
 
@@ -458,21 +458,21 @@ def test_a_companion_goes_into_the_checkpoint(tmp_path: Path) -> None:
 
     def scheduled() -> tuple[TrainingAgent, Any]:
         plain = job(str(tmp_path / "plain"))
-        optimiser = plain._optimiser  # noqa: SLF001
+        optimiser = plain.optimiser
         decay = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5)
         options = AgentOptions("mine", tmp_path / "job")
-        loader = plain._loader  # noqa: SLF001
+        loader = plain.loader
         return TrainingAgent(plain.module, optimiser, loader, options, {"decay": decay}), decay
 
     agent, decay = scheduled()
     train(agent, 1)
     decay.step()
-    agent._save()  # noqa: SLF001
+    agent.save()
     again, resumed = scheduled()
     assert resumed.get_last_lr() == [0.05]
-    assert again._optimiser.param_groups[0]["lr"] == 0.05  # noqa: SLF001
+    assert again.optimiser.param_groups[0]["lr"] == 0.05
     with pytest.raises(ValueError, match="companion 'decay' is in only one of checkpoint and"):
-        TrainingAgent(again.module, again._optimiser, again._loader, again.options)  # noqa: SLF001
+        TrainingAgent(again.module, again.optimiser, again.loader, again.options)
 
 
 @pytest.mark.usefixtures("torch")

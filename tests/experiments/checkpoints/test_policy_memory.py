@@ -299,10 +299,10 @@ def test_policies_of_ours_remember_what_they_should() -> None:
     """Matrices of the genetic algorithm; nothing of exact Pollux; a rule with functions stays."""
     genetic = PolluxGenetic()
     memory = Memory(genetic)
-    genetic._members = (Allocation.from_matrix([[1, 0], [0, 2]]),)  # noqa: SLF001
+    genetic.members = (Allocation.from_matrix([[1, 0], [0, 2]]),)
     again = recalled(memory, PolluxGenetic())
     assert again == genetic
-    (member,) = again._members  # noqa: SLF001
+    (member,) = again.members
     assert not member.job.flags.writeable
     assert member.job_replicas.tolist() == [1, 2]
     pollux = Pollux(weight=shortest_remaining_time, options={"any": lambda: None})

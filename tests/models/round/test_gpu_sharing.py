@@ -15,9 +15,10 @@ from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.feasibility import Violation, violations
 from goodalloc.models.round.gpu_sharing import pack_shares
-from goodalloc.models.round.instance import Instance, require_whole_gpus
+from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode, SpeedupTable, resources
+from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.brute_force import solve_brute_force
