@@ -129,6 +129,7 @@ def test_the_measurements_on_t4_are_those_of_pollux(reference: Path, name: str) 
         assert (ours / file).read_bytes() == (theirs / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_deriving_the_types_again_gives_the_shipped_file(
     reference: Path, shipped: str, tmp_path: Path
 ) -> None:

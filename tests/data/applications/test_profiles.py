@@ -178,6 +178,7 @@ def test_recorded_errors_are_those_of_the_shipped_parameters(reference: Path, na
         assert errors == pytest.approx(again, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_deriving_the_profiles_again_gives_the_shipped_file(
     reference: Path, shipped: str, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_between_quantiles_confidence_is_a_straight_line() -> None:
     assert confidence_at(0.205, predictable=False) == pytest.approx((values[20] + values[21]) / 2)
 
 
+@pytest.mark.slow
 def test_what_ships_is_what_the_records_give(reference: Path, tmp_path: Path) -> None:
     """To the last digit, by the command that the documentation names."""
     pytest.importorskip("sklearn", reason="needs the extra `predict`")

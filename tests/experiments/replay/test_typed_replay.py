@@ -43,6 +43,7 @@ from goodalloc.solvers.policies.decision_checker import check_decision
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import PolluxGenetic
 from goodalloc.solvers.policies.registry import make_policy, require_types_known
+from tests.support.few import few
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,7 @@ class Fixed:
 @pytest.mark.parametrize(
     "policy", ["sia", "pollux", "sia-exact", "synergy-tune", "pollux-proportional"]
 )
-@pytest.mark.parametrize("cores", [None, 16.0])
+@pytest.mark.parametrize("cores", few([16.0, None], 1))
 def test_no_job_is_on_two_types_and_no_core_is_given_twice(
     policy: str, cores: float | None
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_complaint_of_a_process_arrives_as_it_is(workers: Workers, tmp_path: P
     check_complaint(workers, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_complaint_of_a_cluster_arrives_as_it_is(cluster: Workers, tmp_path: Path) -> None:
     """A replay that is refused by a cluster is refused in the same words here."""
     check_complaint(cluster, tmp_path)
@@ -127,6 +128,7 @@ def check_complaint(workers: Workers, folder: Path) -> None:
     assert type(caught.value) is ValueError
 
 
+@pytest.mark.slow
 def test_a_cluster_is_left_in_the_middle(cluster: Workers) -> None:
     """What waits is not begun any more: the two workers are free at once, or after a nap."""
     begin = time.perf_counter()

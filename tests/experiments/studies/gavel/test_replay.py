@@ -292,7 +292,7 @@ def test_tables_and_pictures_are_made_of_small_replays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Types known beside types equal, and every goal by every way."""
-    monkeypatch.setattr(gavel_replay, "QUICK_JOBS", 12)
+    monkeypatch.setattr(gavel_replay, "QUICK_JOBS", 8)
     monkeypatch.setattr(gavel_replay, "LOADS", (2.0, 0.0))
     monkeypatch.setattr(time_share_gap, "QUICK_SIZES", (16,))
     plan = Plan(tmp_path, quick=True)

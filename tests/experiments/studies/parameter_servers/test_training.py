@@ -160,6 +160,7 @@ def test_a_killed_process_ends_all_others_with_one_sentence(victim: str) -> None
 
 
 @pytest.mark.usefixtures("torch")
+@pytest.mark.slow
 def test_a_process_that_hangs_ends_all_with_one_sentence() -> None:
     """After the patience that was given: a stopped worker keeps everybody waiting."""
     with PsTraining(JOB, 1, 2, patience=20.0) as training:

@@ -261,6 +261,7 @@ def test_a_missing_library_is_refused_before_any_work(
         PREDICTABILITY.require(Plan(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_forest_beats_the_majority_at_submission(reference: Path) -> None:
     """0.908 against 0.850, as first measured; on kinds of job never seen it does not."""
     records = read_aiturbo_jobs(reference / "aiturbo-jobs")
