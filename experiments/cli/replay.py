@@ -18,6 +18,7 @@ from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, MINUTES_NOTE, REPRODUCTIONS
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.machine_speed import expected_minutes, slowdown
@@ -212,8 +213,9 @@ def _reproduce(
     if refused:
         raise ValueError(complaints_of(refused))
     rows, source = reproduction.rows(plan), reproduction.source(plan)
-    columns = tuple(rows[0])
-    labelled = [{**row, **source} for row in rows]
+    table = table_of(rows)
+    columns = tuple(table[0])
+    labelled = [{**row, **source} for row in table]
     file = f"{name}-quick" if source["quick"] else name  # which never takes a full one's place
     write_atomically(plan.folder / f"{file}.csv", csv_text(labelled, (*columns, *source)))
     with drawing(f"the tables are in {plan.folder}"):
@@ -222,7 +224,7 @@ def _reproduce(
         save(reproduction.plot(plan, rows), plan.folder / f"{file}.{arguments.pictures}")
     shown = reproduction.shown(rows)
     parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note
-    return "\n\n".join(filter(None, parts)), rows
+    return "\n\n".join(filter(None, parts)), table
 
 
 def complaints_of(refused: Mapping[Path, str]) -> str:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import Policy
 
 
+def is_seeded(policy: str) -> bool:
+    """Return whether replays of `policy` depend on the seed."""
+    return policy in POLICIES and POLICIES[policy].random
+
+
 @dataclass(frozen=True)
 class ReplayTask:
     """Description of a replay, and of the folder of its records.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,42 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class Estimate(NamedTuple):
+    """Mean of independent values and half the width of its 95 % confidence interval.
+
+    Attributes
+    ----------
+    mean
+        Sample mean.
+    half_width
+        Half the width of the interval (Student's t); NaN where there is one value only.
+    """
+
+    mean: float
+    half_width: float
+
+    def text(self, form: str = ".1f") -> str:
+        """Return the estimate as `shown_estimate` does."""
+        return shown_estimate(self.mean, self.half_width, form)
+
+
+#: Estimate of a quantity that a row does not have; blank in tables.
+NO_ESTIMATE = Estimate(float("nan"), float("nan"))
+
+
+def estimate_of(values: Sequence[float]) -> Estimate:
+    """Return the estimate of the mean of `values`.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.reporting import estimate_of
+    >>> estimate_of([1.0, 2.0, 3.0])
+    Estimate(mean=2.0, half_width=2.4841)
+    """
+    found = estimate(values)
+    return Estimate(found["mean"], found["half_width"])
 
 
 def estimate(values: Sequence[float]) -> dict[str, float]:

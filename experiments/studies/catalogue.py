@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +34,10 @@ class Entry:
     path: str
     minutes: float | None = None
 
-    def load(self) -> Reproduction:
+    def load(self) -> Reproduction[Any]:
         """The study."""
         module, _, name = self.path.partition(":")
-        study: Reproduction = getattr(
+        study: Reproduction[Any] = getattr(
             importlib.import_module(f"goodalloc.experiments.studies.{module}"), name
         )
         return study
@@ -236,10 +236,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 MINUTES_NOTE = "minutes: of a whole run by one worker, where that was measured; --quick takes less"
 
 
-class _Studies(Mapping[str, "Reproduction"]):
+class _Studies(Mapping[str, "Reproduction[Any]"]):
     """The studies by name, each loaded when it is taken."""
 
-    def __getitem__(self, name: str) -> Reproduction:
+    def __getitem__(self, name: str) -> Reproduction[Any]:
         return ENTRIES[name].load()
 
     def __iter__(self) -> Iterator[str]:
@@ -249,4 +249,4 @@ class _Studies(Mapping[str, "Reproduction"]):
         return len(ENTRIES)
 
 
-REPRODUCTIONS: Mapping[str, Reproduction] = _Studies()
+REPRODUCTIONS: Mapping[str, Reproduction[Any]] = _Studies()

@@ -89,6 +89,10 @@ class Named:
         Whether it serves nodes of a named type of GPU, or with cores or memory.
     rigid
         Whether it serves jobs that take a fixed number of GPUs and have no goodput model.
+    is_pollux
+        Whether it decides as Pollux does, so that Pollux's published values stand beside it.
+    random
+        Whether its decisions depend on the seed.
     """
 
     text: str
@@ -98,6 +102,8 @@ class Named:
     gpu_types: bool = True
     resources: bool = True
     rigid: bool = False
+    is_pollux: bool = False
+    random: bool = False
 
     def make(self, options: PolicyOptions) -> Policy:
         """Return a new policy."""
@@ -110,7 +116,8 @@ class Named:
 
 def _pollux(text: str, **arguments: Any) -> Named:
     """Return the entry of Pollux by a solver."""
-    return Named(text, "policies.pollux:pollux", arguments, ("rules", "stop", "seed"))
+    takes = ("rules", "stop", "seed")
+    return Named(text, "policies.pollux:pollux", arguments, takes, is_pollux=True)
 
 
 def _autoscaling(text: str, batch_sizes: str) -> Named:
@@ -145,11 +152,14 @@ POLICIES: Mapping[str, Named] = {
         "exactly, the mean of speedup over remaining time, told by an oracle",
         "policies.pollux:pollux_remaining",
         takes=("rules", "stop", "seed"),
+        is_pollux=True,
     ),
     "pollux-genetic": Named(
         "Pollux with its genetic algorithm, as published",
         "policies.pollux:PolluxGenetic",
         takes=("rules", "seed"),
+        is_pollux=True,
+        random=True,
     ),
     "pollux-greedy": _pollux("Pollux's objective by greedy marginal gain", solver="greedy"),
     "sia": Named(
@@ -273,6 +283,11 @@ POLICIES: Mapping[str, Named] = {
         "heSRPT with an oracle: optimal shares of a power-law speedup", "classical.hesrpt:HeSrpt"
     ),
 }
+
+
+def is_pollux(policy: str) -> bool:
+    """Return whether `policy` is one that ships and decides as Pollux does."""
+    return policy in POLICIES and POLICIES[policy].is_pollux
 
 
 def make_policy(name: str, options: PolicyOptions = PolicyOptions()) -> Policy:

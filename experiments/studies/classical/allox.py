@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.studies.classical.machine_queue import Rule
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
 
 #: Jobs of a workload, how many are drawn, and how much of the time the machines have work.

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.studies.classical.loss_cluster import Course
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
 
 

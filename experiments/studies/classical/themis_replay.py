@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Task
 
 #: What Themis is compared with, the exact ones first.

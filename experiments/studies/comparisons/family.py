@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.models.shared_gpus.shared_speed import Sharing
     from goodalloc.solvers.policies.policy import BatchSizes, Decision, Policy, Round

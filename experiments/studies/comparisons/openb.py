@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.data.pods.openb import Machine, Pod
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
 

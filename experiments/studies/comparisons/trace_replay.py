@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.data.workloads.rigid_jobs import RigidJob
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.policies.policy import Policy
@@ -102,12 +103,15 @@ class Trace(NamedTuple):
         Of the same folder.
     interval
         Seconds between decisions, more than a restart takes.
+    services
+        Whether the services of past jobs of its cluster are published, which `TOLD` needs.
     """
 
     text: str
     jobs: Callable[[Path], tuple[RigidJob, ...]]
     cluster: Callable[[Path], Cluster]
     interval: int
+    services: bool = False
 
 
 def _tiresias(folder: Path) -> tuple[RigidJob, ...]:
@@ -126,9 +130,9 @@ def _itp(folder: Path) -> tuple[RigidJob, ...]:
 #: Microsoft's cluster had is not told.
 TRACES: Mapping[str, Trace] = {
     "tiresias": Trace(
-        "Tiresias", _tiresias, lambda folder: read_tiresias_cluster(folder / TIRESIAS), 60
+        "Tiresias", _tiresias, lambda folder: read_tiresias_cluster(folder / TIRESIAS), 60, True
     ),
-    "tiresias-small": Trace("Tiresias", _tiresias, lambda _: Cluster.uniform(2, 4), 60),
+    "tiresias-small": Trace("Tiresias", _tiresias, lambda _: Cluster.uniform(2, 4), 60, True),
     "elasticflow": Trace("ElasticFlow", _elasticflow, lambda _: Cluster.uniform(16, 8), 60),
     "elasticflow-small": Trace("ElasticFlow", _elasticflow, lambda _: Cluster.uniform(8, 8), 60),
     "itp": Trace("ITP, a week", _itp, lambda _: Cluster.uniform(16, 8), 300),
@@ -202,8 +206,8 @@ def _traces(plan: Plan) -> list[str]:
 
 
 def _names(trace: str) -> tuple[str, ...]:
-    """The policies of a trace."""
-    return (*RIGID, TOLD) if trace.startswith("tiresias") else RIGID
+    """Return the policies that the trace named `trace` is replayed under."""
+    return (*RIGID, TOLD) if TRACES[trace].services else RIGID
 
 
 def _task(plan: Plan, trace: str, policy: str) -> TraceTask:

@@ -1,4 +1,4 @@
-"""What a study is: its plan, its recorded tasks, its report."""
+"""Parts that all studies share: plans, recorded tasks, typed rows and reproductions."""
 
 import lazy_loader
 

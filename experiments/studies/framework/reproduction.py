@@ -1,13 +1,14 @@
-"""What a reproduction is: the replays it takes, the table they give, and its picture."""
+"""Reproduction of a published result: its tasks, its table and its figure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from goodalloc.data.applications.truth import applications_of
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.data.workloads.workload import read_workload
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.support.records import digest
 from goodalloc.experiments.support.version import library_version
 
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from goodalloc.data.workloads.generator import Requests
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.replay.replay_task import ReplayTask
+    from goodalloc.experiments.studies.framework.records import Record, Rows
     from goodalloc.experiments.support.tasks import Task
 
-#: Rows of a table, each a value by column.
-Rows = list[dict[str, Any]]
+#: Type of the rows of a study.
+RowT = TypeVar("RowT", bound="Record | Mapping[str, Any]")
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,10 @@ class Plan:
         return self.pollux if policy == "pollux" else (policy,)
 
     def seeds_of(self, policy: str) -> tuple[int, ...]:
-        """Seeds to replay a policy with: one is enough where nothing is random."""
-        return self.seeds if policy == "pollux-genetic" else self.seeds[:1]
+        """Return the seeds to replay `policy` with; the first alone unless it is random."""
+        from goodalloc.experiments.replay.replay_task import is_seeded
+
+        return self.seeds if is_seeded(policy) else self.seeds[:1]
 
     def replay(self, policy: str, workload: tuple[Submission, ...], **options: Any) -> ReplayTask:
         """A replay whose folder is named for what it is: equal replays share it.
@@ -119,8 +123,8 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Reproduction:
-    """A published table or figure that is repeated, or a study that goes beyond it.
+class Reproduction(Generic[RowT]):
+    """Study that repeats a published table or figure, or goes beyond it.
 
     Parameters
     ----------
@@ -129,7 +133,7 @@ class Reproduction:
     tasks
         All work that has to be done first.
     rows
-        The table, from the records of that work.
+        Rows of the table, from the records of that work: named tuples of one type.
     plot
         The picture of the table, or of the records.
     shown
@@ -154,10 +158,10 @@ class Reproduction:
 
     title: str
     tasks: Callable[[Plan], Sequence[Task]]
-    rows: Callable[[Plan], Rows]
-    plot: Callable[[Plan, Rows], Figure]
+    rows: Callable[[Plan], list[RowT]]
+    plot: Callable[[Plan, list[RowT]], Figure]
     require: Callable[[Plan], object] = lambda _: None
-    shown: Callable[[Rows], Rows] = lambda rows: rows
+    shown: Callable[[list[RowT]], Rows] = table_of
     ignores: tuple[str, ...] = ()
     workloads: tuple[int, ...] = Plan.workloads
     lists: str = ""

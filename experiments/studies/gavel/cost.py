@@ -20,7 +20,7 @@ from goodalloc.data.gavel.model import gavel_rates
 from goodalloc.data.gavel.rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel.workload import HOUR, GavelWorkload, draw_deadlines, draw_gavel_jobs
 from goodalloc.experiments.reporting.axes import open_axes
-from goodalloc.experiments.reporting.estimates import estimated, shown_estimate
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.reporting.estimates import Estimate
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.solvers.policies.policy import Policy
 
@@ -170,84 +172,100 @@ def _tasks(plan: Plan) -> list[CostTask]:
     ]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row a case and policy."""
-    rows: Rows = []
+class CostRow(NamedTuple):
+    """Cost and missed deadlines of a policy in a case, over all seeds."""
+
+    case: str
+    policy: str
+    seeds: int
+    jobs: int
+    dollars: Estimate
+    missed_percent: Estimate
+    average_jct_hours: Estimate
+    times_cheaper: Estimate
+    v100_hours: float
+    p100_hours: float
+    k80_hours: float
+
+
+def _rows(plan: Plan) -> list[CostRow]:
+    """Return a row for each case and policy."""
+    rows = []
     for case in CASES:
         runs = {
             name: [_task(plan, case, name, seed).record() for seed in _seeds(plan)]
             for name in CONTENDERS
         }
         for name, records in runs.items():
-            row: dict[str, Any] = {
-                "case": case,
-                "policy": name,
-                "seeds": len(records),
-                "jobs": _task(plan, case, name, 0).jobs,
+            hours = {
+                kind: rounded(float(np.mean([record["gpu_hours"][kind] for record in records])))
+                for kind in records[0]["gpu_hours"]
             }
-            for quantity in ("dollars", "missed_percent", "average_jct"):
-                row |= estimated(quantity, [record[quantity] for record in records])
-            row |= estimated(
-                "times_cheaper",
-                [
-                    most["dollars"] / record["dollars"]
-                    for most, record in zip(runs["throughput"], records, strict=True)
-                ],
+            cheaper = [
+                most["dollars"] / record["dollars"]
+                for most, record in zip(runs["throughput"], records, strict=True)
+            ]
+            rows.append(
+                CostRow(
+                    case=case,
+                    policy=name,
+                    seeds=len(records),
+                    jobs=_task(plan, case, name, 0).jobs,
+                    dollars=estimate_of([record["dollars"] for record in records]),
+                    missed_percent=estimate_of([record["missed_percent"] for record in records]),
+                    average_jct_hours=estimate_of([record["average_jct"] for record in records]),
+                    times_cheaper=estimate_of(cheaper),
+                    v100_hours=hours["v100"],
+                    p100_hours=hours["p100"],
+                    k80_hours=hours["k80"],
+                )
             )
-            for kind in records[0]["gpu_hours"]:
-                hours = [record["gpu_hours"][kind] for record in records]
-                row[f"{kind}_hours"] = rounded(float(np.mean(hours)))
-            rows.append(row)
     return rows
 
 
-def _shown(rows: Rows) -> Rows:
-    """Dollars, how many times less than throughput's, and missed deadlines."""
+def _shown(rows: list[CostRow]) -> Rows:
+    """Return dollars, their ratio to those of throughput, and missed deadlines."""
     shown = []
     for row in rows:
-        reported = PUBLISHED.get(row["policy"], ("", "")) if row["case"] == "two models" else ()
-        cheaper, missed = reported or ("", "")
+        reported = PUBLISHED.get(row.policy, ("", "")) if row.case == "two models" else ("", "")
+        cheaper, missed = reported
         shown.append(
             {
-                "case": row["case"],
-                "policy": row["policy"],
-                "dollars": rounded(row["dollars"], 4),
-                "times cheaper": _in_words(row, "times_cheaper", ".2f"),
+                "case": row.case,
+                "policy": row.policy,
+                "dollars": rounded(row.dollars.mean, 4),
+                "times cheaper": row.times_cheaper.text(".2f"),
                 "reported": cheaper,
-                "missed (%)": _in_words(row, "missed_percent", ".1f"),
+                "missed (%)": row.missed_percent.text(),
                 "reported (%)": missed,
-                "average JCT (h)": _in_words(row, "average_jct", ".1f"),
+                "average JCT (h)": row.average_jct_hours.text(),
             }
         )
     return shown
 
 
-def _in_words(row: dict[str, Any], quantity: str, form: str) -> str:
-    return shown_estimate(row[quantity], row[f"{quantity}_half_width"], form)
-
-
-def _plot(_: Plan, rows: Rows) -> Figure:
+def _plot(_: Plan, rows: list[CostRow]) -> Figure:
     """Missed deadlines over dollars, a panel a case."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")
     panels = figure.subplots(1, len(CASES), sharey=True, squeeze=False)[0]
     for axes, case in zip(panels, CASES, strict=True):
-        mine = [row for row in rows if row["case"] == case]
+        mine = [row for row in rows if row.case == case]
         for index, row in enumerate(mine):
             axes.errorbar(
-                row["dollars"] / 1e3,
-                row["missed_percent"],
+                row.dollars.mean / 1e3,
+                row.missed_percent.mean,
                 fmt=MARKERS[index],
-                xerr=_width(row, "dollars") / 1e3,
-                yerr=_width(row, "missed_percent"),
+                xerr=_width(row.dollars) / 1e3,
+                yerr=_width(row.missed_percent),
                 color=COLOURS[index],
                 markersize=7,
                 markerfacecolor="none",
                 elinewidth=0.8,
-                label=row["policy"],
+                label=row.policy,
             )
-        axes.set_title(f"{case}: {mine[0]['jobs']} jobs", fontsize="medium")
+        axes.set_title(f"{case}: {mine[0].jobs} jobs", fontsize="medium")
         axes.set_xlim(0.0, 1.08 * axes.get_xlim()[1])
         axes.set_xlabel("thousand dollars")
         open_axes(axes)
@@ -258,9 +276,9 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     return figure
 
 
-def _width(row: dict[str, Any], quantity: str) -> float:
-    """Half of an interval; 0 where none is known."""
-    return float(np.nan_to_num(row[f"{quantity}_half_width"]))
+def _width(found: Estimate) -> float:
+    """Return half the width of an interval, 0 where none is known."""
+    return float(np.nan_to_num(found.half_width))
 
 
 GAVEL_COST = Reproduction(

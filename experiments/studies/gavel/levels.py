@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from goodalloc.data.gavel.model import gavel_rates
 from goodalloc.data.gavel.rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel.workload import HOUR, GavelWorkload, draw_gavel_jobs
 from goodalloc.experiments.reporting.axes import open_axes
-from goodalloc.experiments.reporting.estimates import estimate, shown_estimate
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.data.gavel.workload import GavelJob
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.reporting.estimates import Estimate
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.gavel.rate_table import RateTable
     from goodalloc.solvers.policies.policy import ActiveJob, Policy
@@ -173,9 +175,21 @@ def _phase(entities: int) -> slice:
     return slice(first, first + windows if entities < len(WEIGHTS) else None)
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row a policy, number of entities that are there, and entity."""
-    rows: Rows = []
+class LevelRow(NamedTuple):
+    """Share of the progress of an entity, while `entities` of them have jobs."""
+
+    policy: str
+    entities: int
+    entity: str
+    seeds: int
+    weight_percent: float
+    share_percent: Estimate
+    progress: Estimate
+
+
+def _rows(plan: Plan) -> list[LevelRow]:
+    """Return a row for each policy, number of entities with jobs, and entity."""
+    rows = []
     for contender in CONTENDERS:
         for count in range(1, len(WEIGHTS) + 1):
             present = list(WEIGHTS)[:count]
@@ -187,41 +201,38 @@ def _rows(plan: Plan) -> Rows:
                 for name, part in zip(WEIGHTS, found / found.sum(), strict=True):
                     shares[name].append(100.0 * float(part))
             for name in present:
-                share, total = estimate(shares[name]), estimate(totals)
                 rows.append(
-                    {
-                        "policy": contender,
-                        "entities": count,
-                        "entity": name,
-                        "seeds": len(totals),
-                        "weight_percent": rounded(
+                    LevelRow(
+                        policy=contender,
+                        entities=count,
+                        entity=name,
+                        seeds=len(totals),
+                        weight_percent=rounded(
                             100.0 * WEIGHTS[name] / sum(WEIGHTS[one] for one in present)
                         ),
-                        "share_percent": share["mean"],
-                        "share_half_width": share["half_width"],
-                        "progress": total["mean"],
-                        "progress_half_width": total["half_width"],
-                    }
+                        share_percent=estimate_of(shares[name]),
+                        progress=estimate_of(totals),
+                    )
                 )
     return rows
 
 
-def _shown(rows: Rows) -> Rows:
-    """Shares beside weights."""
+def _shown(rows: list[LevelRow]) -> Rows:
+    """Return shares beside weights."""
     return [
         {
-            "policy": row["policy"],
-            "entities": row["entities"],
-            "entity": row["entity"],
-            "by weight (%)": f"{row['weight_percent']:.1f}",
-            "share (%)": shown_estimate(row["share_percent"], row["share_half_width"]),
-            "progress of all": shown_estimate(row["progress"], row["progress_half_width"], ".2f"),
+            "policy": row.policy,
+            "entities": row.entities,
+            "entity": row.entity,
+            "by weight (%)": f"{row.weight_percent:.1f}",
+            "share (%)": row.share_percent.text(),
+            "progress of all": row.progress.text(".2f"),
         }
         for row in rows
     ]
 
 
-def _plot(plan: Plan, _: Rows) -> Figure:
+def _plot(plan: Plan, _: list[LevelRow]) -> Figure:
     """Shares of progress over time, stacked; dashed by the weights of those that are there."""
     from matplotlib.figure import Figure
 

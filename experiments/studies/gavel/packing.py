@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goodalloc.data.gavel.rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel.workload import GavelWorkload
 from goodalloc.experiments.reporting.axes import open_axes
-from goodalloc.experiments.reporting.estimates import estimated, shown_estimate
+from goodalloc.experiments.reporting.estimates import NO_ESTIMATE, estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.reporting.estimates import Estimate
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.solvers.policies.policy import Policy
 
 #: Nodes of four GPUs, of each type: so few that a few hundred jobs fill them.
@@ -148,49 +150,62 @@ def _tasks(plan: Plan) -> list[PackingTask]:
     ]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row a load and policy."""
-    rows: Rows = []
+class PackingRow(NamedTuple):
+    """Outcome of a policy at a load, and what pairs gain where it has a contender without."""
+
+    jobs_per_hour: float
+    policy: str
+    without_pairs: str
+    seeds: int
+    average_jct_hours: Estimate
+    makespan_hours: Estimate
+    restarts_per_job: Estimate
+    gain_percent: Estimate
+
+
+def _rows(plan: Plan) -> list[PackingRow]:
+    """Return a row for each load and policy."""
+    rows = []
     for load in _loads(plan):
         hours = {name: [one.hours() for one in _runs(plan, name, load)] for name in CONTENDERS}
         for name, contender in CONTENDERS.items():
-            row: dict[str, Any] = {
-                "jobs_per_hour": load,
-                "policy": name,
-                "without_pairs": contender.alone,
-                "seeds": len(hours[name]),
-            }
-            for quantity in ("average_jct", "makespan", "restarts"):
-                row |= estimated(quantity, [one[quantity] for one in hours[name]])
-            both = zip(hours[name], hours[contender.alone or name], strict=True)
-            less = [
-                100.0 * (1.0 - one["average_jct"] / alone["average_jct"]) for one, alone in both
+            records = hours[name]
+            both = zip(records, hours[contender.alone or name], strict=True)
+            gain = [
+                100.0 * (1.0 - one.average_jct_hours / alone.average_jct_hours)
+                for one, alone in both
             ]
-            nothing = {"gain_percent": "", "gain_percent_half_width": ""}
-            rows.append(row | (estimated("gain_percent", less) if contender.alone else nothing))
+            rows.append(
+                PackingRow(
+                    jobs_per_hour=load,
+                    policy=name,
+                    without_pairs=contender.alone,
+                    seeds=len(records),
+                    average_jct_hours=estimate_of([one.average_jct_hours for one in records]),
+                    makespan_hours=estimate_of([one.makespan_hours for one in records]),
+                    restarts_per_job=estimate_of([one.restarts_per_job for one in records]),
+                    gain_percent=estimate_of(gain) if contender.alone else NO_ESTIMATE,
+                )
+            )
     return rows
 
 
-def _shown(rows: Rows) -> Rows:
-    """A line a load and policy: hours, and by how many per cent pairs shorten them."""
+def _shown(rows: list[PackingRow]) -> Rows:
+    """Return a line for each load and policy: hours, and by how much pairs shorten them."""
     return [
         {
-            "jobs/hour": row["jobs_per_hour"],
-            "policy": CONTENDERS[row["policy"]].label,
-            "average JCT (h)": shown_estimate(row["average_jct"], row["average_jct_half_width"]),
-            "makespan (h)": rounded(row["makespan"], 4),
-            "shorter by pairs (%)": (
-                shown_estimate(row["gain_percent"], row["gain_percent_half_width"])
-                if row["without_pairs"]
-                else ""
-            ),
-            "restarts/job": rounded(row["restarts"], 3),
+            "jobs/hour": row.jobs_per_hour,
+            "policy": CONTENDERS[row.policy].label,
+            "average JCT (h)": row.average_jct_hours.text(),
+            "makespan (h)": rounded(row.makespan_hours.mean, 4),
+            "shorter by pairs (%)": row.gain_percent.text() if row.without_pairs else "",
+            "restarts/job": rounded(row.restarts_per_job.mean, 3),
         }
         for row in rows
     ]
 
 
-def _plot(_: Plan, rows: Rows) -> Figure:
+def _plot(_: Plan, rows: list[PackingRow]) -> Figure:
     """Average completion times by load, and what pairs gain of them."""
     from matplotlib.figure import Figure
 
@@ -199,10 +214,10 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     packed = [name for name, contender in CONTENDERS.items() if contender.alone]
     width = 0.8 / len(packed)
     for name, contender in CONTENDERS.items():
-        mine = [row for row in rows if row["policy"] == name]
+        mine = [row for row in rows if row.policy == name]
         lines.plot(
-            [row["jobs_per_hour"] for row in mine],
-            [row["average_jct"] for row in mine],
+            [row.jobs_per_hour for row in mine],
+            [row.average_jct_hours.mean for row in mine],
             color=contender.colour,
             marker="o",
             markersize=4,
@@ -214,14 +229,14 @@ def _plot(_: Plan, rows: Rows) -> Figure:
             shift = (packed.index(name) - (len(packed) - 1) / 2) * width
             gains.bar(
                 [place + shift for place in range(len(mine))],
-                [row["gain_percent"] for row in mine],
+                [row.gain_percent.mean for row in mine],
                 width=width,
                 color=contender.colour,
                 ecolor="#555555",
-                yerr=[row["gain_percent_half_width"] for row in mine],
+                yerr=[row.gain_percent.half_width for row in mine],
             )
     lines.set_ylim(bottom=0.0)
-    loads = sorted({row["jobs_per_hour"] for row in rows})
+    loads = sorted({row.jobs_per_hour for row in rows})
     lines.set_xticks(loads)
     lines.set_xlabel("jobs an hour")
     lines.set_ylabel("average completion time (h)")

@@ -19,7 +19,7 @@ from goodalloc.data.gavel.model import gavel_rates
 from goodalloc.data.gavel.rates import FOLDER, require_gavel_table
 from goodalloc.data.gavel.workload import GavelWorkload, draw_gavel_jobs
 from goodalloc.experiments.reporting.axes import open_axes
-from goodalloc.experiments.reporting.estimates import estimated, shown_estimate
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.reporting.estimates import Estimate
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.gavel.rate_table import RateTable
     from goodalloc.solvers.policies.policy import Policy
@@ -81,6 +83,14 @@ MIDDLE = (0.25, 0.75)
 #: The published ratios of types unknown to known, over all its experiments (average completion
 #: times up to 3.5, makespan 1.4).
 PUBLISHED = {"jct": 3.5, "makespan": 1.4}
+
+
+class ReplayHours(NamedTuple):
+    """Outcome of a replay."""
+
+    average_jct_hours: float
+    makespan_hours: float
+    restarts_per_job: float
 
 
 @dataclass(frozen=True)
@@ -130,15 +140,15 @@ class RateReplay(RecordedTask):
             "restarts": sum(one.restarts for one in done.values()) / len(done),
         }
 
-    def hours(self) -> dict[str, Any]:
-        """What came out, times in hours."""
+    def hours(self) -> ReplayHours:
+        """Return the outcome, times in hours."""
         found = self.record()
         first, last = (int(part * self.jobs) for part in MIDDLE)
-        return {
-            "average_jct": float(np.mean(found["jct"][first:last])) / 3600.0,
-            "makespan": found["makespan"] / 3600.0,
-            "restarts": found["restarts"],
-        }
+        return ReplayHours(
+            average_jct_hours=float(np.mean(found["jct"][first:last])) / 3600.0,
+            makespan_hours=found["makespan"] / 3600.0,
+            restarts_per_job=found["restarts"],
+        )
 
 
 @dataclass(frozen=True)
@@ -202,59 +212,76 @@ def _at(load: float) -> list[str]:
     return [name for name in CONTENDERS if load == 0.0 or name != "makespan"]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row a load, policy and whether it knows the types."""
-    rows: Rows = []
+class TypesRow(NamedTuple):
+    """Outcome of a policy at a load, with the types of GPU known to it or not."""
+
+    jobs_per_hour: float
+    policy: str
+    knows_types: bool
+    seeds: int
+    average_jct_hours: Estimate
+    makespan_hours: Estimate
+    restarts_per_job: Estimate
+    average_jct_blind_over_known: Estimate
+    makespan_blind_over_known: Estimate
+
+
+def _rows(plan: Plan) -> list[TypesRow]:
+    """Return a row for each load, policy and whether it knows the types."""
+    rows = []
     for load in LOADS:
         for contender in _at(load):
             runs = {
                 blind: [_task(plan, contender, blind, load, seed).hours() for seed in _seeds(plan)]
                 for blind in (False, True)
             }
-            ratios: dict[str, float] = {}
-            for quantity in ("average_jct", "makespan"):
-                pairs = zip(runs[True], runs[False], strict=True)
-                found = [blind[quantity] / known[quantity] for blind, known in pairs]
-                ratios |= estimated(f"{quantity}_blind_over_known", found)
-            for blind, records in runs.items():
-                row: dict[str, Any] = {
-                    "jobs_per_hour": load,
-                    "policy": contender,
-                    "knows_types": not blind,
-                    "seeds": len(records),
-                }
-                for quantity in ("average_jct", "makespan", "restarts"):
-                    row |= estimated(quantity, [record[quantity] for record in records])
-                rows.append(row | ratios)
+            pairs = list(zip(runs[True], runs[False], strict=True))
+            jct = [blind.average_jct_hours / known.average_jct_hours for blind, known in pairs]
+            makespan = [blind.makespan_hours / known.makespan_hours for blind, known in pairs]
+            rows += [
+                TypesRow(
+                    jobs_per_hour=load,
+                    policy=contender,
+                    knows_types=not blind,
+                    seeds=len(records),
+                    average_jct_hours=estimate_of([one.average_jct_hours for one in records]),
+                    makespan_hours=estimate_of([one.makespan_hours for one in records]),
+                    restarts_per_job=estimate_of([one.restarts_per_job for one in records]),
+                    average_jct_blind_over_known=estimate_of(jct),
+                    makespan_blind_over_known=estimate_of(makespan),
+                )
+                for blind, records in runs.items()
+            ]
     return rows
 
 
-def _shown(rows: Rows) -> Rows:
-    """A line a load and policy: hours where types are known and not, and the ratio."""
+def _shown(rows: list[TypesRow]) -> Rows:
+    """Return a line for each load and policy: hours with types known and not, and the ratio."""
     shown = []
-    known = [row for row in rows if row["knows_types"]]
-    blind = [row for row in rows if not row["knows_types"]]
+    known = [row for row in rows if row.knows_types]
+    blind = [row for row in rows if not row.knows_types]
     for one, other in zip(known, blind, strict=True):
-        quantity = "average_jct" if one["jobs_per_hour"] else "makespan"
+        if one.jobs_per_hour:
+            quantity, ratio = "average JCT (h)", one.average_jct_blind_over_known
+            hours, blind_hours = one.average_jct_hours, other.average_jct_hours
+        else:
+            quantity, ratio = "makespan (h)", one.makespan_blind_over_known
+            hours, blind_hours = one.makespan_hours, other.makespan_hours
         shown.append(
             {
-                "jobs/hour": one["jobs_per_hour"] or "all at once",
-                "policy": one["policy"],
-                "quantity": "average JCT (h)" if one["jobs_per_hour"] else "makespan (h)",
-                "types known": rounded(one[quantity], 4),
-                "types equal": rounded(other[quantity], 4),
-                "ratio": shown_estimate(
-                    one[f"{quantity}_blind_over_known"],
-                    one[f"{quantity}_blind_over_known_half_width"],
-                    ".2f",
-                ),
-                "restarts/job": rounded(one["restarts"], 3),
+                "jobs/hour": one.jobs_per_hour or "all at once",
+                "policy": one.policy,
+                "quantity": quantity,
+                "types known": rounded(hours.mean, 4),
+                "types equal": rounded(blind_hours.mean, 4),
+                "ratio": ratio.text(".2f"),
+                "restarts/job": rounded(one.restarts_per_job.mean, 3),
             }
         )
     return shown
 
 
-def _plot(_: Plan, rows: Rows) -> Figure:
+def _plot(_: Plan, rows: list[TypesRow]) -> Figure:
     """Average completion time by load, known and blind; makespan of the batch as bars."""
     from matplotlib.figure import Figure
 
@@ -265,11 +292,11 @@ def _plot(_: Plan, rows: Rows) -> Figure:
             mine = [
                 row
                 for row in rows
-                if row["policy"] == name and row["knows_types"] == knows and row["jobs_per_hour"]
+                if row.policy == name and row.knows_types == knows and row.jobs_per_hour
             ]
             lines.plot(
-                [row["jobs_per_hour"] for row in mine],
-                [row["average_jct"] for row in mine],
+                [row.jobs_per_hour for row in mine],
+                [row.average_jct_hours.mean for row in mine],
                 color=COLOURS[index],
                 linestyle="-" if knows else "--",
                 marker="o",
@@ -282,17 +309,17 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     lines.set_ylabel("average completion time (h)")
     lines.legend(frameon=False, fontsize="small", ncols=2)
     open_axes(lines)
-    _plot_makespans([row for row in rows if not row["jobs_per_hour"]], bars)
+    _plot_makespans([row for row in rows if not row.jobs_per_hour], bars)
     return figure
 
 
-def _plot_makespans(rows: Rows, ax: Axes) -> None:
-    names = list(dict.fromkeys(row["policy"] for row in rows))
+def _plot_makespans(rows: list[TypesRow], ax: Axes) -> None:
+    names = list(dict.fromkeys(row.policy for row in rows))
     for shift, knows in ((-0.2, True), (0.2, False)):
-        mine = [row for row in rows if row["knows_types"] == knows]
+        mine = [row for row in rows if row.knows_types == knows]
         ax.barh(
             [place + shift for place in range(len(names))],
-            [row["makespan"] for row in mine],
+            [row.makespan_hours.mean for row in mine],
             height=0.38,
             color="#0072B2" if knows else "#BBBBBB",
             label="types known" if knows else "types equal",

@@ -11,7 +11,7 @@ are those of the solver; building and translating a program stands apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from goodalloc.experiments.reporting.axes import logarithmic, open_axes
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.gavel.share_goal import (
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.support.array_types import Floats, Indices
@@ -115,8 +117,24 @@ def goals_of(steps: Floats, seed: int) -> dict[str, Callable[[TimeSharing, Indic
     }
 
 
-def share_rows(jobs: int, seed: int, table: Path | None, *, packed: bool = False) -> Rows:
-    """A row a goal and way; where jobs are packed, of max-min fairness.
+class ShareRow(NamedTuple):
+    """Answer of one way to a goal in one round; times are of the solver, loss and gap relative."""
+
+    jobs: int
+    seed: int
+    goal: str
+    way: str
+    value: float
+    loss: float
+    gap: float | None
+    programs: int
+    solve_seconds: float
+    longest_seconds: float
+    build_seconds: float
+
+
+def share_rows(jobs: int, seed: int, table: Path | None, *, packed: bool = False) -> list[ShareRow]:
+    """Return a row for each goal and way; where jobs are packed, of max-min fairness.
 
     Parameters
     ----------
@@ -124,7 +142,7 @@ def share_rows(jobs: int, seed: int, table: Path | None, *, packed: bool = False
         As of `gavel_round`.
     """
     sharing, steps = gavel_round(jobs, seed, table, packed=packed)
-    everybody, rows = np.arange(jobs), []
+    everybody, rows = np.arange(jobs), list[ShareRow]()
     for name, make in goals_of(steps, seed).items():
         if packed and name != "max-min":
             continue
@@ -142,19 +160,19 @@ def share_rows(jobs: int, seed: int, table: Path | None, *, packed: bool = False
         for way, (result, longest) in found.items():
             better = result.value / best.value
             rows.append(
-                {
-                    "jobs": jobs,
-                    "seed": seed,
-                    "goal": f"{name}, packed" if packed else name,
-                    "way": way,
-                    "value": rounded(result.value, 9),
-                    "loss": rounded(1.0 - better if goal.larger_is_better else better - 1.0, 9),
-                    "gap": rounded(best.gap, 3) if way == "exact" else "",
-                    "programs": result.programs,
-                    "solve_seconds": rounded(result.solve_seconds, 3),
-                    "longest_seconds": rounded(longest, 3),
-                    "build_seconds": rounded(result.build_seconds, 3),
-                }
+                ShareRow(
+                    jobs=jobs,
+                    seed=seed,
+                    goal=f"{name}, packed" if packed else name,
+                    way=way,
+                    value=rounded(result.value, 9),
+                    loss=rounded(1.0 - better if goal.larger_is_better else better - 1.0, 9),
+                    gap=rounded(best.gap, 3) if way == "exact" else None,
+                    programs=result.programs,
+                    solve_seconds=rounded(result.solve_seconds, 3),
+                    longest_seconds=rounded(longest, 3),
+                    build_seconds=rounded(result.build_seconds, 3),
+                )
             )
     return rows
 
@@ -190,10 +208,10 @@ class TimeShareGaps(RecordedTask):
         }
 
     def work(self, report: Report) -> Rows:
-        """Draw and decide."""
+        """Draw the round and decide it."""
         rows = share_rows(self.jobs, self.seed, self.table, packed=self.packed)
         report(1.0)
-        return rows
+        return table_of(rows)
 
 
 def _tasks(plan: Plan) -> list[TimeShareGaps]:
@@ -209,11 +227,13 @@ def _tasks(plan: Plan) -> list[TimeShareGaps]:
     ]
 
 
-def _rows(plan: Plan) -> Rows:
-    rows: Rows = []
-    for task in _tasks(plan):
-        rows += task.record()
-    return rows
+def _rows(plan: Plan) -> list[ShareRow]:
+    """Return the recorded rows; a blank gap of a record is None."""
+    return [
+        ShareRow(**{**row, "gap": None if row["gap"] == "" else row["gap"]})
+        for task in _tasks(plan)
+        for row in task.record()
+    ]
 
 
 #: A loss in per cent that is the solver's tolerance.
@@ -225,11 +245,11 @@ so many were solved. Gavel's bisection ends within 5 % of a bound: where fair sh
 are that near at the start, as they may be for finish-time fairness, it solves none."""
 
 
-def summarise_time_shares(rows: Rows) -> Rows:
+def summarise_time_shares(rows: list[ShareRow]) -> Rows:
     """A line a size, goal and way: worst gap or mean loss, and median milliseconds."""
     shown = []
-    for key in dict.fromkeys((row["jobs"], row["goal"], row["way"]) for row in rows):
-        mine = [row for row in rows if (row["jobs"], row["goal"], row["way"]) == key]
+    for key in dict.fromkeys((row.jobs, row.goal, row.way) for row in rows):
+        mine = [row for row in rows if (row.jobs, row.goal, row.way) == key]
         losses = [_loss(row) for row in mine]
         exact = key[2] == "exact"
         shown.append(
@@ -237,47 +257,51 @@ def summarise_time_shares(rows: Rows) -> Rows:
                 "jobs": key[0],
                 "goal": key[1],
                 "way": key[2],
-                "worst gap": f"{max(row['gap'] for row in mine):.0e}" if exact else "",
+                "worst gap": f"{max(row.gap or 0.0 for row in mine):.0e}" if exact else "",
                 "loss (%)": "" if exact else rounded(float(np.mean(losses)), 3),
                 "worst loss (%)": "" if exact else rounded(max(losses), 3),
-                "programs": mine[0]["programs"],
+                "programs": mine[0].programs,
                 **{
-                    f"{part} ms": _milliseconds(mine, part)
-                    for part in ("build", "solve", "longest")
+                    f"{part} ms": _milliseconds(seconds)
+                    for part, seconds in (
+                        ("build", [row.build_seconds for row in mine]),
+                        ("solve", [row.solve_seconds for row in mine]),
+                        ("longest", [row.longest_seconds for row in mine]),
+                    )
                 },
             }
         )
     return shown
 
 
-def _loss(row: dict[str, Any]) -> float:
-    """In per cent."""
-    loss = 100.0 * float(row["loss"])
+def _loss(row: ShareRow) -> float:
+    """Return the loss of `row` in per cent, 0 within the solver's tolerance."""
+    loss = 100.0 * float(row.loss)
     return 0.0 if abs(loss) < TOLERANCE else loss
 
 
-def _milliseconds(rows: Rows, part: str) -> float:
-    return rounded(1e3 * float(np.median([row[f"{part}_seconds"] for row in rows])), 3)
+def _milliseconds(seconds: list[float]) -> float:
+    """Return the median of `seconds` in milliseconds."""
+    return rounded(1e3 * float(np.median(seconds)), 3)
 
 
-def _plot(_: Plan, rows: Rows) -> Figure:
+def _plot(_: Plan, rows: list[ShareRow]) -> Figure:
     """Loss by parts; seconds by jobs."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
     losses, seconds = figure.subplots(1, 2)
-    sizes = sorted({row["jobs"] for row in rows})
+    sizes = sorted({row.jobs for row in rows})
     for index, jobs in enumerate(sizes):
         for how, style in (("parts", "-"), ("even parts", ":")):
             means = {
-                parts: float(np.mean([100.0 * row["loss"] for row in mine]))
+                parts: float(np.mean([100.0 * row.loss for row in mine]))
                 for parts in PARTS
                 if (
                     mine := [
                         row
                         for row in rows
-                        if (row["jobs"], row["goal"]) == (jobs, "max-min")
-                        and row["way"] == f"{parts} {how}"
+                        if (row.jobs, row.goal) == (jobs, "max-min") and row.way == f"{parts} {how}"
                     ]
                 )
             }
@@ -298,13 +322,13 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     losses.set_ylabel("loss of max-min fairness (%), dotted: even parts")
     losses.legend(frameon=False, fontsize="small")
     open_axes(losses)
-    for index, goal in enumerate(dict.fromkeys(row["goal"] for row in rows)):
+    for index, goal in enumerate(dict.fromkeys(row.goal for row in rows)):
         for way, style in (("exact", "-"), ("bisection", "--")):
             known = {
                 jobs: [
-                    row["solve_seconds"]
+                    row.solve_seconds
                     for row in rows
-                    if (row["jobs"], row["goal"], row["way"]) == (jobs, goal, way)
+                    if (row.jobs, row.goal, row.way) == (jobs, goal, way)
                 ]
                 for jobs in sizes
             }

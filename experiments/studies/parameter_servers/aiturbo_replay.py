@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
 
 #: Per cent of the jobs that are unpredictable, and the share that is looked at closely.
 SHARES = (0, 25, 50, 75, 100)

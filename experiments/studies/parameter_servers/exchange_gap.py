@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.parameter_servers.job import Measure
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable

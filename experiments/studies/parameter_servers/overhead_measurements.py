@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.studies.framework.reproduction import Rows
+    from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.support.array_types import Indices
 

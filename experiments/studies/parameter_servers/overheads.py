@@ -52,7 +52,8 @@ from goodalloc.experiments.support.version import library_version
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.parameter_servers.overhead_measurements import Extent
     from goodalloc.experiments.support.tasks import Report
 

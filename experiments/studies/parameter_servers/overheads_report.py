@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Rows
+    from goodalloc.experiments.studies.framework.records import Rows
 
 #: The parts of a restart: columns, and what they are called.
 PARTS = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.replay.replay_conditions import Knowledge
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
 
 #: The job; the batch size is the initial one of the application.
 JOB = (Submission("imagenet", 0, "imagenet", 1, 200),)
@@ -92,26 +92,38 @@ def _tasks(plan: Plan) -> Sequence[ReplayTask]:
     return [variant.task(plan, measure) for variant in VARIANTS for measure in MEASURES]
 
 
-def _rows(plan: Plan) -> Rows:
-    """One row a variant and quantity: by goodput, by throughput, and the change in per cent."""
-    rows: Rows = []
+class CloudRow(NamedTuple):
+    """One quantity of both replays of a variant, and how far they differ."""
+
+    case: str
+    quantity: str
+    goodput: float
+    throughput: float
+    published_change_percent: float
+    our_change_percent: float
+    deviation_points: float
+
+
+def _rows(plan: Plan) -> list[CloudRow]:
+    """Return a row for each variant and quantity, with the change in per cent."""
+    rows = []
     for variant in VARIANTS:
         found = [measured(variant.task(plan, measure).folder) for measure in MEASURES]
         rows += [_row(variant, quantity, *(f[quantity] for f in found)) for quantity in PUBLISHED]
     return rows
 
 
-def _row(variant: Variant, quantity: str, goodput: float, throughput: float) -> dict[str, Any]:
+def _row(variant: Variant, quantity: str, goodput: float, throughput: float) -> CloudRow:
     published, ours = PUBLISHED[quantity], 100.0 * (goodput / throughput - 1.0)
-    return {
-        "case": variant.label,
-        "quantity": quantity,
-        "goodput": rounded(goodput, 4),
-        "throughput": rounded(throughput, 4),
-        "published_change_percent": published,
-        "our_change_percent": rounded(ours, 3),
-        "deviation_points": rounded(ours - published, 3),
-    }
+    return CloudRow(
+        case=variant.label,
+        quantity=quantity,
+        goodput=rounded(goodput, 4),
+        throughput=rounded(throughput, 4),
+        published_change_percent=published,
+        our_change_percent=rounded(ours, 3),
+        deviation_points=rounded(ours - published, 3),
+    )
 
 
 def measured(folder: Path) -> dict[str, float]:
@@ -128,7 +140,7 @@ def measured(folder: Path) -> dict[str, float]:
     }
 
 
-def _plot(plan: Plan, _: Rows) -> Figure:
+def _plot(plan: Plan, _: list[CloudRow]) -> Figure:
     """Nodes and efficiency over time, by the published U and L."""
     from matplotlib.figure import Figure
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.policies.queueing import EqualShare
+from goodalloc.solvers.registry import is_pollux
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.applications.application import Application
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report, Task
 
 #: Clusters that a share lies between: nodes and GPUs of each.
@@ -184,31 +185,47 @@ def _fairness(plan: Plan) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def _rows(plan: Plan) -> Rows:
-    """Shares and the greatest rho; published: 99 % below 2 at p = -1, which is 1.5 and 5.4 times
-    better at the greatest than Optimus and Tiresias."""
+class FairnessRow(NamedTuple):
+    """Finish-time fairness under a policy; a published value is None where none is known."""
+
+    policy: str
+    jobs: int
+    median_rho: float
+    published_below_2_percent: float | None
+    below_2_percent: float
+    greatest_rho: float
+    published_ratio: float | None
+    ratio: float
+
+
+def _rows(plan: Plan) -> list[FairnessRow]:
+    """Return shares and the greatest rho of every policy.
+
+    Published: 99 % are below 2 at p = -1, whose greatest is 1.5 and 5.4 times better than that of
+    Optimus and Tiresias.
+    """
     found = _fairness(plan)
     greatest = {label: float(rho.max()) for label, rho in found.items()}
     first = next(iter(found))
-    known = plan.pollux[0].startswith("pollux")
+    known = is_pollux(plan.pollux[0])
     published_share = {first: 99.0} if known else {}
     published_ratio = {first: 1.0, "optimus": 1.5, "tiresias": 5.4} if known else {}
     return [
-        {
-            "policy": label,
-            "jobs": rho.size,
-            "median_rho": rounded(float(np.median(rho)), 4),
-            "published_below_2": published_share.get(label, ""),
-            "below_2": rounded(100.0 * float((rho < 2.0).mean()), 4),
-            "greatest_rho": rounded(greatest[label], 4),
-            "published_ratio": published_ratio.get(label, ""),
-            "ratio": rounded(greatest[label] / greatest[first], 4),
-        }
+        FairnessRow(
+            policy=label,
+            jobs=rho.size,
+            median_rho=rounded(float(np.median(rho)), 4),
+            published_below_2_percent=published_share.get(label),
+            below_2_percent=rounded(100.0 * float((rho < 2.0).mean()), 4),
+            greatest_rho=rounded(greatest[label], 4),
+            published_ratio=published_ratio.get(label),
+            ratio=rounded(greatest[label] / greatest[first], 4),
+        )
         for label, rho in found.items()
     ]
 
 
-def _plot(plan: Plan, _: Rows) -> Figure:
+def _plot(plan: Plan, _: list[FairnessRow]) -> Figure:
     from matplotlib.figure import Figure
 
     found = _fairness(plan)

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from goodalloc.data.applications.application import Application
     from goodalloc.experiments.replay.replay_conditions import Knowledge
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
 
 #: GPUs of a trial in the fixed configuration.
 REPLICAS = 4
@@ -141,7 +142,7 @@ def _seconds_alone(application: Application, replicas: int, batch_size: int) -> 
     return job.completion
 
 
-def hyperparameter_table(title: str) -> Reproduction:
+def hyperparameter_table(title: str) -> Reproduction[dict[str, Any]]:
     """The table as a reproduction."""
 
     def tasks(plan: Plan) -> list[SearchTask]:

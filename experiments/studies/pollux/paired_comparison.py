@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.pollux.scenario import Scenario
 
 #: What is short and what long in Pollux's workloads: below an hour of GPU time, above ten.
@@ -131,7 +132,9 @@ def _over_seeds(found: Sequence[Sequence[Mapping[str, float]]], quantity: str) -
     return [float(np.mean([one[quantity] for one in seeds])) for seeds in found]
 
 
-def paired_study(title: str, pairs: Sequence[Pair], *, gaps: bool = False) -> Reproduction:
+def paired_study(
+    title: str, pairs: Sequence[Pair], *, gaps: bool = False
+) -> Reproduction[dict[str, Any]]:
     """The pairs as a study.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.data.applications.application import Application
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.models.goodput.model import BatchLimits
     from goodalloc.models.goodput.throughput_model import ThroughputParameters
     from goodalloc.models.support.array_types import Floats
@@ -37,7 +38,7 @@ def prediction(
     rows: Callable[[str | None], Rows],
     plot: Callable[[str | None], Figure],
     require: Callable[[Plan], object] = lambda _: None,
-) -> Reproduction:
+) -> Reproduction[dict[str, Any]]:
     """A reproduction that takes no replays."""
     return Reproduction(
         title,

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workloads.generator import Requests
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
 
 AVERAGE, TAIL, MAKESPAN = "average_jct_hours", "p99_jct_hours", "makespan_hours"
 
@@ -120,7 +121,7 @@ CASES: Mapping[str, tuple[Case, ...]] = {
 }
 
 
-def published_cases(title: str, cases: Sequence[Case]) -> Reproduction:
+def published_cases(title: str, cases: Sequence[Case]) -> Reproduction[dict[str, Any]]:
     """The cases as a reproduction."""
 
     def tasks(plan: Plan) -> list[ReplayTask]:

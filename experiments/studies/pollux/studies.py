@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.studies.pollux.paired_comparison import Pair, Way, paired_study
 from goodalloc.experiments.studies.pollux.scenario import DISTURBED, LARGE, LOADS, PUBLISHED
@@ -20,7 +20,9 @@ GENETIC = Way("genetic", "pollux-genetic")
 UNTIED = Way("other ties", "pollux-untied")
 
 
-def _exact_against_others(title: str, scenarios: Iterable[Scenario]) -> Reproduction:
+def _exact_against_others(
+    title: str, scenarios: Iterable[Scenario]
+) -> Reproduction[dict[str, Any]]:
     pairs = [Pair(one, EXACT, other) for one in scenarios for other in (GENETIC, UNTIED)]
     return paired_study(title, pairs, gaps=True)
 

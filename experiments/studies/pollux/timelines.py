@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
 
 #: Hours in which jobs arrive.
 ARRIVALS = 8.0
@@ -36,20 +36,35 @@ def _cluster_tasks(plan: Plan) -> Sequence[ReplayTask]:
     return list(tuned_replays(plan).values())
 
 
-def _cluster_rows(plan: Plan) -> Rows:
-    """Averages while jobs arrive and over the whole replay; efficiency is weighted by GPUs."""
+class ClusterRow(NamedTuple):
+    """Use of the cluster under a policy, while jobs arrive and over the whole replay."""
+
+    policy: str
+    mean_gpus_arrivals: float
+    efficiency_arrivals: float
+    mean_gpus_all: float
+    efficiency_all: float
+
+
+def _cluster_rows(plan: Plan) -> list[ClusterRow]:
+    """Return averages while jobs arrive and over the replay; GPUs weight the efficiency."""
     rows = []
     for policy, task in tuned_replays(plan).items():
         rounds = pd.read_csv(task.folder / "rounds.csv")
-        row: dict[str, Any] = {"policy": policy}
-        for name, part in (("arrivals", rounds[rounds.time < ARRIVALS * HOUR]), ("all", rounds)):
-            row[f"mean_gpus_{name}"] = rounded(float(part.allocated_gpus.mean()), 4)
-            row[f"efficiency_{name}"] = rounded(mean_efficiency(part), 4)
-        rows.append(row)
+        arrivals = rounds[rounds.time < ARRIVALS * HOUR]
+        rows.append(
+            ClusterRow(
+                policy=policy,
+                mean_gpus_arrivals=rounded(float(arrivals.allocated_gpus.mean()), 4),
+                efficiency_arrivals=rounded(mean_efficiency(arrivals), 4),
+                mean_gpus_all=rounded(float(rounds.allocated_gpus.mean()), 4),
+                efficiency_all=rounded(mean_efficiency(rounds), 4),
+            )
+        )
     return rows
 
 
-def _plot_cluster(plan: Plan, _: Rows) -> Figure:
+def _plot_cluster(plan: Plan, _: list[ClusterRow]) -> Figure:
     from matplotlib.figure import Figure
 
     folders = {policy: task.folder for policy, task in tuned_replays(plan).items()}
@@ -83,21 +98,32 @@ def _job_task(plan: Plan) -> ReplayTask:
     return plan.replay(plan.pollux[0], COADAPTED, setting=Setting(Cluster.uniform(4, 4)))
 
 
-def _job_rows(plan: Plan) -> Rows:
-    """What each job holds while so many others run, averaged over the rounds in which it runs."""
+class JobRow(NamedTuple):
+    """Mean holdings of a job while `active_jobs` jobs, itself included, are in the cluster."""
+
+    job: str
+    active_jobs: int
+    hours: float
+    mean_gpus: float
+    mean_batch_size: float
+    mean_efficiency: float
+
+
+def _job_rows(plan: Plan) -> list[JobRow]:
+    """Return a row for each job and number of active jobs, over the rounds in which it runs."""
     samples, interval = _samples(plan), _job_task(plan).setting.interval
     samples["active_jobs"] = samples.groupby("time").job.transform("count")
     grouped = samples[samples.gpus > 0].groupby(["job", "active_jobs"])
     return [
-        {
-            "job": job,
-            "active_jobs": active,
-            "hours": rounded(len(part) * interval / HOUR, 4),
-            "mean_gpus": rounded(float(part.gpus.mean()), 4),
-            "mean_batch_size": rounded(float(part.batch_size.mean()), 4),
-            "mean_efficiency": rounded(float(part.efficiency.mean()), 4),
-        }
-        for (job, active), part in grouped
+        JobRow(
+            job=str(job),
+            active_jobs=int(part.active_jobs.iloc[0]),
+            hours=rounded(len(part) * interval / HOUR, 4),
+            mean_gpus=rounded(float(part.gpus.mean()), 4),
+            mean_batch_size=rounded(float(part.batch_size.mean()), 4),
+            mean_efficiency=rounded(float(part.efficiency.mean()), 4),
+        )
+        for (job, _), part in grouped
     ]
 
 
@@ -105,7 +131,7 @@ def _samples(plan: Plan) -> pd.DataFrame:
     return pd.read_csv(_job_task(plan).folder / "samples.csv")
 
 
-def _plot_jobs(plan: Plan, _: Rows) -> Figure:
+def _plot_jobs(plan: Plan, _: list[JobRow]) -> Figure:
     from matplotlib.figure import Figure
 
     samples = _samples(plan)

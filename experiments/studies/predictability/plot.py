@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.studies.framework.reproduction import Rows
+    from goodalloc.experiments.studies.framework.records import Rows
 
 #: What a picture calls the columns.
 SCORES = {

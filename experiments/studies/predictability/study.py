@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.data.parameter_servers.aiturbo_jobs import JobRecords, Known
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.predictability.classifiers import JobType
     from goodalloc.experiments.studies.predictability.cross_validation import Validation
 

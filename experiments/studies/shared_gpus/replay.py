@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workloads.generator import Requests
     from goodalloc.experiments.replay.round_record import RoundRecord
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.shared_gpus.optima import Compared
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.solvers.policies.policy import Policy
@@ -332,7 +333,7 @@ def _labels(system: str) -> dict[str, str]:
     return {name: label for name, (label, _) in SYSTEMS[system].policies.items()}
 
 
-def _reproduction(title: str, system: str) -> Reproduction:
+def _reproduction(title: str, system: str) -> Reproduction[dict[str, Any]]:
     return Reproduction(
         title,
         partial(_tasks, system),

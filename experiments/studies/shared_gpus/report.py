@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.data.workloads.generator import Requests
-    from goodalloc.experiments.studies.framework.reproduction import Rows
+    from goodalloc.experiments.studies.framework.records import Rows
 
 #: How the GPUs were asked for.
 REQUESTS: Mapping[Requests, str] = {"tuned": "as experts tuned", "realistic": "as users asked"}

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
 
 #: Policy and quantity to what the artifact gave, by number of the workload.
 ARTIFACT: Mapping[str, Mapping[str, Mapping[int, float]]] = {

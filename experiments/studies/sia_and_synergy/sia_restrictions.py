@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     from goodalloc.data.rounds.typed import TypedState
     from goodalloc.data.workloads.workload import Submission
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.round.instance import Instance
 

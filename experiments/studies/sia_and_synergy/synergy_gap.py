@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Answer

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.files.job_state import JobState
-    from goodalloc.experiments.studies.framework.reproduction import Plan, Rows
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
 
 #: The file of what a run gave, and the folder of its cluster.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.framework.reproduction import Rows
+    from goodalloc.experiments.studies.framework.records import Rows
 
 #: What the others are compared with.
 BASELINE = "equal"

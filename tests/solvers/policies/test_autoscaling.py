@@ -251,15 +251,15 @@ def test_figure_9_adds_up_what_nodes_cost(tmp_path: Path, monkeypatch: pytest.Mo
     run_tasks(tasks[:2])
     rows = cloud.FIGURE_9.rows(plan)
     cost, hours = rows[:2]
-    assert (cost["published_change_percent"], hours["published_change_percent"]) == (-25.0, 6.0)
-    assert cost["our_change_percent"] == pytest.approx(
-        100 * (cost["goodput"] / cost["throughput"] - 1), abs=0.1
+    assert (cost.published_change_percent, hours.published_change_percent) == (-25.0, 6.0)
+    assert cost.our_change_percent == pytest.approx(
+        100 * (cost.goodput / cost.throughput - 1), abs=0.1
     )
     rounds = pd.read_csv(tasks[0].folder / "rounds.csv")
     last = pd.read_csv(tasks[0].folder / "jobs.csv").completion.max()
     seconds = [*rounds.time.diff().iloc[1:], last - rounds.time.iloc[-1]]
     paid = sum(nodes * spent for nodes, spent in zip(rounds.nodes, seconds, strict=True))
-    assert cost["goodput"] == pytest.approx(paid / 3600, rel=1e-3)
+    assert cost.goodput == pytest.approx(paid / 3600, rel=1e-3)
     assert len(cloud.FIGURE_9.plot(plan, rows).axes) == 2
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.reproduction import Reproduction
 
 
-def carry_out(reproduction: Reproduction, folder: Path, workloads: tuple[int, ...] = (1,)) -> Plan:
+def carry_out(reproduction: Reproduction[Any], folder: Path, workloads: tuple[int, ...] = (1,)) -> Plan:
     """Do all that a reproduction takes, on few short jobs, with a queue in place of Pollux."""
     plan = TinyPlan(folder, workloads, ("fifo",))
     for task in dict.fromkeys(reproduction.tasks(plan)):

@@ -10,6 +10,7 @@ import pytest
 
 from goodalloc.data.gavel.rates import TYPES
 from goodalloc.data.gavel.workload import GavelJob, GavelWorkload
+from goodalloc.experiments.studies.framework.records import columns_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.gavel import cost as gavel_cost
 from goodalloc.experiments.studies.gavel import levels as gavel_levels
@@ -36,6 +37,7 @@ from goodalloc.solvers.policies.typed_queue import TypedQueue
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from goodalloc.experiments.studies.framework.reproduction import Reproduction
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 NET = Configuration("net", 8)
@@ -213,7 +215,7 @@ def test_rows_of_time_shares_keep_their_laws() -> None:
     sharing, steps = gavel_round(64, 1, None)
     assert (sharing.num_jobs, steps.shape) == (64, (64,))
     rows = share_rows(64, 1, None)
-    assert {row["goal"] for row in rows} == {
+    assert {row.goal for row in rows} == {
         "max-min",
         "makespan",
         "finish-time",
@@ -221,12 +223,13 @@ def test_rows_of_time_shares_keep_their_laws() -> None:
         "throughput",
     }
     for row in rows:
-        if row["way"] == "exact":
-            assert row["loss"] == 0.0
-            assert row["gap"] <= 1e-5
+        if row.way == "exact":
+            assert row.loss == 0.0
+            assert row.gap is not None
+            assert row.gap <= 1e-5
         else:
-            assert row["loss"] >= -1e-6
-        assert row["way"] != "bisection" or row["loss"] <= 0.05 + 1e-6
+            assert row.loss >= -1e-6
+        assert row.way != "bisection" or row.loss <= 0.05 + 1e-6
 
 
 def test_the_published_table_gives_rounds_too(reference: Path) -> None:
@@ -266,26 +269,28 @@ def test_dollars_deadlines_and_entities_are_told_of_small_replays(
     for name, value in {"CLUSTER": small, "JOBS_EACH": 3, "APART": 3600, "WINDOW": 3600}.items():
         monkeypatch.setattr(gavel_levels, name, value)
     plan = Plan(tmp_path, quick=True)
-    for study in (GAVEL_COST, GAVEL_LEVELS):
+    studies: tuple[Reproduction[Any], ...] = (GAVEL_COST, GAVEL_LEVELS)
+    for study in studies:
         for task in study.tasks(plan):
             task.run(lambda _: None)
         study.plot(plan, study.rows(plan)).savefig(tmp_path / "picture.png")
-    rows = {row["policy"]: row for row in GAVEL_COST.rows(plan)}
+    rows = {row.policy: row for row in GAVEL_COST.rows(plan)}
     for row in rows.values():
-        hours = {kind: row[f"{kind}_hours"] for kind in TYPES}
+        hours = {kind: getattr(row, f"{kind}_hours") for kind in TYPES}
         spent = sum(PRICES[kind] * hours[kind] for kind in hours)
-        assert row["dollars"] == pytest.approx(spent, rel=1e-4)
-        assert 0.0 <= row["missed_percent"] <= 100.0
-    assert rows["per dollar"]["dollars"] < rows["throughput"]["dollars"]
-    assert rows["per dollar, deadlines"]["missed_percent"] <= rows["per dollar"]["missed_percent"]
+        assert row.dollars.mean == pytest.approx(spent, rel=1e-4)
+        assert 0.0 <= row.missed_percent.mean <= 100.0
+    assert rows["per dollar"].dollars.mean < rows["throughput"].dollars.mean
+    missed = {name: row.missed_percent.mean for name, row in rows.items()}
+    assert missed["per dollar, deadlines"] <= missed["per dollar"]
     shown = {row["policy"]: row for row in GAVEL_COST.shown(list(rows.values()))}
     assert (shown["per dollar"]["reported"], shown["per dollar"]["reported (%)"]) == ("1.4", "35")
     entities = GAVEL_LEVELS.rows(plan)
     assert len(GAVEL_LEVELS.shown(entities)) == len(entities) == 3 * (1 + 2 + 3)
-    for row in entities:
-        if row["entities"] == 3:
-            due = 100.0 / 3 if row["policy"] == "no entities" else row["weight_percent"]
-            assert row["share_percent"] == pytest.approx(due, abs=6.0), row
+    for level in entities:
+        if level.entities == 3:
+            due = 100.0 / 3 if level.policy == "no entities" else level.weight_percent
+            assert level.share_percent.mean == pytest.approx(due, abs=6.0), level
 
 
 def test_tables_and_pictures_are_made_of_small_replays(
@@ -298,7 +303,8 @@ def test_tables_and_pictures_are_made_of_small_replays(
     plan = Plan(tmp_path, quick=True)
     monkeypatch.setattr(gavel_packing, "QUICK_JOBS", 24)
     monkeypatch.setattr(gavel_packing, "NODES", 1)
-    for study in (GAVEL, TIME_SHARES, PACKING):
+    studies: tuple[Reproduction[Any], ...] = (GAVEL, TIME_SHARES, PACKING)
+    for study in studies:
         for task in study.tasks(plan):
             task.run(lambda _: None)
             task.run(lambda _: None)  # which is done
@@ -310,7 +316,7 @@ def test_tables_and_pictures_are_made_of_small_replays(
         "average JCT (h)",
         "makespan (h)",
     }
-    packed = {row["policy"]: row for row in PACKING.rows(plan)}
+    packed = {row.policy: row for row in PACKING.rows(plan)}
     assert packed.keys() == gavel_packing.CONTENDERS.keys()
-    assert packed["fair-packed"]["average_jct"] < packed["fair"]["average_jct"]
-    assert packed["fair"]["gain_percent"] == ""
+    assert packed["fair-packed"].average_jct_hours.mean < packed["fair"].average_jct_hours.mean
+    assert columns_of(packed["fair"])["gain_percent"] == ""

@@ -90,14 +90,14 @@ def test_figure_7_has_a_row_and_a_curve_a_policy(
     monkeypatch.setattr(fairness, "SHARES", SHARES[:3])
     plan = carry_out(FIGURE_7, tmp_path)
     rows = FIGURE_7.rows(plan)
-    assert [row["policy"] for row in rows][1:] == [
+    assert [row.policy for row in rows][1:] == [
         "fifo (p = +1)",
         "fifo (p = -10)",
         "optimus",
         "tiresias",
     ]
-    assert rows[0]["ratio"] == 1.0
-    assert all(0 < row["median_rho"] <= row["greatest_rho"] for row in rows)
+    assert rows[0].ratio == 1.0
+    assert all(0 < row.median_rho <= row.greatest_rho for row in rows)
     (ax,) = FIGURE_7.plot(plan, rows).axes
     assert len(ax.lines) == len(rows) + 1
     assert Plan(tmp_path).traces is None

@@ -1,0 +1,53 @@
+"""Rows of a study as typed records, and the conversion of such rows to a table.
+
+A study declares its rows as a `typing.NamedTuple`, whose field names end in their unit
+(``average_jct_hours``, ``missed_percent``) and are the columns of the CSV file. A field that holds
+a named tuple itself gives a column for each of its parts: the first under the field's own name, the
+others as ``FIELD_PART``. An `Estimate` thus gives its mean and ``FIELD_half_width``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Lines of a table, each a mapping from column to value.
+Rows = list[dict[str, Any]]
+
+
+class Record(Protocol):
+    """Protocol of the rows of a study, which every `typing.NamedTuple` meets."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+def columns_of(row: Record | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of `row` by column.
+
+    None is blank, and so are all parts of a nested tuple that begins with NaN.
+
+    Parameters
+    ----------
+    row
+        Record of a study, or a mapping, which is copied as it is.
+    """
+    if not hasattr(row, "_asdict"):
+        return dict(row)
+    columns: dict[str, Any] = {}
+    for name, value in row._asdict().items():
+        if hasattr(value, "_asdict"):
+            first, *parts = value._asdict().items()
+            blank = math.isnan(first[1])
+            columns[name] = "" if blank else first[1]
+            columns |= {f"{name}_{part}": "" if blank else number for part, number in parts}
+        else:
+            columns[name] = "" if value is None else value
+    return columns
+
+
+def table_of(rows: Sequence[Record | Mapping[str, Any]]) -> Rows:
+    """Return the table of `rows`, one mapping from column to value for each row."""
+    return [columns_of(row) for row in rows]
