@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -59,8 +59,28 @@ LIES: Mapping[str, Callable[[Floats], Floats]] = {
 }
 
 
-def auction_row(bidders: int, case: str, seed: int) -> dict[str, Any]:
-    """What one auction comes to.
+class AuctionRow(NamedTuple):
+    """Outcome of one auction; `mean_share` is None where nobody wins a GPU."""
+
+    case: str
+    bidders: int
+    free: int
+    seed: int
+    zeros: int
+    log_product: float
+    log_bound: float
+    won_gpus: int
+    kept_gpus: int
+    mean_share: float | None
+    lies: int
+    lies_that_pay: int
+    lies_that_pay_divided: int
+    auction_seconds: float
+    program_seconds: float
+
+
+def auction_row(bidders: int, case: str, seed: int) -> AuctionRow:
+    """Return the outcome of one auction.
 
     Parameters
     ----------
@@ -93,23 +113,23 @@ def auction_row(bidders: int, case: str, seed: int) -> dict[str, Any]:
         )
     won = int(found.won.sum())
     gains = lie_gains(auction)
-    return {
-        "case": case,
-        "bidders": bidders,
-        "free": FREE,
-        "seed": seed,
-        "zeros": product.zeros,
-        "log_product": rounded(product.logarithm, 10),
-        "log_bound": rounded(proved.bound, 10),
-        "won_gpus": won,
-        "kept_gpus": int(found.kept().sum()),
-        "mean_share": rounded(float(found.share[found.won > 0].mean()), 6) if won else "",
-        "lies": len(gains),
-        "lies_that_pay": int(sum(gain > 1 + ROUNDING for _, gain in gains)),
-        "lies_that_pay_divided": int(sum(gain > 1 + ROUNDING for gain, _ in gains)),
-        "auction_seconds": rounded(seconds, 3),
-        "program_seconds": rounded(proved.seconds, 3),
-    }
+    return AuctionRow(
+        case=case,
+        bidders=bidders,
+        free=FREE,
+        seed=seed,
+        zeros=product.zeros,
+        log_product=rounded(product.logarithm, 10),
+        log_bound=rounded(proved.bound, 10),
+        won_gpus=won,
+        kept_gpus=int(found.kept().sum()),
+        mean_share=rounded(float(found.share[found.won > 0].mean()), 6) if won else None,
+        lies=len(gains),
+        lies_that_pay=int(sum(gain > 1 + ROUNDING for _, gain in gains)),
+        lies_that_pay_divided=int(sum(gain > 1 + ROUNDING for gain, _ in gains)),
+        auction_seconds=rounded(seconds, 3),
+        program_seconds=rounded(proved.seconds, 3),
+    )
 
 
 def lie_gains(auction: Auction) -> list[tuple[float, float]]:
@@ -142,7 +162,7 @@ def _over(value: float, other: float) -> float:
     return math.inf if value > 0 else 1.0
 
 
-def _rows(plan: Plan) -> Rows:
+def _rows(plan: Plan) -> list[AuctionRow]:
     """A row for every auction; fewer, and no large ones, if quick."""
     return [
         auction_row(bidders, case, seed)
@@ -152,23 +172,23 @@ def _rows(plan: Plan) -> Rows:
     ]
 
 
-def kept_percent(row: Mapping[str, Any]) -> float:
-    """GPUs that winners keep, of those that they win."""
-    return float(100.0 * row["kept_gpus"] / max(row["won_gpus"], 1))
+def kept_percent(row: AuctionRow) -> float:
+    """Return the GPUs that winners keep, in per cent of those that they win."""
+    return float(100.0 * row.kept_gpus / max(row.won_gpus, 1))
 
 
-def lying_percent(row: Mapping[str, Any]) -> float:
-    """Lies that pay in whole GPUs, of all."""
-    return float(100.0 * row["lies_that_pay"] / row["lies"])
+def lying_percent(row: AuctionRow) -> float:
+    """Return the lies that pay in whole GPUs, in per cent of all."""
+    return float(100.0 * row.lies_that_pay / row.lies)
 
 
-def summarise_auctions(rows: Rows) -> Rows:
+def summarise_auctions(rows: list[AuctionRow]) -> Rows:
     """A row for every case and number of bidders: means over the auctions."""
     shown = []
     for case in WAITS:
-        for bidders in sorted({row["bidders"] for row in rows}):
-            group = [r for r in rows if (r["case"], r["bidders"]) == (case, bidders)]
-            shares = [row["mean_share"] for row in group if row["mean_share"] != ""]
+        for bidders in sorted({row.bidders for row in rows}):
+            group = [r for r in rows if (r.case, r.bidders) == (case, bidders)]
+            shares = [row.mean_share for row in group if row.mean_share is not None]
             shown.append(
                 {
                     "expects": case,
@@ -181,39 +201,34 @@ def summarise_auctions(rows: Rows) -> Rows:
                     ),
                     "divided_%": rounded(
                         float(
-                            np.mean(
-                                [
-                                    100.0 * row["lies_that_pay_divided"] / row["lies"]
-                                    for row in group
-                                ]
-                            )
+                            np.mean([100.0 * row.lies_that_pay_divided / row.lies for row in group])
                         ),
                         3,
                     ),
                     "auction_ms": rounded(
-                        1e3 * float(np.median([row["auction_seconds"] for row in group])), 2
+                        1e3 * float(np.median([row.auction_seconds for row in group])), 2
                     ),
                     "program_ms": rounded(
-                        1e3 * float(np.median([row["program_seconds"] for row in group])), 2
+                        1e3 * float(np.median([row.program_seconds for row in group])), 2
                     ),
                 }
             )
     return shown
 
 
-def plot_auctions(rows: Rows) -> Figure:
+def plot_auctions(rows: list[AuctionRow]) -> Figure:
     """What winners keep, and which lies pay, against the bidders."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 4.0), layout="constrained")
     left, right = figure.subplots(1, 2)
-    sizes = sorted({row["bidders"] for row in rows})
+    sizes = sorted({row.bidders for row in rows})
     for ax, column in ((left, kept_percent), (right, lying_percent)):
         plot_ranges(
             ax,
             {
                 case: {
-                    size: [column(r) for r in rows if (r["case"], r["bidders"]) == (case, size)]
+                    size: [column(r) for r in rows if (r.case, r.bidders) == (case, size)]
                     for size in sizes
                 }
                 for case in WAITS

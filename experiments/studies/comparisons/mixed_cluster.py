@@ -9,7 +9,7 @@ cores.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import summarise
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
@@ -51,19 +52,26 @@ POLICIES = {
 #: Seconds for the decision of a round, after which the best so far is taken.
 SECONDS = 2.0
 
+
+class MixedRow(NamedTuple):
+    """Summary of the replay of a workload under a policy."""
+
+    workload: int
+    policy: str
+    average_jct_hours: float
+    p99_jct_hours: float
+    makespan_hours: float
+    restarts_per_job: float
+    efficiency: float
+    mean_more_starved: float
+    served_over_best: float
+    mean_gap: float
+    decision_ms: float
+    worst_decision_ms: float
+
+
 #: Columns of the table, from the summary of a replay.
-QUANTITIES = (
-    "average_jct_hours",
-    "p99_jct_hours",
-    "makespan_hours",
-    "restarts_per_job",
-    "efficiency",
-    "mean_more_starved",
-    "served_over_best",
-    "mean_gap",
-    "decision_ms",
-    "worst_decision_ms",
-)
+QUANTITIES = MixedRow._fields[2:]
 
 
 def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
@@ -75,35 +83,37 @@ def _tasks(plan: Plan) -> list[ReplayTask]:
     return [_task(plan, number, policy) for number in plan.workloads for policy in POLICIES]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every workload and policy."""
-    rows: Rows = []
+def _rows(plan: Plan) -> list[MixedRow]:
+    """Return a row for each workload and policy."""
+    rows = []
     for number in plan.workloads:
         for policy in POLICIES:
             found = summarise(policy, _task(plan, number, policy).folder)
             rows.append(
-                {"workload": number, "policy": policy, **{name: found[name] for name in QUANTITIES}}
+                MixedRow(
+                    workload=number, policy=policy, **{name: found[name] for name in QUANTITIES}
+                )
             )
     return rows
 
 
-def _shown(rows: Rows) -> Rows:
-    """Means over the workloads."""
+def _shown(rows: list[MixedRow]) -> Rows:
+    """Return means over the workloads."""
     shown = []
     for policy in POLICIES:
-        own = [row for row in rows if row["policy"] == policy]
+        own = table_of([row for row in rows if row.policy == policy])
         means: dict[str, Any] = {
-            name: rounded(float(np.mean([row[name] for row in own])), 4) for name in QUANTITIES
+            name: rounded(float(np.mean([line[name] for line in own])), 4) for name in QUANTITIES
         }
         shown.append({"policy": policy, "workloads": len(own), **means})
     return shown
 
 
-def _plot(_: Plan, rows: Rows) -> Figure:
+def _plot(_: Plan, rows: list[MixedRow]) -> Figure:
     """Average completion time: a bar for the mean of every policy, a dot for every workload."""
     ax = new_axes(7.0, 3.6)
     for index, policy in enumerate(POLICIES):
-        values = [row["average_jct_hours"] for row in rows if row["policy"] == policy]
+        values = [row.average_jct_hours for row in rows if row.policy == policy]
         bar = ax.barh(index, float(np.mean(values)), color=COLOURS[index], height=0.6)
         ax.bar_label(bar, fmt="%.2f", padding=12)
         ax.plot(values, [index] * len(values), "o", color="black", markersize=4)

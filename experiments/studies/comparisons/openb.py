@@ -10,7 +10,7 @@ leave out any pod, and so bounds whatever a scheduler may do with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from goodalloc.data.pods.openb import (
 from goodalloc.experiments.gap.comparison import with_common_bound
 from goodalloc.experiments.reporting.plots import figure_of, looks, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.stop import Stop
@@ -65,9 +66,34 @@ def _lists(plan: Plan, seed: int) -> tuple[list[Machine], list[Pod]]:
     return machines[::QUICK] if plan.quick else machines, pods
 
 
-def _rows(plan: Plan) -> Rows:
-    """One row a seed, load and solver."""
-    rows: Rows = []
+class PodsRow(NamedTuple):
+    """GPUs that a solver allocates at a load; published values are None where none compare."""
+
+    load_percent: float
+    solver: str
+    published_percent: float | None
+    allocated_percent: float
+    deviation_points: float | None
+    allocated_gpus: float
+    bound_gpus: float
+    gap: float
+    bound_source: str
+    evidence: str
+    pods: int
+    placed: int
+    without_gpu: int
+    without_gpu_placed: int
+    worth_without_gpu: float
+    gpus: int
+    nodes: int
+    status: str
+    seed: int
+    seconds: float
+
+
+def _rows(plan: Plan) -> list[PodsRow]:
+    """Return a row for each seed, load and solver."""
+    rows = []
     for seed in plan.seeds:
         machines, pods = _lists(plan, seed)
         gpus = sum(machine.gpus for machine in machines)
@@ -81,61 +107,61 @@ def _rows(plan: Plan) -> Rows:
             rows += [
                 _row(
                     instance, result, PUBLISHED.get(result.solver, {}).get(load) if known else None
-                )
-                | {"load_percent": rounded(100 * load), "seed": seed}
+                )._replace(load_percent=rounded(100 * load), seed=seed)
                 for result in judged
             ]
     return rows
 
 
-def _row(instance: Instance, result: Result, published: float | None) -> dict[str, Any]:
+def _row(instance: Instance, result: Result, published: float | None) -> PodsRow:
     allocation = result.allocation
     assert allocation is not None  # every one of them starts from an empty one
     share = instance.mode_share[instance.first_mode + allocation.mode]
     gpus = float((allocation.job_replicas * share).sum())
     percent = 100.0 * gpus / instance.cluster.num_gpus
-    return {
-        "load_percent": 0,
-        "solver": result.solver,
-        "published_percent": _blank(published),
-        "allocated_percent": rounded(percent, 4),
-        "deviation_points": _blank(None if published is None else rounded(percent - published, 3)),
-        "allocated_gpus": rounded(gpus, 8),
-        "bound_gpus": rounded(gpus_allocated(instance, result.bound), 8),
-        "gap": rounded(result.gap, 3),
-        "bound_source": result.bound_source,
-        "evidence": str(result.evidence),
-        "pods": instance.num_jobs,
-        "placed": int(np.count_nonzero(allocation.job_replicas)),
-        "without_gpu": int(((instance.mode_share == 0)[instance.first_mode]).sum()),
-        "without_gpu_placed": int(((share == 0) & (allocation.job_replicas > 0)).sum()),
-        "worth_without_gpu": CORES_ONLY_WORTH,
-        "gpus": instance.cluster.num_gpus,
-        "nodes": instance.cluster.num_nodes,
-        "status": result.status.value,
-        "seed": 0,
-        "seconds": rounded(result.solve_seconds, 3),
-    }
+    return PodsRow(
+        load_percent=0,
+        solver=result.solver,
+        published_percent=published,
+        allocated_percent=rounded(percent, 4),
+        deviation_points=None if published is None else rounded(percent - published, 3),
+        allocated_gpus=rounded(gpus, 8),
+        bound_gpus=rounded(gpus_allocated(instance, result.bound), 8),
+        gap=rounded(result.gap, 3),
+        bound_source=result.bound_source,
+        evidence=str(result.evidence),
+        pods=instance.num_jobs,
+        placed=int(np.count_nonzero(allocation.job_replicas)),
+        without_gpu=int(((instance.mode_share == 0)[instance.first_mode]).sum()),
+        without_gpu_placed=int(((share == 0) & (allocation.job_replicas > 0)).sum()),
+        worth_without_gpu=CORES_ONLY_WORTH,
+        gpus=instance.cluster.num_gpus,
+        nodes=instance.cluster.num_nodes,
+        status=result.status.value,
+        seed=0,
+        seconds=rounded(result.solve_seconds, 3),
+    )
 
 
-def _blank(value: float | None) -> float | str:
-    """A number, or nothing where there is none."""
-    return "" if value is None else value
-
-
-def _plot(_: Plan, rows: Rows) -> Figure:
+def _plot(_: Plan, rows: list[PodsRow]) -> Figure:
     """GPUs allocated over GPUs asked for, means over the seeds; published as open diamonds."""
     ax = new_axes(6.4, 4.4)
-    loads = sorted({row["load_percent"] for row in rows})
+    loads = sorted({row.load_percent for row in rows})
     for solver, look in looks(LABELS).items():
-        ours = [_mean(rows, solver, load, "allocated_percent") for load in loads]
+        ours = [
+            float(np.mean([row.allocated_percent for row in _at(rows, solver, load)]))
+            for load in loads
+        ]
         ax.plot(loads, ours, label=LABELS[solver], **look)
-    bounds = [100.0 * _mean(rows, "pods", load, "bound_gpus") / rows[0]["gpus"] for load in loads]
+    bounds = [
+        100.0 * float(np.mean([row.bound_gpus for row in _at(rows, "pods", load)])) / rows[0].gpus
+        for load in loads
+    ]
     ax.plot(loads, bounds, "k_", markersize=18, label="bound on any placement")
     published = [
-        (row["load_percent"], row["published_percent"])
+        (row.load_percent, row.published_percent)
         for row in rows
-        if row["published_percent"] != ""
+        if row.published_percent is not None
     ]
     if published:
         ax.plot(
@@ -155,13 +181,13 @@ def _plot(_: Plan, rows: Rows) -> Figure:
     return figure_of(ax)
 
 
-def _mean(rows: Rows, solver: str, load: float, column: str) -> float:
-    chosen = [r[column] for r in rows if (r["solver"], r["load_percent"]) == (solver, load)]
-    return float(np.mean(chosen))
+def _at(rows: list[PodsRow], solver: str, load: float) -> list[PodsRow]:
+    """Return the rows of `solver` at `load`."""
+    return [row for row in rows if (row.solver, row.load_percent) == (solver, load)]
 
 
-def _shown(rows: Rows) -> Rows:
-    """The columns that fit on a screen."""
+def _shown(rows: list[PodsRow]) -> Rows:
+    """Return the columns that fit on a screen."""
     names = (
         "load_percent",
         "seed",
@@ -175,7 +201,7 @@ def _shown(rows: Rows) -> Rows:
         "placed",
         "seconds",
     )
-    return [{name: row[name] for name in names} for row in rows]
+    return [{name: line[name] for name in names} for line in table_of(rows)]
 
 
 OPENB = Reproduction(

@@ -35,9 +35,10 @@ from goodalloc.data.workloads.rigid_jobs import (
     read_tiresias_cluster,
     read_tiresias_jobs,
 )
-from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
+from goodalloc.experiments.studies.comparisons.trace_plot import plot_traces
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
 from goodalloc.experiments.studies.pollux.fairness import mean_active
@@ -48,8 +49,6 @@ from goodalloc.solvers.policies.tiresias import Tiresias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from matplotlib.figure import Figure
 
     from goodalloc.data.workloads.rigid_jobs import RigidJob
     from goodalloc.experiments.studies.framework.records import Rows
@@ -270,9 +269,29 @@ def load_of(jobs: Sequence[RigidJob], gpus: int) -> float:
     return float(sum(job.replicas * job.seconds for job in jobs) / (gpus * max(span, 1.0)))
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every trace and policy."""
-    rows: Rows = []
+class TraceRow(NamedTuple):
+    """Outcome of a policy on a trace; the shares of deadlines are None where there are none."""
+
+    trace: str
+    gpus: int
+    load: float
+    jobs: int
+    policy: str
+    average_jct_hours: float
+    median_jct_hours: float
+    p99_jct_hours: float
+    makespan_hours: float
+    alone_hours: float
+    restarts_per_job: float
+    median_rho: float
+    greatest_rho: float
+    deadlines_met_percent: float | None
+    deadlines_possible_percent: float | None
+
+
+def _rows(plan: Plan) -> list[TraceRow]:
+    """Return a row for each trace and policy."""
+    rows = []
     for trace in _traces(plan):
         for policy in _names(trace):
             task = _task(plan, trace, policy)
@@ -280,8 +299,8 @@ def _rows(plan: Plan) -> Rows:
     return rows
 
 
-def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> dict[str, Any]:
-    """What came out of a replay; hours and per cent.
+def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> TraceRow:
+    """Return the outcome of a replay.
 
     Parameters
     ----------
@@ -292,36 +311,38 @@ def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> dict[str, A
     completed = np.array(record["completion"])
     jct = (completed - np.array([job.submission for job in jobs])) / HOUR
     rho = fairness(jobs, completed, gpus)
-    row: dict[str, Any] = {
-        "trace": TRACES[task.trace].text,
-        "gpus": gpus,
-        "load": load_of(jobs, gpus),
-        "jobs": len(jobs),
-        "policy": task.policy,
-        "average_jct_hours": jct.mean(),
-        "median_jct_hours": np.median(jct),
-        "p99_jct_hours": np.percentile(jct, 99),
-        "makespan_hours": completed.max() / HOUR,
-        "alone_hours": np.mean([job.seconds for job in jobs]) / HOUR,
-        "restarts_per_job": np.mean(record["restarts"]),
-        "median_rho": np.median(rho),
-        "greatest_rho": rho.max(),
-        "deadlines_met_percent": "",
-        "deadlines_possible_percent": "",
-    }
+    met = possible = None
     if np.isfinite([job.deadline for job in jobs]).any():
         deadline = np.array([job.deadline for job in jobs])
         alone = np.array([job.submission + job.seconds for job in jobs])
-        row["deadlines_met_percent"] = 100.0 * np.mean(completed <= deadline)
-        row["deadlines_possible_percent"] = 100.0 * np.mean(alone <= deadline)
-    return {
-        name: rounded(float(value), 4) if isinstance(value, float) else value
-        for name, value in row.items()
-    }
+        met = _digits(100.0 * np.mean(completed <= deadline))
+        possible = _digits(100.0 * np.mean(alone <= deadline))
+    return TraceRow(
+        trace=TRACES[task.trace].text,
+        gpus=gpus,
+        load=_digits(load_of(jobs, gpus)),
+        jobs=len(jobs),
+        policy=task.policy,
+        average_jct_hours=_digits(jct.mean()),
+        median_jct_hours=_digits(np.median(jct)),
+        p99_jct_hours=_digits(np.percentile(jct, 99)),
+        makespan_hours=_digits(completed.max() / HOUR),
+        alone_hours=_digits(np.mean([job.seconds for job in jobs]) / HOUR),
+        restarts_per_job=_digits(np.mean(record["restarts"])),
+        median_rho=_digits(np.median(rho)),
+        greatest_rho=_digits(rho.max()),
+        deadlines_met_percent=met,
+        deadlines_possible_percent=possible,
+    )
 
 
-def _shown(rows: Rows) -> Rows:
-    """Fewer columns, of shorter names."""
+def _digits(value: float | np.floating[Any]) -> float:
+    """Return `value` with the digits of the table."""
+    return rounded(float(value), 4)
+
+
+def _shown(rows: list[TraceRow]) -> Rows:
+    """Return fewer columns, under shorter names."""
     short = {
         "trace": "trace",
         "gpus": "GPUs",
@@ -336,43 +357,7 @@ def _shown(rows: Rows) -> Rows:
         "deadlines_met_percent": "deadlines met (%)",
         "restarts_per_job": "restarts",
     }
-    return [{shown: row[name] for name, shown in short.items()} for row in rows]
-
-
-def _plot(_: Plan, rows: Rows) -> Figure:
-    """Average and median completion time of every policy, a panel a trace and cluster."""
-    from matplotlib.figure import Figure
-
-    cases = list(dict.fromkeys((row["trace"], row["gpus"]) for row in rows))
-    deep = min(len(cases), 2)
-    figure = Figure(figsize=(12.0, 1.0 + 3.3 * deep), layout="constrained")
-    panels = figure.subplots(deep, -(-len(cases) // deep), squeeze=False)
-    for ax in panels.T.flat[len(cases) :]:
-        ax.set_axis_off()
-    for ax, case in zip(panels.T.flat, cases, strict=False):
-        mine = [row for row in rows if (row["trace"], row["gpus"]) == case]
-        place = range(len(mine))
-        ax.barh(place, [row["average_jct_hours"] for row in mine], color="#0072B2", label="average")
-        ax.plot(
-            [row["median_jct_hours"] for row in mine],
-            place,
-            "D",
-            color="black",
-            markersize=4,
-            markerfacecolor="white",
-            label="median",
-        )
-        ax.axvline(
-            mine[0]["alone_hours"], color="#D55E00", linewidth=1.2, label="average without waiting"
-        )
-        ax.set_yticks(place, [row["policy"] for row in mine], fontsize="x-small")
-        ax.invert_yaxis()
-        ax.set_title(f"{case[0]}, {case[1]} GPUs, load {mine[0]['load']:.2g}", fontsize="medium")
-        ax.set_xlabel("job completion time (h)")
-        open_axes(ax)
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-    return figure
+    return [{shown: line[name] for name, shown in short.items()} for line in table_of(rows)]
 
 
 NOTE = """\
@@ -384,7 +369,7 @@ TRACE_REPLAY = Reproduction(
     "published traces of rigid jobs under every policy that keeps the users' GPUs",
     _tasks,
     _rows,
-    _plot,
+    lambda _, rows: plot_traces(rows),
     _require,
     _shown,
     ignores=("pollux", "seeds", "gaps", "workloads"),

@@ -8,7 +8,7 @@ artifact's measurements where its folder is given, else of drawn ones on the shi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workloads.generator import Requests
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
 
 AVERAGE, TAIL, MAKESPAN = "average_jct_hours", "p99_jct_hours", "makespan_hours"
@@ -121,8 +120,27 @@ CASES: Mapping[str, tuple[Case, ...]] = {
 }
 
 
-def published_cases(title: str, cases: Sequence[Case]) -> Reproduction[dict[str, Any]]:
-    """The cases as a reproduction."""
+class CaseRow(NamedTuple):
+    """Published value of a quantity beside ours, over all replays of a case under a policy."""
+
+    case: str
+    policy: str
+    quantity: str
+    published: float
+    ours: float
+    deviation_percent: float
+    least: float
+    greatest: float
+    replays: int
+    mean_starved: float
+    mean_more_starved: float
+    served_over_best: float
+    mean_gap: float
+    worst_gap: float
+
+
+def published_cases(title: str, cases: Sequence[Case]) -> Reproduction[CaseRow]:
+    """Return the reproduction of `cases`."""
 
     def tasks(plan: Plan) -> list[ReplayTask]:
         return [
@@ -132,16 +150,16 @@ def published_cases(title: str, cases: Sequence[Case]) -> Reproduction[dict[str,
             for task in case.tasks(plan, policy)
         ]
 
-    def rows(plan: Plan) -> Rows:
+    def rows(plan: Plan) -> list[CaseRow]:
         return [row for case in cases for row in _rows(plan, case)]
 
-    def plot(_: Plan, rows: Rows) -> Figure:
+    def plot(_: Plan, rows: list[CaseRow]) -> Figure:
         return plot_cases(title, rows)
 
     return Reproduction(title, tasks, rows, plot)
 
 
-def _rows(plan: Plan, case: Case) -> Rows:
+def _rows(plan: Plan, case: Case) -> list[CaseRow]:
     """One row a policy and quantity: published, ours, deviation, and ours' range."""
     rows = []
     for policy in plan.policies_of(case.policy):
@@ -150,46 +168,44 @@ def _rows(plan: Plan, case: Case) -> Rows:
     return rows
 
 
-def _row(
-    case: Case, policy: str, quantity: str, found: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def _row(case: Case, policy: str, quantity: str, found: Sequence[Mapping[str, Any]]) -> CaseRow:
     values = np.array([row[quantity] for row in found])
     published, ours = case.published[quantity], float(values.mean())
-    return {
-        "case": case.label,
-        "policy": policy,
-        "quantity": quantity,
-        "published": published,
-        "ours": rounded(ours, 4),
-        "deviation_percent": rounded(100.0 * (ours / published - 1.0), 3),
-        "least": rounded(float(values.min()), 4),
-        "greatest": rounded(float(values.max()), 4),
-        "replays": len(found),
+    return CaseRow(
+        case=case.label,
+        policy=policy,
+        quantity=quantity,
+        published=published,
+        ours=rounded(ours, 4),
+        deviation_percent=rounded(100.0 * (ours / published - 1.0), 3),
+        least=rounded(float(values.min()), 4),
+        greatest=rounded(float(values.max()), 4),
+        replays=len(found),
         **{name: rounded(float(np.mean([row[name] for row in found])), 4) for name in GAP_PARTS},
-        "mean_gap": float(np.mean([row["mean_gap"] for row in found])),
-        "worst_gap": float(np.max([row["worst_gap"] for row in found])),
-    }
+        mean_gap=float(np.mean([row["mean_gap"] for row in found])),
+        worst_gap=float(np.max([row["worst_gap"] for row in found])),
+    )
 
 
-def plot_cases(title: str, rows: Rows) -> Figure:
+def plot_cases(title: str, rows: Sequence[CaseRow]) -> Figure:
     """Average completion times: published as an open diamond, ours as a bar with its range."""
-    shown = [row for row in rows if row["quantity"] == AVERAGE]
-    several = len({row["case"] for row in shown}) < len(shown)
+    shown = [row for row in rows if row.quantity == AVERAGE]
+    several = len({row.case for row in shown}) < len(shown)
     ax = new_axes(8.0, 1.2 + 0.38 * len(shown))
     for index, row in enumerate(shown):
-        exact = row["policy"] == "pollux"
+        exact = row.policy == "pollux"
         ax.barh(
             index,
-            row["ours"],
+            row.ours,
             height=0.6,
             color="#0072B2" if exact else "#9ecae1",
             label="every round exactly" if exact else "other policies",
         )
-        if row["replays"] > 1:
-            reach = [[row["ours"] - row["least"]], [row["greatest"] - row["ours"]]]
-            ax.errorbar(row["ours"], index, xerr=reach, color="black", capsize=3, linewidth=1.0)
+        if row.replays > 1:
+            reach = [[row.ours - row.least], [row.greatest - row.ours]]
+            ax.errorbar(row.ours, index, xerr=reach, color="black", capsize=3, linewidth=1.0)
         ax.plot(
-            row["published"],
+            row.published,
             index,
             marker="D",
             color="black",
@@ -197,7 +213,7 @@ def plot_cases(title: str, rows: Rows) -> Figure:
             linestyle="none",
             label="published",
         )
-    labels = [f"{row['case']}: {row['policy']}" if several else row["case"] for row in shown]
+    labels = [f"{row.case}: {row.policy}" if several else row.case for row in shown]
     labels = [label.replace("= -", "= −") for label in labels]
     ax.set_yticks(range(len(shown)), labels, fontsize="small")
     ax.invert_yaxis()

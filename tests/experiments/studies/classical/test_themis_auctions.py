@@ -24,6 +24,10 @@ from goodalloc.experiments.studies.classical.themis_auctions import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from goodalloc.experiments.studies.classical.themis_auctions import (
+        AuctionRow,
+    )
+
 ROWS = [auction_row(bidders, case, seed) for case in WAITS for bidders in (2, 4) for seed in (0, 1)]
 
 
@@ -62,14 +66,14 @@ def test_what_cannot_be_drawn_is_refused(
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_rows_add_up(row: dict[str, float]) -> None:
+def test_rows_add_up(row: AuctionRow) -> None:
     """Both roads agree, nobody keeps more than was won, no lie pays by the share of the value."""
-    assert row["log_bound"] >= row["log_product"] - 1e-9
-    assert 0 <= row["kept_gpus"] <= row["won_gpus"] <= row["free"]
-    assert row["lies"] == row["bidders"] * len(LIES)
-    assert row["lies_that_pay_divided"] == 0
-    assert 0 <= row["lies_that_pay"] <= row["lies"]
-    assert 0.0 <= kept_percent(dict(row)) <= 100.0
+    assert row.log_bound >= row.log_product - 1e-9
+    assert 0 <= row.kept_gpus <= row.won_gpus <= row.free
+    assert row.lies == row.bidders * len(LIES)
+    assert row.lies_that_pay_divided == 0
+    assert 0 <= row.lies_that_pay <= row.lies
+    assert 0.0 <= kept_percent(row) <= 100.0
 
 
 def test_the_truth_is_no_lie(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,8 +47,8 @@ def test_published_values_stand_beside_ours(tmp_path: Path, reference: Path) -> 
     """With the lists; here for a part of the nodes, so that only their place is tested."""
     plan = Plan(tmp_path, artifact=reference / "alibaba-openb-2023", quick=True)
     rows = OPENB.rows(plan)
-    assert {row["published_percent"] for row in rows} == {""}
-    assert {row["nodes"] for row in rows} == {13}
+    assert {row.published_percent for row in rows} == {None}
+    assert {row.nodes for row in rows} == {13}
 
 
 def test_what_makes_no_difference_is_refused(tmp_path: Path) -> None:

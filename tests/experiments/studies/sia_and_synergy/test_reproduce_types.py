@@ -117,7 +117,7 @@ def test_the_mixed_cluster_is_replayed_under_every_policy(
     assert len(rows) == 4
     shown = reproduction.shown(rows)
     assert [row["workloads"] for row in shown] == [2, 2]
-    own = [row["average_jct_hours"] for row in rows if row["policy"] == "sia"]
+    own = [row.average_jct_hours for row in rows if row.policy == "sia"]
     assert shown[0]["average_jct_hours"] == pytest.approx(sum(own) / 2, rel=1e-3)
     picture = tmp_path / "mixed.png"
     reproduction.plot(plan, rows).savefig(picture)
