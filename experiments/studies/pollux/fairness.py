@@ -28,7 +28,7 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.policies.queueing import EqualShare
-from goodalloc.solvers.registry import is_pollux
+from goodalloc.solvers.policies.registry import is_pollux
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.studies.framework.reproduction import Plan
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.reproduction import Reproduction
 
 
-def carry_out(reproduction: Reproduction[Any], folder: Path, workloads: tuple[int, ...] = (1,)) -> Plan:
+def carry_out(
+    reproduction: Reproduction[Any], folder: Path, workloads: tuple[int, ...] = (1,)
+) -> Plan:
     """Do all that a reproduction takes, on few short jobs, with a queue in place of Pollux."""
     plan = TinyPlan(folder, workloads, ("fifo",))
     for task in dict.fromkeys(reproduction.tasks(plan)):
