@@ -85,6 +85,7 @@ def node_classes(
 
 
 def without_stays(
+    *,
     code: Indices,
     units: Indices,
     extra_code: Indices,

@@ -32,6 +32,7 @@ def job(
     batch_rule: str = "fixed",
     learning_rate: str = "adascale",
     limits: Sequence[Any] = LIMITS,
+    *,
     dropout: float = 0.1,
     **options: Any,
 ) -> TrainingAgent:

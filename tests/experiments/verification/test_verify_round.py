@@ -20,7 +20,6 @@ from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.rules import PRESETS
 from tests.support.certification.certificates import allocation_document, instance_document

@@ -42,16 +42,23 @@ RULES: tuple[BatchRule, ...] = (
 
 
 @given(
-    st.floats(0.0, 1e5),
-    st.integers(1, 16),
-    st.integers(1, 64),
-    st.integers(1, 64),
-    st.integers(1, 256),
-    st.integers(1, 32),
-    st.booleans(),
+    total=st.floats(0.0, 1e5),
+    replicas=st.integers(1, 16),
+    initial=st.integers(1, 64),
+    smallest=st.integers(1, 64),
+    more=st.integers(1, 256),
+    times=st.integers(1, 32),
+    several=st.booleans(),
 )
 def test_a_split_batch_keeps_its_limits(
-    total: float, replicas: int, initial: int, smallest: int, more: int, times: int, several: bool
+    *,
+    total: float,
+    replicas: int,
+    initial: int,
+    smallest: int,
+    more: int,
+    times: int,
+    several: bool,
 ) -> None:
     """m within its bounds, M at most M_max, and as near to what was wanted as rounding allows."""
     largest = smallest + more
