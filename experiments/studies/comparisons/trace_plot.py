@@ -1,8 +1,8 @@
-"""Figure of the replays of published traces."""
+"""Rows and figure of the replays of published traces."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.experiments.reporting.axes import open_axes
 
@@ -11,7 +11,25 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.studies.comparisons.trace_replay import TraceRow
+
+class TraceRow(NamedTuple):
+    """Outcome of a policy on a trace; the shares of deadlines are None where there are none."""
+
+    trace: str
+    gpus: int
+    load: float
+    jobs: int
+    policy: str
+    average_jct_hours: float
+    median_jct_hours: float
+    p99_jct_hours: float
+    makespan_hours: float
+    alone_hours: float
+    restarts_per_job: float
+    median_rho: float
+    greatest_rho: float
+    deadlines_met_percent: float | None
+    deadlines_possible_percent: float | None
 
 
 def plot_traces(rows: Sequence[TraceRow]) -> Figure:

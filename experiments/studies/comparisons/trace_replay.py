@@ -36,7 +36,7 @@ from goodalloc.data.workloads.rigid_jobs import (
     read_tiresias_jobs,
 )
 from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
-from goodalloc.experiments.studies.comparisons.trace_plot import plot_traces
+from goodalloc.experiments.studies.comparisons.trace_plot import TraceRow, plot_traces
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
@@ -267,26 +267,6 @@ def load_of(jobs: Sequence[RigidJob], gpus: int) -> float:
     """
     span = jobs[-1].submission - jobs[0].submission
     return float(sum(job.replicas * job.seconds for job in jobs) / (gpus * max(span, 1.0)))
-
-
-class TraceRow(NamedTuple):
-    """Outcome of a policy on a trace; the shares of deadlines are None where there are none."""
-
-    trace: str
-    gpus: int
-    load: float
-    jobs: int
-    policy: str
-    average_jct_hours: float
-    median_jct_hours: float
-    p99_jct_hours: float
-    makespan_hours: float
-    alone_hours: float
-    restarts_per_job: float
-    median_rho: float
-    greatest_rho: float
-    deadlines_met_percent: float | None
-    deadlines_possible_percent: float | None
 
 
 def _rows(plan: Plan) -> list[TraceRow]:

@@ -9,10 +9,11 @@ others as ``FIELD_PART``. An `Estimate` thus gives its mean and ``FIELD_half_wid
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 #: Lines of a table, each a mapping from column to value.
 Rows = list[dict[str, Any]]
@@ -34,7 +35,7 @@ def columns_of(row: Record | Mapping[str, Any]) -> dict[str, Any]:
     row
         Record of a study, or a mapping, which is copied as it is.
     """
-    if not hasattr(row, "_asdict"):
+    if isinstance(row, Mapping):
         return dict(row)
     columns: dict[str, Any] = {}
     for name, value in row._asdict().items():

@@ -269,7 +269,7 @@ def test_dollars_deadlines_and_entities_are_told_of_small_replays(
     for name, value in {"CLUSTER": small, "JOBS_EACH": 3, "APART": 3600, "WINDOW": 3600}.items():
         monkeypatch.setattr(gavel_levels, name, value)
     plan = Plan(tmp_path, quick=True)
-    studies: tuple[Reproduction[Any], ...] = (GAVEL_COST, GAVEL_LEVELS)
+    studies: list[Reproduction[Any]] = [GAVEL_COST, GAVEL_LEVELS]
     for study in studies:
         for task in study.tasks(plan):
             task.run(lambda _: None)
@@ -303,7 +303,7 @@ def test_tables_and_pictures_are_made_of_small_replays(
     plan = Plan(tmp_path, quick=True)
     monkeypatch.setattr(gavel_packing, "QUICK_JOBS", 24)
     monkeypatch.setattr(gavel_packing, "NODES", 1)
-    studies: tuple[Reproduction[Any], ...] = (GAVEL, TIME_SHARES, PACKING)
+    studies: list[Reproduction[Any]] = [GAVEL, TIME_SHARES, PACKING]
     for study in studies:
         for task in study.tasks(plan):
             task.run(lambda _: None)
