@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -70,8 +70,30 @@ EVERY, LEAST_JOBS = 5, 5
 ROUNDS = "losses.json"
 
 
-def drawn_row(jobs: int, scale: int, state: TypedState, seed: int) -> dict[str, Any]:
-    """As `round_row`, of a drawn round.
+class RoundRow(NamedTuple):
+    """Fitness of every road on one round, and the proven bound."""
+
+    jobs: int
+    gpus: int
+    state: str
+    seed: int
+    published: float
+    unrounded: float
+    every_count: float
+    placed: float
+    bound: float
+    bound_source: str
+    evidence: str
+    status: str
+    placed_seconds: float
+
+    def fitness(self, road: str) -> float:
+        """Return the fitness in the column of a road."""
+        return float(getattr(self, road))
+
+
+def drawn_row(jobs: int, scale: int, state: TypedState, seed: int) -> RoundRow:
+    """Return `round_row` of a drawn round.
 
     Parameters
     ----------
@@ -82,8 +104,8 @@ def drawn_row(jobs: int, scale: int, state: TypedState, seed: int) -> dict[str, 
     return round_row(instance, state, seed)
 
 
-def round_row(instance: Instance, state: str, seed: int) -> dict[str, Any]:
-    """Fitness of every road on one round, and the proven bound.
+def round_row(instance: Instance, state: str, seed: int) -> RoundRow:
+    """Return the fitness of every road on one round, and the proven bound.
 
     Parameters
     ----------
@@ -97,19 +119,19 @@ def round_row(instance: Instance, state: str, seed: int) -> dict[str, Any]:
     roads = {name: solve(instance, "sia", **options) for name, options in ROADS.items()}
     best = max((r.fitness for r in (placed, *roads.values()) if r.allocation), default=math.nan)
     bound = believed_bound(instance, [Bound.of(placed)], best)
-    return {
-        "jobs": instance.num_jobs,
-        "gpus": instance.cluster.num_gpus,
-        "state": state,
-        "seed": seed,
+    return RoundRow(
+        jobs=instance.num_jobs,
+        gpus=instance.cluster.num_gpus,
+        state=state,
+        seed=seed,
         **{name: rounded(result.fitness, 8) for name, result in roads.items()},
-        "placed": rounded(placed.fitness, 8),
-        "bound": rounded(bound.value, 8),
-        "bound_source": bound.source,
-        "evidence": str(bound.evidence),
-        "status": str(placed.status),
-        "placed_seconds": rounded(placed.solve_seconds, 4),
-    }
+        placed=rounded(placed.fitness, 8),
+        bound=rounded(bound.value, 8),
+        bound_source=bound.source,
+        evidence=str(bound.evidence),
+        status=str(placed.status),
+        placed_seconds=rounded(placed.solve_seconds, 4),
+    )
 
 
 @dataclass(frozen=True)
@@ -154,7 +176,7 @@ class ReplayedLosses:
         check_description(self.folder / DESCRIPTION, self.description())
         if (self.folder / ROUNDS).exists():
             return
-        rows: Rows = []
+        rows: list[RoundRow] = []
         for done, instance in replayed_rounds(
             self.workload,
             applications_of(self.traces),
@@ -165,7 +187,7 @@ class ReplayedLosses:
         ):
             rows.append(round_row(instance, "replayed", self.number))
             report(done)
-        write_atomically(self.folder / ROUNDS, dump(rows) + "\n")
+        write_atomically(self.folder / ROUNDS, dump([row._asdict() for row in rows]) + "\n")
 
 
 def _tasks(plan: Plan) -> list[ReplayedLosses]:
@@ -178,8 +200,8 @@ def _tasks(plan: Plan) -> list[ReplayedLosses]:
     return tasks
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every round."""
+def _rows(plan: Plan) -> list[RoundRow]:
+    """Return a row for every round."""
     drawn = [
         drawn_row(jobs, scale, state, seed)
         for jobs, scale in SIZES
@@ -187,17 +209,18 @@ def _rows(plan: Plan) -> Rows:
         for seed in SEEDS
     ]
     for task in _tasks(plan):
-        drawn += json.loads((task.folder / ROUNDS).read_text(encoding="utf-8"))
+        stored = json.loads((task.folder / ROUNDS).read_text(encoding="utf-8"))
+        drawn += [RoundRow(**row) for row in stored]
     return drawn
 
 
-def loss(row: Mapping[str, Any], road: str) -> float:
-    """How far a road is below the bound, in per cent of fitness."""
-    return float(100.0 * (1.0 - row[road] / row["bound"]))
+def loss(row: RoundRow, road: str) -> float:
+    """Return the distance of a road below the bound, in per cent of fitness."""
+    return 100.0 * (1.0 - row.fitness(road) / row.bound)
 
 
-def summarise_rounds(rows: Rows) -> Rows:
-    """A row for every size, and for the replays: mean and worst losses against the bound."""
+def summarise_rounds(rows: list[RoundRow]) -> Rows:
+    """Return a row for every size, and for the replays: mean and worst losses against the bound."""
     shown = []
     for size in dict.fromkeys(map(_size, rows)):
         group = [row for row in rows if _size(row) == size]
@@ -212,19 +235,17 @@ def summarise_rounds(rows: Rows) -> Rows:
                     for road in (*ROADS, "placed")
                 },
                 "worst_published_%": rounded(max(loss(row, "published") for row in group), 3),
-                "proved": f"{sum(row['status'] == 'optimal' for row in group)}/{len(group)}",
-                "median_seconds": rounded(
-                    float(np.median([r["placed_seconds"] for r in group])), 3
-                ),
-                "worst_seconds": max(row["placed_seconds"] for row in group),
+                "proved": f"{sum(row.status == 'optimal' for row in group)}/{len(group)}",
+                "median_seconds": rounded(float(np.median([r.placed_seconds for r in group])), 3),
+                "worst_seconds": max(row.placed_seconds for row in group),
             }
         )
     return shown
 
 
-def _size(row: Mapping[str, Any]) -> tuple[object, int]:
-    """Jobs and GPUs; rounds of replays are of one size."""
-    return "replayed" if row["state"] == "replayed" else row["jobs"], row["gpus"]
+def _size(row: RoundRow) -> tuple[object, int]:
+    """Return jobs and GPUs; rounds of replays are of one size."""
+    return "replayed" if row.state == "replayed" else row.jobs, row.gpus
 
 
 #: Lines of the picture: column, label.
@@ -236,16 +257,16 @@ LINES = {
 }
 
 
-def plot_restrictions(rows: Rows) -> Figure:
-    """Losses against the GPUs, with whiskers from the least to the greatest; those of replays."""
+def plot_restrictions(rows: list[RoundRow]) -> Figure:
+    """Draw losses against the GPUs, from the least to the greatest, and those of replays."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 4.4), layout="constrained")
     ax, replayed = figure.subplots(1, 2)
-    drawn = [row for row in rows if row["state"] != "replayed"]
-    gpus = list(dict.fromkeys(row["gpus"] for row in drawn))
+    drawn = [row for row in rows if row.state != "replayed"]
+    gpus = list(dict.fromkeys(row.gpus for row in drawn))
     losses = {
-        label: {size: [loss(row, road) for row in drawn if row["gpus"] == size] for size in gpus}
+        label: {size: [loss(row, road) for row in drawn if row.gpus == size] for size in gpus}
         for road, label in LINES.items()
     }
     plot_ranges(ax, losses)
@@ -253,7 +274,7 @@ def plot_restrictions(rows: Rows) -> Figure:
     ax.set_xlabel("GPUs of three types")
     ax.set_ylabel("fitness below the proven bound (%)")
     ax.set_title("drawn rounds", fontsize="medium")
-    rounds = [row for row in rows if row["state"] == "replayed"]
+    rounds = [row for row in rows if row.state == "replayed"]
     for index, road in enumerate(LINES):
         values = np.sort([loss(row, road) for row in rounds])
         share = 100.0 * np.arange(1, values.size + 1) / max(values.size, 1)

@@ -11,7 +11,7 @@ its modes is beside it.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from goodalloc.solvers.sia_and_synergy.synergy_opt import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -73,8 +73,32 @@ HEURISTICS: Mapping[str, Callable[[Instance], Answer]] = {
 PUBLISHED_GAP = 10.0
 
 
-def round_row(mixture: str, servers: int, seed: int) -> dict[str, Any]:
-    """Total throughput of every policy on one round, 1 being a GPU-proportional share.
+class RoundRow(NamedTuple):
+    """Total throughput of every policy on one round, 1 being a GPU-proportional share."""
+
+    jobs_drawn: str
+    servers: int
+    seed: int
+    jobs: int
+    gpus: int
+    linear: float
+    opt: float
+    opt_placed: float
+    tune: float
+    tune_in_queue_order: float
+    greedy: float
+    proportional: float
+    opt_seconds: float
+    placing_seconds: float
+    heuristics_seconds: float
+
+    def throughput(self, policy: str) -> float:
+        """Return the throughput in the column of a policy."""
+        return float(getattr(self, policy))
+
+
+def round_row(mixture: str, servers: int, seed: int) -> RoundRow:
+    """Return the throughput of every policy on one round.
 
     Parameters
     ----------
@@ -102,15 +126,15 @@ def round_row(mixture: str, servers: int, seed: int) -> dict[str, Any]:
     for name, heuristic in HEURISTICS.items():
         totals[name] = _placed(instance, heuristic(instance).allocation)
     seconds["heuristics_seconds"] = time.perf_counter() - begin
-    return {
-        "jobs_drawn": mixture,
-        "servers": servers,
-        "seed": seed,
-        "jobs": instance.num_jobs,
-        "gpus": sum(job.max_replicas for job in instance.jobs),
+    return RoundRow(
+        jobs_drawn=mixture,
+        servers=servers,
+        seed=seed,
+        jobs=instance.num_jobs,
+        gpus=sum(job.max_replicas for job in instance.jobs),
         **{name: rounded(value, 8) for name, value in totals.items()},
         **{name: round(value, 4) for name, value in seconds.items()},
-    }
+    )
 
 
 def _total(instance: Instance, mean: float) -> float:
@@ -127,8 +151,8 @@ def _placed(instance: Instance, allocation: Allocation | None) -> float:
     return _total(instance, fitness(instance, allocation))
 
 
-def _rows(_: Plan) -> Rows:
-    """A row for every round."""
+def _rows(_: Plan) -> list[RoundRow]:
+    """Return a row for every round."""
     return [
         round_row(mixture, servers, seed)
         for mixture in MIXTURES
@@ -137,42 +161,38 @@ def _rows(_: Plan) -> Rows:
     ]
 
 
-def gap(row: Mapping[str, Any], policy: str) -> float:
-    """How far a policy is from OPT, in per cent."""
-    return float(100.0 * (1.0 - row[policy] / row["opt"]))
+def gap(row: RoundRow, policy: str) -> float:
+    """Return the distance of a policy below OPT, in per cent."""
+    return 100.0 * (1.0 - row.throughput(policy) / row.opt)
 
 
-def summarise_rounds(rows: Rows) -> Rows:
-    """A row for every mixture and number of servers: means over the seeds, and TUNE's worst gap.
+def summarise_rounds(rows: list[RoundRow]) -> Rows:
+    """Return a row for every mixture and number of servers: means, and TUNE's worst gap.
 
     Deviations are in percentage points from the 10 % that TUNE is within, as published.
     """
     shown = []
-    for mixture in dict.fromkeys(row["jobs_drawn"] for row in rows):
-        for servers in dict.fromkeys(row["servers"] for row in rows):
-            group = [r for r in rows if (r["jobs_drawn"], r["servers"]) == (mixture, servers)]
+    for mixture in dict.fromkeys(row.jobs_drawn for row in rows):
+        for servers in dict.fromkeys(row.servers for row in rows):
+            group = [r for r in rows if (r.jobs_drawn, r.servers) == (mixture, servers)]
             tuned = float(np.mean([gap(row, "tune") for row in group]))
             shown.append(
                 {
                     "jobs_drawn": mixture,
                     "servers": servers,
-                    "jobs": _mean(group, "jobs", 4),
+                    "jobs": rounded(float(np.mean([row.jobs for row in group])), 4),
                     **{
-                        name: _mean(group, name, 6)
+                        name: rounded(float(np.mean([row.throughput(name) for row in group])), 6)
                         for name in ("linear", "opt", "opt_placed", *HEURISTICS)
                     },
                     "published_%": PUBLISHED_GAP,
                     "tune_below_opt_%": rounded(tuned, 3),
                     "deviation_%": rounded(tuned - PUBLISHED_GAP, 3),
                     "worst_%": rounded(max(gap(row, "tune") for row in group), 3),
-                    "worst_opt_seconds": max(row["opt_seconds"] for row in group),
+                    "worst_opt_seconds": max(row.opt_seconds for row in group),
                 }
             )
     return shown
-
-
-def _mean(rows: Sequence[Mapping[str, Any]], column: str, digits: int) -> float:
-    return rounded(float(np.mean([row[column] for row in rows])), digits)
 
 
 #: Lines of the picture: column, label.
@@ -185,15 +205,15 @@ LINES = {
 }
 
 
-def plot_synergy(rows: Rows) -> Figure:
-    """How far every policy is from OPT against the servers, one panel a mixture."""
+def plot_synergy(rows: list[RoundRow]) -> Figure:
+    """Draw the distance of every policy below OPT against the servers, one panel a mixture."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12.0, 4.4), layout="constrained")
-    mixtures = list(dict.fromkeys(row["jobs_drawn"] for row in rows))
+    mixtures = list(dict.fromkeys(row.jobs_drawn for row in rows))
     panels = figure.subplots(1, len(mixtures), sharey=True, squeeze=False)[0]
     for ax, mixture in zip(panels, mixtures, strict=True):
-        _plot_mixture([row for row in rows if row["jobs_drawn"] == mixture], ax)
+        _plot_mixture([row for row in rows if row.jobs_drawn == mixture], ax)
         ax.set_title(mixture, fontsize="medium")
     panels[0].set_ylabel("throughput below OPT (%)")
     handles, labels = panels[0].get_legend_handles_labels()
@@ -207,11 +227,11 @@ def plot_synergy(rows: Rows) -> Figure:
     return figure
 
 
-def _plot_mixture(rows: Rows, ax: Axes) -> None:
-    """Means over the seeds, with whiskers from the least to the greatest."""
-    servers = list(dict.fromkeys(row["servers"] for row in rows))
+def _plot_mixture(rows: list[RoundRow], ax: Axes) -> None:
+    """Draw means over the seeds, with whiskers from the least to the greatest."""
+    servers = list(dict.fromkeys(row.servers for row in rows))
     gaps = {
-        label: {n: [gap(row, policy) for row in rows if row["servers"] == n] for n in servers}
+        label: {n: [gap(row, policy) for row in rows if row.servers == n] for n in servers}
         for policy, label in LINES.items()
     }
     plot_ranges(ax, gaps)

@@ -91,7 +91,7 @@ def test_the_losses_of_a_replay_are_measured_once_and_kept(
     task.run(lambda _: pytest.fail("done already"))
     assert (task.folder / sia_restrictions.ROUNDS).read_bytes() == kept
     rows = reproduction.rows(plan)
-    replayed = [row for row in rows if row["state"] == "replayed"]
+    replayed = [row for row in rows if row.state == "replayed"]
     assert len(replayed) == len(json.loads(kept)) == len(shares) > 0
     for row in replayed:
         for road in sia_restrictions.ROADS:

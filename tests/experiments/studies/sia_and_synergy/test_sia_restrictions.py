@@ -20,7 +20,7 @@ def test_every_road_lies_below_the_bound_and_the_placed_one_meets_it(tmp_path: P
     """A small round in both states: losses are not negative, the exact road's is within its gap."""
     rows = [drawn_row(20, 1, state, 1) for state in ("cold", "running")]
     for row in rows:
-        assert row["status"] == "optimal"
+        assert row.status == "optimal"
         assert 0.0 <= loss(row, "placed") <= 0.01
         for road in ROADS:
             assert loss(row, road) >= -1e-6

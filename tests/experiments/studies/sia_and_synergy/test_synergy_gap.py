@@ -13,6 +13,7 @@ from goodalloc.experiments.studies.sia_and_synergy.synergy_gap import (
     HEURISTICS,
     MIXTURES,
     SYNERGY,
+    RoundRow,
     gap,
     round_row,
     summarise_rounds,
@@ -26,32 +27,27 @@ if TYPE_CHECKING:
 def test_a_row_obeys_the_laws(mixture: str) -> None:
     """LP >= ILP >= what is placed, TUNE's and the proportional one; proportional is one a job."""
     row = round_row(mixture, 4, 2)
-    assert row["linear"] >= row["opt"] - 1e-6
+    assert row.linear >= row.opt - 1e-6
     for name in ("opt_placed", "tune", "tune_in_queue_order", "proportional"):
-        assert row[name] <= row["opt"] + 1e-6
-    assert row["tune"] >= row["proportional"] == row["jobs"]
-    assert row["gpus"] <= 32
-    assert 0 < row["opt_seconds"] < 1
+        assert row.throughput(name) <= row.opt + 1e-6
+    assert row.tune >= row.proportional == row.jobs
+    assert row.gpus <= 32
+    assert 0 < row.opt_seconds < 1
 
 
 def test_the_golden_round_stands_in_the_table() -> None:
     """Seed 0, 32 one-GPU jobs drawn evenly: 37.6 in integers and 37.615 without."""
     row = round_row("all models evenly", 4, 0)
-    assert (row["opt"], row["linear"]) == (pytest.approx(37.6), pytest.approx(37.615))
+    assert row.opt == pytest.approx(37.6)
+    assert row.linear == pytest.approx(37.615)
 
 
 def test_the_summary_is_of_means_over_the_seeds() -> None:
     """Two rounds by hand: TUNE 10 and 30 % below OPT, deviating by 10 points from the published."""
-    common = {"jobs_drawn": "any", "servers": 1, "jobs": 8, "linear": 10.0, "opt": 10.0}
-    rows = [
-        {
-            **common,
-            **dict.fromkeys(("opt_placed", *HEURISTICS), 10.0),
-            "tune": tune,
-            "opt_seconds": seconds,
-        }
-        for tune, seconds in ((9.0, 0.1), (7.0, 0.3))
-    ]
+    ten = dict.fromkeys(("linear", "opt", "opt_placed", *HEURISTICS), 10.0)
+    none = dict.fromkeys(("opt_seconds", "placing_seconds", "heuristics_seconds"), 0.1)
+    row = RoundRow(jobs_drawn="any", servers=1, seed=0, jobs=8, gpus=8, **ten, **none)
+    rows = [row._replace(tune=9.0), row._replace(tune=7.0, opt_seconds=0.3)]
     (shown,) = summarise_rounds(rows)
     assert shown["tune"] == 8.0
     assert gap(rows[0], "tune") == pytest.approx(10.0)
