@@ -33,7 +33,7 @@ from goodalloc.solvers.parameter_servers.service_on_nodes import least_service_o
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.figure import Figure
 
@@ -92,8 +92,33 @@ STOP = Stop(seconds=60.0, gap=1e-6)
 OPTIMAL = 1e-9
 
 
-def gap_row(jobs: int, case: str, seed: int) -> dict[str, Any]:
-    """Totals of all four on one round, and their seconds.
+class GapRow(NamedTuple):
+    """Totals of all four ways on one round, and their seconds."""
+
+    jobs: int
+    nodes: int
+    case: str
+    seed: int
+    exchange: float
+    exchanges: int
+    greedy: float
+    pool: float
+    pool_bound: float
+    placed: float
+    placed_bound: float
+    exchange_seconds: float
+    greedy_seconds: float
+    pool_seconds: float
+    placed_seconds: float
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Total of every way that is compared with the pool, by its name."""
+        return {"exchange": self.exchange, "greedy": self.greedy, "placed": self.placed}
+
+
+def gap_row(jobs: int, case: str, seed: int) -> GapRow:
+    """Return the totals of all four ways on one round, and their seconds.
 
     Parameters
     ----------
@@ -125,23 +150,23 @@ def gap_row(jobs: int, case: str, seed: int) -> dict[str, Any]:
         broken = pod_violations(tables, placed.cells, placed.pods, drawn.nodes)
         if broken:
             raise RuntimeError(f"Round of {jobs} jobs, seed {seed}: {broken[0]}")
-    return {
-        "jobs": jobs,
-        "nodes": len(drawn.nodes),
-        "case": case,
-        "seed": seed,
-        "exchange": rounded(exchanged.total, 10),
-        "exchanges": len(exchanged.exchanges),
-        "greedy": rounded(total_of(tables, greedy), 10),
-        "pool": rounded(pool.total, 10),
-        "pool_bound": rounded(pool.bound, 10),
-        "placed": rounded(placed.total, 10),
-        "placed_bound": rounded(placed.bound, 10),
-        "exchange_seconds": rounded(exchange_seconds, 3),
-        "greedy_seconds": rounded(greedy_seconds, 3),
-        "pool_seconds": rounded(pool.seconds, 3),
-        "placed_seconds": rounded(placed.seconds, 3),
-    }
+    return GapRow(
+        jobs=jobs,
+        nodes=len(drawn.nodes),
+        case=case,
+        seed=seed,
+        exchange=rounded(exchanged.total, 10),
+        exchanges=len(exchanged.exchanges),
+        greedy=rounded(total_of(tables, greedy), 10),
+        pool=rounded(pool.total, 10),
+        pool_bound=rounded(pool.bound, 10),
+        placed=rounded(placed.total, 10),
+        placed_bound=rounded(placed.bound, 10),
+        exchange_seconds=rounded(exchange_seconds, 3),
+        greedy_seconds=rounded(greedy_seconds, 3),
+        pool_seconds=rounded(pool.seconds, 3),
+        placed_seconds=rounded(placed.seconds, 3),
+    )
 
 
 def total_of(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> float:
@@ -184,7 +209,7 @@ class ExchangeGaps(RecordedTask):
         """Draw and decide all rounds."""
         rows: Rows = []
         for seed in range(self.rounds):
-            rows.append(gap_row(self.jobs, self.case, seed))
+            rows.append(gap_row(self.jobs, self.case, seed)._asdict())
             report(len(rows) / self.rounds)
         return rows
 
@@ -201,27 +226,24 @@ def _tasks(plan: Plan) -> list[ExchangeGaps]:
     return tasks
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every round."""
-    rows: Rows = []
-    for task in _tasks(plan):
-        rows += task.record()
-    return rows
+def _rows(plan: Plan) -> list[GapRow]:
+    """Return a row for every round."""
+    return [GapRow(**row) for task in _tasks(plan) for row in task.record()]
 
 
-def above(row: dict[str, Any], way: str) -> float:
-    """How far a way is above the exact optimum without nodes, in per cent of it."""
-    return float(100.0 * (row[way] / row["pool"] - 1.0))
+def above(row: GapRow, way: str) -> float:
+    """Return the excess of a way over the exact optimum without nodes, in per cent of it."""
+    return 100.0 * (row.totals[way] / row.pool - 1.0)
 
 
-def summarise_gaps(rows: Rows) -> Rows:
-    """A row for every size and case: how far from the optimum, how often there, how long."""
+def summarise_gaps(rows: list[GapRow]) -> Rows:
+    """Return a row for every size and case: mean losses, share of optimal rounds, seconds."""
     shown = []
     for case in CASES:
-        for jobs in sorted({row["jobs"] for row in rows}):
-            group = [r for r in rows if r["case"] == case and r["jobs"] == jobs]
+        for jobs in sorted({row.jobs for row in rows}):
+            group = [row for row in rows if row.case == case and row.jobs == jobs]
             losses = [above(row, "exchange") for row in group]
-            gaps = [1.0 - row["placed_bound"] / row["placed"] for row in group]
+            gaps = [1.0 - row.placed_bound / row.placed for row in group]
             means = {
                 name: float(np.mean(values))
                 for name, values in {
@@ -232,8 +254,9 @@ def summarise_gaps(rows: Rows) -> Rows:
                 }.items()
             }
             seconds = {
-                f"{way}_s": float(np.median([row[f"{way}_seconds"] for row in group]))
-                for way in ("exchange", "pool", "placed")
+                "exchange_s": float(np.median([row.exchange_seconds for row in group])),
+                "pool_s": float(np.median([row.pool_seconds for row in group])),
+                "placed_s": float(np.median([row.placed_seconds for row in group])),
             }
             shown.append(
                 {
@@ -244,23 +267,25 @@ def summarise_gaps(rows: Rows) -> Rows:
                     "exchange_worst_%": rounded(max(losses), 3),
                     "worst_gap": rounded(max(*gaps, 0.0), 2),
                     **{name: rounded(value, 2) for name, value in seconds.items()},
-                    "placed_worst_s": rounded(max(row["placed_seconds"] for row in group), 2),
+                    "placed_worst_s": rounded(max(row.placed_seconds for row in group), 2),
                 }
             )
     return shown
 
 
-def plot_gaps(rows: Rows) -> Figure:
-    """Losses by size, of each case; and seconds."""
+def plot_gaps(rows: list[GapRow]) -> Figure:
+    """Draw losses by size, of each case; and seconds."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14.0, 4.2), layout="constrained")
     *panels, clock = figure.subplots(1, len(CASES) + 1)
-    sizes = sorted({row["jobs"] for row in rows})
+    sizes = sorted({row.jobs for row in rows})
 
-    def by_size(column: Any, case: str | None = None) -> dict[int, list[float]]:
+    def by_size(
+        column: Callable[[GapRow], float], case: str | None = None
+    ) -> dict[int, list[float]]:
         return {
-            size: [column(r) for r in rows if r["jobs"] == size and case in (None, r["case"])]
+            size: [column(r) for r in rows if r.jobs == size and case in (None, r.case)]
             for size in sizes
         }
 
@@ -283,10 +308,10 @@ def plot_gaps(rows: Rows) -> Figure:
     plot_ranges(
         clock,
         {
-            "exchange": by_size(lambda r: r["exchange_seconds"]),
-            "greedy": by_size(lambda r: r["greedy_seconds"]),
-            "exact, on nodes": by_size(lambda r: r["placed_seconds"]),
-            "exact": by_size(lambda r: r["pool_seconds"]),
+            "exchange": by_size(lambda r: r.exchange_seconds),
+            "greedy": by_size(lambda r: r.greedy_seconds),
+            "exact, on nodes": by_size(lambda r: r.placed_seconds),
+            "exact": by_size(lambda r: r.pool_seconds),
         },
     )
     clock.set_yscale("log")

@@ -20,25 +20,29 @@ from goodalloc.experiments.studies.parameter_servers.exchange_gap import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from goodalloc.experiments.studies.parameter_servers.exchange_gap import (
+        GapRow,
+    )
+
 ROWS = [gap_row(6, case, seed) for case in CASES for seed in range(3)]
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_nothing_is_below_the_optimum_and_nodes_cost_something_or_nothing(
-    row: dict[str, float],
+    row: GapRow,
 ) -> None:
     """Pool at most nodes, exchange and greedy; both optima proved."""
-    assert row["pool"] <= row["exchange"] * (1 + 1e-6)
-    assert row["pool"] <= row["greedy"] * (1 + 1e-6)
-    assert row["pool"] <= row["placed"] * (1 + 1e-6)
-    for way in ("pool", "placed"):
-        assert row[f"{way}_bound"] >= row[way] * (1 - 2e-6)
+    assert row.pool <= row.exchange * (1 + 1e-6)
+    assert row.pool <= row.greedy * (1 + 1e-6)
+    assert row.pool <= row.placed * (1 + 1e-6)
+    assert row.pool_bound >= row.pool * (1 - 2e-6)
+    assert row.placed_bound >= row.placed * (1 - 2e-6)
 
 
 def test_the_same_seed_gives_the_same_totals() -> None:
     """All but the seconds."""
-    again = gap_row(6, "time", 0)
-    for name, value in ROWS[0].items():
+    again = gap_row(6, "time", 0)._asdict()
+    for name, value in ROWS[0]._asdict().items():
         if not name.endswith("seconds"):
             assert again[name] == value
 
@@ -48,7 +52,7 @@ def test_the_table_has_a_row_for_every_case_with_its_means_and_its_worst() -> No
     table = summarise_gaps(ROWS)
     assert [row["case"] for row in table] == list(CASES)
     for row in table:
-        losses = [above(r, "exchange") for r in ROWS if r["case"] == row["case"]]
+        losses = [above(r, "exchange") for r in ROWS if r.case == row["case"]]
         assert row["rounds"] == 3
         assert row["exchange_above_%"] == pytest.approx(sum(losses) / 3, rel=1e-2, abs=1e-6)
         assert row["exchange_worst_%"] == pytest.approx(max(losses), rel=1e-2, abs=1e-6)
