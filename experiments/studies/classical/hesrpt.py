@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -133,19 +133,34 @@ LINES = {
 }
 
 
-def flow_row(jobs: int, power: float, seed: int) -> dict[str, Any]:
-    """The mean flow time of one workload: the least, and what every way comes to, over it."""
+class FlowRow(NamedTuple):
+    """Mean flow time of one workload: the least, and that of every way over it."""
+
+    jobs: int
+    power: float
+    seed: int
+    least: float
+    equal: float
+    srpt: float
+    hell: float
+    optimus: float
+    hesrpt_whole: float
+    equal_whole: float
+    optimus_whole: float
+
+    def ratio(self, way: str) -> float:
+        """Return the flow time of one of `WAYS` over the least."""
+        return float(getattr(self, way))
+
+
+def flow_row(jobs: int, power: float, seed: int) -> FlowRow:
+    """Return the least mean flow time of a drawn workload, and that of every way over it."""
     sizes = 1.0 + np.random.default_rng([seed, jobs]).pareto(TAIL, jobs)
     least = least_flow_time(sizes, GPUS, power)
     last = fluid_completion_times(
         sizes, GPUS, power, lambda left: GPUS * hesrpt_shares(left.size, power)
     ).max()
-    row: dict[str, Any] = {
-        "jobs": jobs,
-        "power": power,
-        "seed": seed,
-        "least": rounded(least / jobs, 10),
-    }
+    ratios = {}
     for name, (way, minds) in WAYS.items():
         ends = fluid_completion_times(
             sizes,
@@ -154,8 +169,8 @@ def flow_row(jobs: int, power: float, seed: int) -> dict[str, Any]:
             lambda left, way=way: way(left, power),  # type: ignore[misc]
             last / DECISIONS if minds else np.inf,
         )
-        row[name] = rounded(float(ends.sum()) / least, 8)
-    return row
+        ratios[name] = rounded(float(ends.sum()) / least, 8)
+    return FlowRow(jobs, power, seed, rounded(least / jobs, 10), **ratios)
 
 
 @dataclass(frozen=True)
@@ -190,7 +205,7 @@ class FlowRows(RecordedTask):
         """Draw all workloads and share the servers."""
         rows: Rows = []
         for seed in range(self.seeds):
-            rows += [flow_row(self.jobs, power, seed) for power in POWERS]
+            rows += [flow_row(self.jobs, power, seed)._asdict() for power in POWERS]
             report((seed + 1) / self.seeds)
         return rows
 
@@ -202,21 +217,19 @@ def _tasks(plan: Plan) -> list[FlowRows]:
     return [task.among(plan.folder, "hesrpt") for task in tasks]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every workload and power."""
-    rows: Rows = []
-    for task in _tasks(plan):
-        rows += task.record()
-    return rows
+def _rows(plan: Plan) -> list[FlowRow]:
+    """Return a row for every workload and power."""
+    return [FlowRow(**row) for task in _tasks(plan) for row in task.record()]
 
 
-def summarise_flows(rows: Rows) -> Rows:
-    """A row for every number of jobs and power: means over the workloads, above the least."""
+def summarise_flows(rows: list[FlowRow]) -> Rows:
+    """Return a row for every number of jobs and power: means above the least."""
     shown = []
-    for jobs, power in sorted({(row["jobs"], row["power"]) for row in rows}):
-        group = [row for row in rows if (row["jobs"], row["power"]) == (jobs, power)]
+    for jobs, power in sorted({(row.jobs, row.power) for row in rows}):
+        group = [row for row in rows if (row.jobs, row.power) == (jobs, power)]
         above = {
-            name: float(np.mean([100.0 * (row[name] - 1.0) for row in group])) for name in WAYS
+            name: float(np.mean([100.0 * (row.ratio(name) - 1.0) for row in group]))
+            for name in WAYS
         }
         rivals = (above[name] for name in ("equal", "srpt", "hell", "optimus"))
         shown.append(
@@ -232,21 +245,22 @@ def summarise_flows(rows: Rows) -> Rows:
     return shown
 
 
-def plot_flows(rows: Rows) -> Figure:
-    """Flow time over the least against the power, a panel for every number of jobs."""
+def plot_flows(rows: list[FlowRow]) -> Figure:
+    """Draw flow time over the least against the power, a panel for every number of jobs."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
 
     figure = Figure(figsize=(13.0, 4.4), layout="constrained")
-    sizes = sorted({row["jobs"] for row in rows})
+    sizes = sorted({row.jobs for row in rows})
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
     for ax, jobs in zip(panels, sizes, strict=True):
-        group = [row for row in rows if row["jobs"] == jobs]
+        group = [row for row in rows if row.jobs == jobs]
         plot_ranges(
             ax,
             {
                 label: {
-                    power: [row[name] for row in group if row["power"] == power] for power in POWERS
+                    power: [row.ratio(name) for row in group if row.power == power]
+                    for power in POWERS
                 }
                 for name, label in LINES.items()
             },

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from goodalloc.experiments.studies.classical.hesrpt import (
+        FlowRow,
+    )
+
 ROWS = [flow_row(jobs, power, seed) for jobs in (4, 80) for power in POWERS for seed in range(2)]
 
 
@@ -69,21 +73,21 @@ def test_no_policy_beats_the_bound_where_its_assumptions_hold(
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_no_way_to_share_is_below_the_least(row: dict[str, float]) -> None:
+def test_no_way_to_share_is_below_the_least(row: FlowRow) -> None:
     """All ratios are 1 at least; whole GPUs for few jobs cost heSRPT little."""
     for name in WAYS:
-        assert row[name] >= 1 - 1e-6
-    if row["jobs"] == 4:
-        assert row["hesrpt_whole"] <= 1.01
+        assert row.ratio(name) >= 1 - 1e-6
+    if row.jobs == 4:
+        assert row.hesrpt_whole <= 1.01
 
 
 def test_equal_shares_are_near_where_servers_help_little_and_srpt_where_they_help_much() -> None:
     """And far at the other end, as the closed form has it."""
     little, much = (
-        [row for row in ROWS if (row["jobs"], row["power"]) == (80, power)] for power in (0.1, 0.9)
+        [row for row in ROWS if (row.jobs, row.power) == (80, power)] for power in (0.1, 0.9)
     )
-    assert max(row["equal"] for row in little) < 1.01 < 2.0 < min(row["srpt"] for row in little)
-    assert max(row["srpt"] for row in much) < 1.3 < min(row["equal"] for row in much)
+    assert max(row.equal for row in little) < 1.01 < 2.0 < min(row.srpt for row in little)
+    assert max(row.srpt for row in much) < 1.3 < min(row.equal for row in much)
 
 
 def test_the_same_seed_gives_the_same_row() -> None:
