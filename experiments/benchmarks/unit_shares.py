@@ -23,6 +23,7 @@ import numpy as np
 
 from goodalloc.data.classical.loss_jobs import draw_loss_jobs
 from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c
+from goodalloc.experiments.studies.classical.loss_cluster import INTERVAL
 from goodalloc.models.classical.unit_gains import one_each, unit_violations
 from goodalloc.solvers.classical.unit_shares import gain_bound, share_exactly, share_greedily
 
@@ -37,9 +38,6 @@ SIZES = "100x1000,1000x1000,100x10000,1000x10000,1000x16000"
 
 #: Most jobs times units for which the dynamic program is run alone.
 MOST_PLAIN = 1_000_000
-
-#: Seconds between two decisions, as in the study `slaq`.
-INTERVAL = 3.0
 
 
 class Row(NamedTuple):

@@ -18,6 +18,7 @@ from goodalloc.experiments.cli.types import (
     split,
     whole,
 )
+from goodalloc.models.support.tolerances import DEFAULT_GAP
 from goodalloc.models.support.validation import did_you_mean, literal
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
     parser.add_argument(
         "--gap",
         type=number(0.0, strict=False),
-        default=1e-9,
+        default=DEFAULT_GAP,
         help="relative gap that counts as optimal, as 1e-12 always does (default: 1e-9)",
     )
 

@@ -141,15 +141,15 @@ def _planned(plan: GapPlan, table: Path) -> Output:
     left = runs_left(plan, table)
     rows: list[dict[str, object]] = []
     for name in plan.instances:
-        instance = find_instance(name)
+        instance, solvers = find_instance(name), plan.solvers_of(name)
         own = [task for task in left if task.instance == name]
         rows.append(
             {
                 "instance": name,
                 "jobs": instance.num_jobs,
                 "nodes": instance.cluster.num_nodes,
-                "solvers": len(plan.solvers_of(name)),
-                "runs": len(plan.solvers_of(name)) * len(plan.seeds),
+                "solvers": len(solvers),
+                "runs": len(solvers) * len(plan.seeds),
                 "left": len(own),
                 "most_minutes": len(own) * plan.seconds / 60.0,
             }

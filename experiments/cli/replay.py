@@ -10,6 +10,7 @@ from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.workloads.generator import draw_workload, jobs_at
 from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.cli.output import BAD_INPUT, Output, drawing, flat, make_folder
+from goodalloc.experiments.cli.replay_arguments import DEFAULT_POLICIES
 from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.replay_parquet import write_parquet
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.experiments.support.workers import Workers
-
-
-#: Policies that are replayed where none are named.
-DEFAULT_POLICIES = ("pollux", "optimus", "tiresias")
 
 
 def simulate_command(arguments: argparse.Namespace) -> Output:

@@ -53,6 +53,29 @@ what:
 """
 
 
+#: Policies of `simulate` where none are named; with measured rates others, of which the last know
+#: one type of GPU only.
+DEFAULT_POLICIES = ("pollux", "optimus", "tiresias")
+RATE_POLICIES = ("gavel", "gavel-completion", "allox")
+ONE_TYPE_POLICIES = ("fifo", "srtf", "tiresias")
+
+#: Arguments of drawn workloads and of jobs with goodput models, which jobs with rates refuse.
+NOT_WITH_RATES = (
+    "load",
+    "requests",
+    "philly",
+    "traces",
+    "parquet",
+    "outages",
+    "interference",
+    "knowledge",
+    "free_moves",
+    "cores",
+    "power",
+    "interference_avoidance",
+)
+
+
 def add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.epilog = POLICIES_HELP
     parser.add_argument(
@@ -67,8 +90,8 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="NAMES",
         help="separated by commas, of those below or package.module:name (default: "
-        "pollux,optimus,tiresias; with --rates gavel,gavel-completion,allox, and on one type of "
-        "GPU fifo,srtf,tiresias, too)",
+        f"{','.join(DEFAULT_POLICIES)}; with --rates {','.join(RATE_POLICIES)}, and on one type of "
+        f"GPU {','.join(ONE_TYPE_POLICIES)}, too)",
     )
     parser.add_argument(
         "--rates",
@@ -109,6 +132,7 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         default="results/simulate",
         help="table and picture show the policies of this command (default: results/simulate)",
     )
+    parser.set_defaults(not_with_rates={name: parser.get_default(name) for name in NOT_WITH_RATES})
 
 
 def _add_workload(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
 from goodalloc.experiments.cli.output import Output, drawing, flat, make_folder
 from goodalloc.experiments.cli.replay import cluster_of, complaints_of, run_with_progress
+from goodalloc.experiments.cli.replay_arguments import ONE_TYPE_POLICIES, RATE_POLICIES
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.comparisons.measured_replay import (
     JOB_COLUMNS,
@@ -22,34 +23,13 @@ from goodalloc.solvers.policies.registry import PolicyOptions, make_policy
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
-
-#: Policies where none are named; the first ones tell types of GPU apart.
-DEFAULT_POLICIES = ("gavel", "gavel-completion", "allox")
-ONE_TYPE_POLICIES = ("fifo", "srtf", "tiresias")
-
-#: Arguments of drawn workloads and of jobs with goodput models, with their defaults.
-OF_OTHER_JOBS: Mapping[str, object] = {
-    "load": None,
-    "requests": None,
-    "philly": None,
-    "traces": None,
-    "parquet": False,
-    "outages": [],
-    "interference": 0.0,
-    "knowledge": "explored",
-    "free_moves": False,
-    "cores": None,
-    "power": -1.0,
-    "interference_avoidance": True,
-}
 
 
 def simulate_rates_command(arguments: argparse.Namespace) -> Output:
     """Replay jobs by measured rates under several policies; done ones are not done again."""
     if arguments.workload is None:
         raise ValueError("argument --rates: no workload is given; expected the CSV of the jobs.")
-    for name, default in OF_OTHER_JOBS.items():
+    for name, default in arguments.not_with_rates.items():
         if getattr(arguments, name) != default:
             option = name.replace("_", "-")
             raise ValueError(
@@ -62,7 +42,7 @@ def simulate_rates_command(arguments: argparse.Namespace) -> Output:
     policies = tuple(dict.fromkeys(flat(arguments.policies or ())))
     if not policies:
         one_type = len(cluster.gpu_types) == 1
-        policies = (*DEFAULT_POLICIES, *(ONE_TYPE_POLICIES if one_type else ()))
+        policies = (*RATE_POLICIES, *(ONE_TYPE_POLICIES if one_type else ()))
     options = PolicyOptions(seed=arguments.seed, seconds=arguments.seconds)
     for name in policies:
         make_policy(name, options)

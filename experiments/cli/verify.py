@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import argparse
 
     from goodalloc.data.documents.json_file import Document
+    from goodalloc.models.round.instance import Instance
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def verify_certificate(
     certificate: str | os.PathLike[str],
     *,
     exact: bool = False,
+    resolved: str | os.PathLike[str] | None = None,
 ) -> CertificateVerdict:
     """Check a certificate of a round or of time shares with the checkers that stand alone.
 
@@ -72,11 +74,14 @@ def verify_certificate(
         File that `write_certificate`, or ``goodalloc solve --certificate``, wrote.
     exact
         Whether to calculate in rational numbers (smaller rounds).
+    resolved
+        File for the instance that was checked, with all models and rules spelt out.
 
     Raises
     ------
     ValueError
-        If a file cannot be read, is malformed, or is of another problem.
+        If a file cannot be read, is malformed, or is of another problem, or `resolved` is given for
+        time shares, which have no models.
 
     Examples
     --------
@@ -91,8 +96,14 @@ def verify_certificate(
     """
     found = read_document(certificate, (CERTIFICATE_FORMAT,))
     if found.get("kind") == "time shares":
+        if resolved is not None:
+            raise ValueError("argument --resolved: time shares have no models; expected none.")
         return _verify_shares(problem, answer, certificate, exact=exact)
-    return _verify_round(problem, answer, found, exact=exact)
+    instance = find_instance(os.fspath(problem))
+    verdict = _verify_round(instance, answer, found, exact=exact)
+    if resolved is not None:
+        write_instance(instance, resolved)
+    return verdict
 
 
 def verify_command(arguments: argparse.Namespace) -> Output:
@@ -102,27 +113,28 @@ def verify_command(arguments: argparse.Namespace) -> Output:
         check_distinct(
             arguments.file, arguments.allocation, arguments.certificate, arguments.resolved
         )
-        if read_document(arguments.certificate, (CERTIFICATE_FORMAT,)).get("kind") == "time shares":
-            raise ValueError("argument --resolved: time shares have no models; expected none.")
     verdict = verify_certificate(
-        arguments.file, arguments.allocation, arguments.certificate, exact=arguments.exact
+        arguments.file,
+        arguments.allocation,
+        arguments.certificate,
+        exact=arguments.exact,
+        resolved=arguments.resolved,
     )
     text = verdict.text
     if arguments.resolved is not None:
-        write_instance(find_instance(arguments.file), arguments.resolved)
         text += f"\nwritten        {arguments.resolved}"
     return Output(text, verdict.data, 0 if verdict.verified else FAILED)
 
 
 def _verify_round(
-    problem: str | os.PathLike[str],
+    found: Instance,
     answer: str | os.PathLike[str],
     certificate: Document,
     *,
     exact: bool,
 ) -> CertificateVerdict:
     """Check a certificate of a round; shipped names and models are resolved first."""
-    instance = json.loads(json.dumps(instance_to_dict(find_instance(os.fspath(problem)))))
+    instance = json.loads(json.dumps(instance_to_dict(found)))
     allocation = read_document(answer, (ALLOCATION_FORMAT, RESULT_FORMAT))
     verdict = verify.verify(instance, allocation, certificate, exact=exact)
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)

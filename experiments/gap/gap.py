@@ -144,7 +144,7 @@ def run_gap(
 def runs_left(plan: GapPlan, table: Path) -> list[Task]:
     """Return the runs that the table does not hold yet."""
     digests = {name: source_digest(name) for name in plan.instances}
-    done = {_key(row) for row in read_rows(table)} if table.exists() else set()
+    done = {_key(row) for row in read_rows(table)}
     return [task for task in plan.tasks() if _key(_settings(task, digests)) not in done]
 
 

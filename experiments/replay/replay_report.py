@@ -62,9 +62,7 @@ def summarise(policy: str, folder: Path) -> dict[str, Any]:
     row = {
         "policy": policy,
         "jobs": len(jobs),
-        "average_jct_hours": float(jobs.jct.mean()) / HOUR,
-        "p99_jct_hours": float(np.quantile(jobs.jct, 0.99)) / HOUR,
-        "makespan_hours": float(jobs.completion.max()) / HOUR,
+        **completion_columns(jobs.jct.to_numpy(float), jobs.completion.to_numpy(float)),
         "restarts_per_job": float(jobs.restarts.mean()),
         "efficiency": mean_efficiency(rounds),
         **parts_of_gaps(rounds),
@@ -126,6 +124,23 @@ def _records(path: Path) -> pd.DataFrame:
             f"File '{path}' cannot be read; expected the records of a finished replay, or an empty "
             "folder."
         ) from error
+
+
+def completion_columns(
+    seconds: NDArray[np.float64], completions: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return average and 99th percentile of completion times, and the makespan, in hours.
+
+    Parameters
+    ----------
+    seconds, completions
+        From the submission to the completion of every job, and from the start of the replay.
+    """
+    return {
+        "average_jct_hours": float(seconds.mean()) / HOUR,
+        "p99_jct_hours": float(np.quantile(seconds, 0.99)) / HOUR,
+        "makespan_hours": float(completions.max()) / HOUR,
+    }
 
 
 def mean_efficiency(rounds: pd.DataFrame) -> float:

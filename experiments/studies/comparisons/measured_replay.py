@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.experiments.replay.replay_report import curves, draw_distribution
+from goodalloc.experiments.replay.replay_report import (
+    completion_columns,
+    curves,
+    draw_distribution,
+)
 from goodalloc.experiments.reporting.axes import logarithmic
 from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
@@ -165,9 +169,7 @@ def summary_row(policy: str, done: Sequence[Completed]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "policy": policy,
         "jobs": len(done),
-        "average_jct_hours": float(seconds.mean()) / HOUR,
-        "p99_jct_hours": float(np.quantile(seconds, 0.99)) / HOUR,
-        "makespan_hours": max(one.completion for one in done) / HOUR,
+        **completion_columns(seconds, np.array([one.completion for one in done])),
         "average_wait_hours": float(waited.mean()) / HOUR,
         "restarts_per_job": float(np.mean([one.restarts for one in done])),
         "gpu_hours": sum(one.gpu_seconds for one in done) / HOUR,
