@@ -1,16 +1,24 @@
-"""AlloX (EuroSys'20): what its matching is worth, on processors and GPUs, at once and in a queue.
+"""AlloX beside simple queueing rules: completion times on processors and GPUs.
 
-Jobs are drawn (`data/classical/machine_jobs.py`) and started by AlloX and by the obvious rules
-(`machine_queue.py`). Load is the arrival rate over the greatest at which machines keep up. In
-batches all jobs are there at the start, and AlloX's total is the least one there is. A third set of
-rows times the matching, its proof, and the linear program of the same.
+Jobs are drawn (`data/classical/machine_jobs.py`) and started by AlloX and by the simple rules of
+`machine_queue.py`. The load is the arrival rate over the greatest rate that the machines can
+sustain. In batches all jobs are present at the start, and AlloX's total completion time is the
+minimum. A third set of rows times the matching, its optimality proof, and the equivalent linear
+program.
+
+References
+----------
+Le et al., "AlloX: Compute Allocation in Hybrid Clusters", EuroSys 2020.
+    doi:10.1145/3342195.3387547
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -51,20 +59,20 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
 
-#: Jobs of a workload, how many are drawn, and how much of the time the machines have work.
+#: Jobs in each workload, workloads drawn for each load, and the loads.
 JOBS, SEEDS = 500, 8
 LOADS = (0.5, 0.75, 1.0, 1.5, 2.0)
 
-#: Jobs that are there at once.
+#: Jobs that are all present at the start.
 BATCHES = (30, 100, 300)
 
-#: Jobs and machines of each of three types where the clock runs, half of these being busy.
+#: Machines of each of three types by the jobs of a timed problem; half of the machines are busy.
 SIZES = {50: 5, 100: 10, 200: 20, 500: 50}
 
-#: The largest linear program that is solved beside the matching, in jobs.
+#: Most jobs for which the linear program is solved beside the matching.
 LARGEST_PROGRAM = 200
 
-#: Rules by the name of their column.
+#: Rules by the names of their columns.
 RULES: Mapping[str, Rule] = {
     "allox": allox(),
     "allox_half": allox(0.5),
@@ -77,7 +85,7 @@ RULES: Mapping[str, Rule] = {
     "fair_best": on_best_type(dominant_share),
 }
 
-#: Lines of the picture: column, label.
+#: Labels of the curves by the rule's column.
 LINES = {
     "allox": "AlloX",
     "allox_half": "AlloX, α = 0.5",
@@ -93,27 +101,84 @@ LINES = {
 PUBLISHED = 95.0
 
 
-def queue_row(jobs: int, load: float, seed: int) -> dict[str, Any]:
-    """What every rule makes of one workload: average and 99th percentile, in hours."""
+class QueueRow(NamedTuple):
+    """Outcome of one workload under every rule, or the timing of one matching.
+
+    Completion times are in hours: an average under a rule's name, and the 99th percentile.
+    A column is None in the cases that do not measure it.
+
+    Attributes
+    ----------
+    case
+        "queue" (jobs arrive), "batch" (all jobs are present at the start) or "clock" (timing).
+    bound
+        Proved lower bound on the average completion time, in hours.
+    places, all_places
+        Columns of the matching after and before reduction.
+    program
+        Average completion time by the linear program, in hours.
+    """
+
+    case: str
+    jobs: int
+    seed: int
+    load: float | None = None
+    allox: float = math.nan
+    allox_p99: float | None = None
+    allox_half: float | None = None
+    allox_half_p99: float | None = None
+    allox_tenth: float | None = None
+    allox_tenth_p99: float | None = None
+    allox_free: float | None = None
+    allox_free_p99: float | None = None
+    shortest: float | None = None
+    shortest_p99: float | None = None
+    shortest_best: float | None = None
+    shortest_best_p99: float | None = None
+    fifo: float | None = None
+    fifo_p99: float | None = None
+    fair: float | None = None
+    fair_p99: float | None = None
+    fair_best: float | None = None
+    fair_best_p99: float | None = None
+    bound: float | None = None
+    machines: int | None = None
+    places: int | None = None
+    all_places: int | None = None
+    gap: float | None = None
+    match_seconds: float | None = None
+    proof_seconds: float | None = None
+    program_seconds: float | None = None
+    program: float | None = None
+
+    def average(self, rule: str) -> float:
+        """Return the average completion time under `rule`, in hours."""
+        return float(getattr(self, rule))
+
+    def tail(self, rule: str) -> float:
+        """Return the 99th percentile of the completion times under `rule`, in hours."""
+        return float(getattr(self, f"{rule}_p99"))
+
+
+def queue_row(jobs: int, load: float, seed: int) -> QueueRow:
+    """Replay one drawn workload under every rule; an infinite `load` is a batch."""
     arrivals, kinds = draw_arrivals(seed, jobs, load), np.repeat([0, 1], MACHINES)
-    row: dict[str, Any] = {
-        "case": "batch" if np.isinf(load) else "queue",
-        "jobs": jobs,
-        "seed": seed,
-        "load": "" if np.isinf(load) else load,
-    }
-    if np.isinf(load):
+    batch = bool(np.isinf(load))
+    bound = None
+    if batch:
         found = least_total_completion(UnrelatedMachines.idle(arrivals.times, MACHINES))
-        row["bound"] = rounded(found.bound / jobs / 3600.0, 10)
+        bound = rounded(found.bound / jobs / 3600.0, 10)
+    times: dict[str, Any] = {}
     for name, rule in RULES.items():
         hours = replay_queue(arrivals, kinds, rule) / 3600.0
-        row[name] = rounded(float(hours.mean()), 10)
-        row[f"{name}_p99"] = rounded(float(np.quantile(hours, 0.99)))
-    return row
+        times[name] = rounded(float(hours.mean()), 10)
+        times[f"{name}_p99"] = rounded(float(np.quantile(hours, 0.99)))
+    case = "batch" if batch else "queue"
+    return QueueRow(case, jobs, seed, load=None if batch else load, bound=bound, **times)
 
 
-def clock_row(jobs: int, seed: int) -> dict[str, Any]:
-    """Seconds of the matching and of the linear program on one problem, and its gap."""
+def clock_row(jobs: int, seed: int) -> QueueRow:
+    """Time the matching, its proof and the linear program on one drawn problem."""
     random = np.random.default_rng([seed, jobs])
     counts = [SIZES[jobs]] * 3
     kinds = np.repeat(np.arange(3), counts)
@@ -125,38 +190,40 @@ def clock_row(jobs: int, seed: int) -> dict[str, Any]:
     schedule = match_jobs(problem)
     seconds = time.perf_counter() - begin
     found = least_total_completion(problem)
-    row = {
-        "case": "clock",
-        "jobs": jobs,
-        "machines": kinds.size,
-        "seed": seed,
-        "places": len(places_of(problem).machine),
-        "all_places": jobs * kinds.size,
-        "allox": rounded(total_completion(problem, schedule) / jobs / 3600.0, 10),
-        "bound": rounded(found.bound / jobs / 3600.0, 10),
-        "gap": found.gap,
-        "match_seconds": rounded(seconds, 3),
-        "proof_seconds": rounded(found.seconds, 3),
-    }
-    if jobs <= LARGEST_PROGRAM:
-        begin = time.perf_counter()
-        program = build_matching(problem)
-        outcome = run_relaxation(program, np.ones(program.num_columns, dtype=bool), Watch(Stop()))
-        row["program_seconds"] = rounded(time.perf_counter() - begin, 3)
-        row["program"] = rounded(outcome.objective / jobs / 3600.0, 10)
-    return row
+    row = QueueRow(
+        "clock",
+        jobs,
+        seed,
+        machines=kinds.size,
+        places=len(places_of(problem).machine),
+        all_places=jobs * kinds.size,
+        allox=rounded(total_completion(problem, schedule) / jobs / 3600.0, 10),
+        bound=rounded(found.bound / jobs / 3600.0, 10),
+        gap=found.gap,
+        match_seconds=rounded(seconds, 3),
+        proof_seconds=rounded(found.seconds, 3),
+    )
+    if jobs > LARGEST_PROGRAM:
+        return row
+    begin = time.perf_counter()
+    program = build_matching(problem)
+    outcome = run_relaxation(program, np.ones(program.num_columns, dtype=bool), Watch(Stop()))
+    return row._replace(
+        program_seconds=rounded(time.perf_counter() - begin, 3),
+        program=rounded(outcome.objective / jobs / 3600.0, 10),
+    )
 
 
 @dataclass(frozen=True)
 class QueueRows(RecordedTask):
-    """The rows of one workload size and load, or of one size under the clock.
+    """Task that replays workloads of one size and load, or times matchings of one size.
 
     Parameters
     ----------
     jobs, seeds
-        The size, and how many are drawn.
+        Jobs in each workload, and the number of workloads drawn.
     load
-        None for the clock, infinite for jobs that are all there at once.
+        Load of the machines; None to time matchings, infinite for batches.
     """
 
     jobs: int
@@ -164,11 +231,11 @@ class QueueRows(RecordedTask):
     load: float | None
 
     def description(self) -> dict[str, Any]:
-        """Everything that the rows depend on."""
+        """Return all inputs that the rows depend on."""
         load = self.load
         return {
             "format": "goodalloc-allox",
-            "version": 1,
+            "version": 2,
             "library": library_version(),
             "jobs": self.jobs,
             "seeds": self.seeds,
@@ -180,19 +247,19 @@ class QueueRows(RecordedTask):
         }
 
     def work(self, report: Report) -> Rows:
-        """Draw and replay all workloads."""
+        """Draw and replay all workloads, or time all matchings."""
         rows: Rows = []
         for seed in range(self.seeds):
             if self.load is None:
-                rows.append(clock_row(self.jobs, seed))
+                rows.append(clock_row(self.jobs, seed)._asdict())
             else:
-                rows.append(queue_row(self.jobs, self.load, seed))
+                rows.append(queue_row(self.jobs, self.load, seed)._asdict())
             report(len(rows) / self.seeds)
         return rows
 
 
 def _tasks(plan: Plan) -> list[QueueRows]:
-    """A task for every load, batch and size; two small workloads of most if quick."""
+    """Return a task for every load, batch and timed size; fewer and smaller ones if quick."""
     seeds, jobs = (2, 150) if plan.quick else (SEEDS, JOBS)
     batches, sizes = (
         [size for size in many if not plan.quick or size <= 100] for many in (BATCHES, SIZES)
@@ -203,16 +270,12 @@ def _tasks(plan: Plan) -> list[QueueRows]:
     return [task.among(plan.folder, "allox") for task in tasks]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every workload, blank where a column is of other cases."""
-    rows: Rows = []
-    for task in _tasks(plan):
-        rows += task.record()
-    columns = dict.fromkeys(name for row in rows for name in row)
-    return [{name: row.get(name, "") for name in columns} for row in rows]
+def _rows(plan: Plan) -> list[QueueRow]:
+    """Return a row for every workload and timed problem."""
+    return [QueueRow(**row) for task in _tasks(plan) for row in task.record()]
 
 
-#: What columns of tables call rules of the CSV.
+#: Names of rules in the summary table, where they differ from the CSV's columns.
 SHORT = {"fair": "DRF", "fair_best": "DRF_best"}
 
 NOTE = """\
@@ -221,39 +284,39 @@ DRF: how far AlloX's average is below dominant resource fairness's, on average a
 99th percentile of AlloX's completion times over that of DRF's."""
 
 
-def below(row: Mapping[str, Any], rule: str) -> float:
-    """How far AlloX's average completion time is below that of a rule, in per cent."""
-    return float(100.0 * (1.0 - row["allox"] / row[rule]))
+def below_percent(row: QueueRow, rule: str) -> float:
+    """Return by how much AlloX's average completion time is below that of `rule`, in per cent."""
+    return 100.0 * (1.0 - row.allox / row.average(rule))
 
 
-def summarise_queues(rows: Rows) -> Rows:
-    """A row for every load and batch: AlloX's hours, and those of the others over these."""
+def summarise_queues(rows: list[QueueRow]) -> Rows:
+    """Return a row for every load and batch: AlloX's hours, and the other rules' over these."""
     shown = []
     for case in ("queue", "batch"):
-        of_case = [row for row in rows if row["case"] == case]
-        for load, jobs in sorted({(row["load"], row["jobs"]) for row in of_case}):
-            group = [r for r in of_case if (r["load"], r["jobs"]) == (load, jobs)]
+        of_case = [row for row in rows if row.case == case]
+        for load, jobs in sorted({(row.load or 0.0, row.jobs) for row in of_case}):
+            group = [row for row in of_case if (row.load or 0.0, row.jobs) == (load, jobs)]
             ratios = {
                 f"{SHORT.get(name, name)}_x": float(
-                    np.mean([row[name] / row["allox"] for row in group])
+                    np.mean([row.average(name) / row.allox for row in group])
                 )
                 for name in RULES
                 if name != "allox"
             }
             tails = {
                 f"p99_x_{SHORT[name]}": float(
-                    np.mean([row["allox_p99"] / row[f"{name}_p99"] for row in group])
+                    np.mean([row.tail("allox") / row.tail(name) for row in group])
                 )
                 for name in SHORT
             }
-            less = [below(row, "fair") for row in group]
+            less = [below_percent(row, "fair") for row in group]
             shown.append(
                 {
                     "case": case,
-                    "load": load,
+                    "load": load or "",
                     "jobs": jobs,
                     "workloads": len(group),
-                    "allox_hours": rounded(float(np.mean([row["allox"] for row in group])), 3),
+                    "allox_hours": rounded(float(np.mean([row.allox for row in group])), 3),
                     **{name: rounded(value, 3) for name, value in ratios.items()},
                     "below_DRF_%": rounded(float(np.mean(less)), 3),
                     "most_%": rounded(max(less), 3),
@@ -264,21 +327,24 @@ def summarise_queues(rows: Rows) -> Rows:
     return shown
 
 
-def plot_queues(rows: Rows) -> Figure:
-    """Average and 99th percentile of completion times over the load; seconds of a matching."""
+def plot_queues(rows: list[QueueRow]) -> Figure:
+    """Draw average and 99th percentile of completion times over the load; seconds of a matching."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
 
     figure = Figure(figsize=(13.0, 4.4), layout="constrained")
     average, tail, clock = figure.subplots(1, 3)
-    queues = [row for row in rows if row["case"] == "queue"]
-    for ax, suffix, label in ((average, "", "average"), (tail, "_p99", "99th percentile of the")):
+    queues = [row for row in rows if row.case == "queue"]
+    for ax, hours, label in (
+        (average, QueueRow.average, "average"),
+        (tail, QueueRow.tail, "99th percentile of the"),
+    ):
         plot_ranges(
             ax,
             {
                 text: {
-                    load: [row[f"{name}{suffix}"] for row in queues if row["load"] == load]
-                    for load in sorted({row["load"] for row in queues})
+                    load: [hours(row, name) for row in queues if row.load == load]
+                    for load in sorted({row.load for row in queues if row.load is not None})
                 }
                 for name, text in LINES.items()
             },
@@ -293,20 +359,18 @@ def plot_queues(rows: Rows) -> Figure:
     figure.legend(
         *average.get_legend_handles_labels(), loc="outside lower center", ncols=8, frameon=False
     )
-    timed = [row for row in rows if row["case"] == "clock"]
+    timed = [row for row in rows if row.case == "clock"]
     plot_ranges(
         clock,
         {
             label: {
-                jobs: [
-                    row[name] for row in timed if row["jobs"] == jobs and row.get(name, "") != ""
-                ]
-                for jobs in sorted({row["jobs"] for row in timed if row.get(name, "") != ""})
+                jobs: [second for row in timed if row.jobs == jobs and (second := of(row))]
+                for jobs in sorted({row.jobs for row in timed if of(row)})
             }
-            for name, label in (
-                ("match_seconds", "matching"),
-                ("proof_seconds", "matching and proof"),
-                ("program_seconds", "linear program"),
+            for label, of in (
+                ("matching", attrgetter("match_seconds")),
+                ("matching and proof", attrgetter("proof_seconds")),
+                ("linear program", attrgetter("program_seconds")),
             )
         },
     )

@@ -1,11 +1,16 @@
-"""heSRPT (arXiv 1903.09346): how far other ways to share servers are from the least flow time.
+"""heSRPT beside other ways to share servers: mean flow time over the minimum.
 
-Jobs of sizes with a heavy tail are all there at the start and have one power-law speedup, so that
-the least total is known in closed form. The others are simulated as fluids: equal shares, which
-also have the largest sum of speedups; the smallest job alone; HELL, by speedup squared over GPUs
-and remaining size, and Optimus's marginal gain in remaining time, both in the limit of small parts
-of a server (documented readings); and on whole GPUs heSRPT rounded, Optimus's steps, and equal
-shares dealt out.
+Jobs with heavy-tailed sizes are all present at the start and share one power-law speedup, so that
+the minimal total flow time is known in closed form. The other policies are simulated as fluids:
+equal shares, which also maximise the sum of speedups; the smallest job alone (SRPT); HELL, by
+speedup squared over GPUs and remaining size, and Optimus's marginal gain in remaining time, both in
+the limit of small parts of a server (our reading); and on whole GPUs rounded heSRPT, Optimus's
+steps, and equal shares.
+
+References
+----------
+Berg et al., "heSRPT: Parallel scheduling to minimize mean slowdown", Performance Evaluation 2020.
+    doi:10.1016/j.peva.2020.102147
 """
 
 from __future__ import annotations
@@ -36,31 +41,31 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: Of the speedup.
+#: Exponents p of the speedup k^p.
 POWERS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
-#: Jobs on 64 GPUs, how many workloads are drawn, and the exponent of their sizes' tail (Pareto).
+#: Numbers of jobs, GPUs, workloads drawn for each, and exponent of the Pareto tail of the sizes.
 JOBS, GPUS, SEEDS, TAIL = (16, 64, 256), 64, 20, 1.5
 
-#: Rules that mind what is left are asked that often before heSRPT would be done.
+#: Decisions of policies that depend on remaining sizes, until heSRPT would have finished.
 DECISIONS = 400
 
-#: How much better heSRPT is than the others, in per cent, as published.
+#: Published advantage of heSRPT over the others, in per cent.
 PUBLISHED = 30.0
 
 
 def equal(left: Floats, power: float) -> Floats:
-    """The same for all jobs: where all have one power that is the largest sum of speedups."""
+    """Return equal shares, which maximise the sum of speedups where all have one power."""
     return np.full(left.size, GPUS / left.size)
 
 
 def smallest(left: Floats, power: float) -> Floats:
-    """Everything for the job with the least left (SRPT)."""
+    """Give all GPUs to the job with the least remaining size (SRPT)."""
     return np.where(np.arange(left.size) == left.size - 1, float(GPUS), 0.0)
 
 
 def hell(left: Floats, power: float) -> Floats:
-    """The largest ``s(k)^2 / (k x)``, part by part: equal for all below p = 1/2, else SRPT.
+    """Equalise the marginal ``s(k)^2 / (k x)`` of all jobs below p = 1/2, else SRPT.
 
     With ``s(k) = k^p`` that is ``k^(2p - 1) / x``, which falls with *k* below 1/2 only.
     """
@@ -71,7 +76,7 @@ def hell(left: Floats, power: float) -> Floats:
 
 
 def optimus(left: Floats, power: float) -> Floats:
-    """The least sum of ``x / k^p``, remaining times were shares to stay: k as ``x^(1/(1+p))``."""
+    """Minimise the sum of remaining times ``x / k^p`` under fixed shares: k as ``x^(1/(1+p))``."""
     return _in_proportion(np.log(left) / (1.0 + power))
 
 
@@ -81,13 +86,13 @@ def _in_proportion(logarithm: Floats) -> Floats:
 
 
 def hesrpt_whole(left: Floats, power: float) -> Floats:
-    """heSRPT rounded to whole GPUs by the largest remainder."""
+    """Round heSRPT's shares to whole GPUs by the largest remainder."""
     most = np.full(left.size, GPUS)
     return whole_shares(hesrpt_shares(left.size, power), GPUS, most).astype(float)
 
 
 def optimus_whole(left: Floats, power: float) -> Floats:
-    """A GPU each for the smallest jobs, then one after the other for whom it saves most time."""
+    """Give each of the smallest jobs a GPU, then each next GPU where it saves the most time."""
     given = np.zeros(left.size)
     given[-GPUS:] = 1.0
 
@@ -105,13 +110,13 @@ def optimus_whole(left: Floats, power: float) -> Floats:
 
 
 def equal_whole(left: Floats, power: float) -> Floats:
-    """As many whole GPUs for all jobs as there are, one more for the smallest."""
+    """Give all jobs equally many whole GPUs, and the remainder to the smallest jobs."""
     given = np.full(left.size, GPUS // left.size)
     given[left.size - GPUS % left.size :] += 1
     return given.astype(float)
 
 
-#: Ways by the name of their column, and whether they mind how much is left.
+#: Policies by the name of their column, and whether they depend on remaining sizes.
 WAYS: Mapping[str, tuple[Callable[[Floats, float], Floats], bool]] = {
     "equal": (equal, False),
     "srpt": (smallest, False),
@@ -122,7 +127,7 @@ WAYS: Mapping[str, tuple[Callable[[Floats, float], Floats], bool]] = {
     "optimus_whole": (optimus_whole, True),
 }
 
-#: Lines of the picture: column, label.
+#: Labels of the curves by the policy's column.
 LINES = {
     "hesrpt_whole": "heSRPT, whole GPUs",
     "equal": "equal shares",
@@ -134,7 +139,7 @@ LINES = {
 
 
 class FlowRow(NamedTuple):
-    """Mean flow time of one workload: the least, and that of every way over it."""
+    """Mean flow time of one workload: the minimum, and each policy's ratio to it."""
 
     jobs: int
     power: float
@@ -149,12 +154,12 @@ class FlowRow(NamedTuple):
     optimus_whole: float
 
     def ratio(self, way: str) -> float:
-        """Return the flow time of one of `WAYS` over the least."""
+        """Return the flow time of `way`, one of `WAYS`, over the minimum."""
         return float(getattr(self, way))
 
 
 def flow_row(jobs: int, power: float, seed: int) -> FlowRow:
-    """Return the least mean flow time of a drawn workload, and that of every way over it."""
+    """Return the minimal mean flow time of a drawn workload, and each policy's ratio to it."""
     sizes = 1.0 + np.random.default_rng([seed, jobs]).pareto(TAIL, jobs)
     least = least_flow_time(sizes, GPUS, power)
     last = fluid_completion_times(
@@ -175,19 +180,19 @@ def flow_row(jobs: int, power: float, seed: int) -> FlowRow:
 
 @dataclass(frozen=True)
 class FlowRows(RecordedTask):
-    """All workloads of one size.
+    """Task that simulates all workloads of one size.
 
     Parameters
     ----------
     jobs, seeds
-        The size, and how many are drawn.
+        Jobs in each workload, and the number of workloads drawn.
     """
 
     jobs: int
     seeds: int
 
     def description(self) -> dict[str, Any]:
-        """Everything that the rows depend on."""
+        """Return all inputs that the rows depend on."""
         return {
             "format": "goodalloc-hesrpt",
             "version": 1,
@@ -202,7 +207,7 @@ class FlowRows(RecordedTask):
         }
 
     def work(self, report: Report) -> Rows:
-        """Draw all workloads and share the servers."""
+        """Draw and simulate all workloads."""
         rows: Rows = []
         for seed in range(self.seeds):
             rows += [flow_row(self.jobs, power, seed)._asdict() for power in POWERS]
@@ -211,7 +216,7 @@ class FlowRows(RecordedTask):
 
 
 def _tasks(plan: Plan) -> list[FlowRows]:
-    """A task for every number of jobs; a tenth of the workloads if quick."""
+    """Return a task for every number of jobs; a tenth of the workloads if quick."""
     seeds = SEEDS // 10 if plan.quick else SEEDS
     tasks = [FlowRows(plan.folder, jobs, seeds) for jobs in JOBS]
     return [task.among(plan.folder, "hesrpt") for task in tasks]

@@ -1,8 +1,13 @@
-"""Jobs whose losses fall on cores that they share, interval by interval, under some rule.
+"""Cluster of cores shared by jobs with falling losses, under a rule that decides every interval.
 
-A rule is told of the jobs that are there what SLAQ (SoCC'17) knows: the losses that they measured
-and how fast they are on how many cores. Between decisions jobs advance evenly, and cores that a
-job leaves are idle until the next one. Whoever arrives waits for the next decision too.
+A rule sees of the active jobs what SLAQ knows: the losses that they have measured, and their speed
+by the number of cores. Between decisions jobs advance at a constant rate; cores of a job that ends
+stay idle until the next decision, and a job that arrives waits for it.
+
+References
+----------
+Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017.
+    doi:10.1145/3127479.3127490
 """
 
 from __future__ import annotations
@@ -24,24 +29,24 @@ if TYPE_CHECKING:
     from goodalloc.solvers.classical.unit_shares import Shares
 
 
-#: Seconds from one decision to the next: "a few seconds" in the paper.
+#: Seconds between decisions: "a few seconds" in the paper.
 INTERVAL = 3.0
 
-#: Parts of the loss reduction for which the time is taken.
+#: Fractions of the loss reduction whose delays are measured.
 LEVELS = (0.25, 0.5, 0.75, 0.9, 0.95)
 
 
 class Decided(NamedTuple):
-    """What a rule decides.
+    """Decision of a rule.
 
     Attributes
     ----------
     cores
-        Of every job.
+        Cores of every job, shape (jobs,).
     gap
-        How far its total is from the greatest, as a part of it; NaN where it has none.
+        Relative gap of the total gain to the maximum; NaN where it is not measured.
     seconds
-        It took so long to share the cores out, without predictions.
+        Seconds of the allocation, without the predictions of gains.
     """
 
     cores: Indices
@@ -49,12 +54,12 @@ class Decided(NamedTuple):
     seconds: float = float("nan")
 
 
-#: Decides on the jobs that are there, with so many iterations done, and on so many cores.
+#: Rule: active jobs, the iterations that each has done, and the number of cores.
 Rule = Callable[[Sequence[LossJob], Sequence[float], int], Decided]
 
 
 def fair(jobs: Sequence[LossJob], done: Sequence[float], cores: int) -> Decided:
-    """Everybody gets the same; what is left over goes to those that came first."""
+    """Share the cores equally; the remainder goes to the jobs that arrived first."""
     del done
     each, rest = divmod(cores, len(jobs))
     return Decided((each + (np.arange(len(jobs)) < rest)).astype(np.int64))
@@ -66,16 +71,16 @@ def by_gain(
     *,
     measure_gap: bool = False,
 ) -> Rule:
-    """The rule of SLAQ with one of its solvers.
+    """Return the rule of SLAQ with one of its solvers.
 
     Parameters
     ----------
     share
-        Shares cores out by their gains.
+        Solver that allocates cores by their gains.
     normalised_by
-        What falls are measured in.
+        Unit of the loss reductions.
     measure_gap
-        Whether the exact optimum is found too.
+        Whether to find the exact optimum too, for the gap.
     """
 
     def decide(jobs: Sequence[LossJob], done: Sequence[float], cores: int) -> Decided:
@@ -95,7 +100,7 @@ def by_gain(
     return decide
 
 
-#: The rules that are compared.
+#: Rules that the study compares.
 RULES: dict[str, Rule] = {
     "fair": fair,
     "slaq": by_gain(share_greedily, measure_gap=True),
@@ -105,18 +110,18 @@ RULES: dict[str, Rule] = {
 
 
 class Course(NamedTuple):
-    """What became of the jobs.
+    """Outcome of a simulated run.
 
     Attributes
     ----------
     times, loss, active
-        After every interval in which somebody was there: seconds from the start, the mean of what
-        is left of the falls of the jobs that were, and how many these were.
+        After every interval with active jobs: seconds from the start, mean remaining fraction of
+        the loss reduction of the active jobs, and their number; shape (intervals,).
     delays
-        Seconds from its arrival until a job has so much of its fall behind it, shape (jobs,
-        levels); the last column is to its end.
+        Seconds from a job's arrival until it reaches each level of `LEVELS` and, in the last
+        column, its end; shape (jobs, levels + 1).
     gaps, seconds
-        Of every decision.
+        Gap and seconds of every decision, shape (intervals,).
     """
 
     times: Floats
@@ -130,18 +135,23 @@ class Course(NamedTuple):
 def run_cluster(
     jobs: Sequence[LossJob], cores: int, rule: Rule, report: Report = lambda _: None
 ) -> Course:
-    """Let all jobs run to their ends.
+    """Simulate all jobs to their ends.
 
     Parameters
     ----------
     jobs
-        In order of arrival.
+        Jobs in order of arrival.
     cores
-        How many there are.
+        Number of cores.
     rule
-        Decides.
+        Rule that decides every `INTERVAL` seconds.
     report
-        Is told what part of the jobs has ended.
+        Called with the fraction of jobs that have ended.
+
+    Raises
+    ------
+    RuntimeError
+        If `rule` allocates more than `cores` cores, or fewer than 0 to a job.
     """
     done, delays = np.zeros(len(jobs)), np.full((len(jobs), len(LEVELS) + 1), np.nan)
     goals = np.array([_goals(job) for job in jobs])
@@ -177,6 +187,6 @@ def run_cluster(
 
 
 def _goals(job: LossJob) -> list[float]:
-    """The iterations after which a job has so much of its fall behind it, the last its end."""
+    """Return the iterations at which a job reaches each of `LEVELS`, and its last iteration."""
     fallen = 1.0 - job.left
     return [*(float(np.argmax(fallen >= level)) for level in LEVELS), float(job.iterations)]

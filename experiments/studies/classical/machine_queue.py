@@ -1,9 +1,15 @@
-"""A queue before unrelated machines: jobs come, a rule starts them, and they run to their end.
+"""Queue of jobs before unrelated machines, which a rule starts and which run to completion.
 
-At every arrival and every completion the rule is asked which of the waiting jobs start on which
-free machines. Beside AlloX's there are the obvious ones (a documented reading of the paper's
-baselines): shortest first, first come first served, each on the best machine for itself or on any
-that is free, and dominant-resource fairness among users.
+At every arrival and every completion the rule chooses which waiting jobs start on which free
+machines. Besides AlloX's rule these are our reading of the paper's baselines: shortest job first
+and first come first served, each either on any free machine or only on the job's fastest type, and
+dominant resource fairness among users.
+
+References
+----------
+Le et al., "AlloX: Compute Allocation in Hybrid Clusters", EuroSys 2020.
+    doi:10.1145/3342195.3387547
+Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI 2011.
 """
 
 from __future__ import annotations
@@ -21,21 +27,21 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-#: Which of the waiting jobs start on which machines.
+#: Pairs (index of a waiting job, machine on which it starts).
 Starts = tuple[tuple[int, int], ...]
 
 
 class Queue(NamedTuple):
-    """What a rule sees.
+    """State of the queue on which a rule decides.
 
     Attributes
     ----------
     problem
-        Jobs that wait, in the order in which they came, and all machines.
+        Waiting jobs in the order of their arrival, and all machines.
     user
-        Whose every job is, shape (jobs,).
+        User of each waiting job, shape (jobs,).
     held
-        Machines of every type that every user has now, shape (users, types).
+        Machines of each type that each user holds now, shape (users, types).
     """
 
     problem: UnrelatedMachines
@@ -47,21 +53,21 @@ Rule = Callable[[Queue], Starts]
 
 
 def replay(arrivals: Arrivals, machine_type: Indices, rule: Rule) -> Floats:
-    """Seconds from its arrival to its end for every job, shape (jobs,).
+    """Return the completion time of every job under `rule`, in seconds, shape (jobs,).
 
     Parameters
     ----------
     arrivals
-        The jobs.
+        Jobs with their arrival times, users and running times.
     machine_type
-        Of every machine, all free at first.
+        Type of each machine, shape (machines,); all machines are free at the start.
     rule
-        Who starts where; a job that it starts must wait, on a machine that is free.
+        Rule that starts waiting jobs on free machines.
 
     Raises
     ------
     ValueError
-        If a rule starts a job on a machine that is not free, or jobs wait for ever.
+        If `rule` starts a job on a machine that is not free, or leaves a job waiting for ever.
     """
     number = arrivals.time.size
     free_at, holder = np.zeros(machine_type.size), np.full(machine_type.size, -1)
@@ -96,22 +102,22 @@ def replay(arrivals: Arrivals, machine_type: Indices, rule: Rule) -> Floats:
 
 
 def allox(alpha: float = 1.0, *, busy: bool = True) -> Rule:
-    """AlloX with these options of `start_now`."""
+    """Return the rule of AlloX with these options of `start_now`."""
     return lambda queue: start_now(queue.problem, alpha, busy=busy)
 
 
 def shortest_first(queue: Queue) -> Starts:
-    """Of all jobs and free machines the pair of the least seconds, again and again."""
+    """Start the pair of job and free machine with the shortest running time, repeatedly."""
     return _one_by_one(queue, lambda seconds, _: int(np.argmin(seconds.min(axis=1))))
 
 
 def first_come(queue: Queue) -> Starts:
-    """In the order of arrival, on the fastest free machine for each."""
+    """Start jobs in the order of arrival, each on its fastest free machine."""
     return _one_by_one(queue, lambda seconds, _: int(np.argmax(np.isfinite(seconds).any(axis=1))))
 
 
 def dominant_share(queue: Queue) -> Starts:
-    """The first job of the user whose dominant share of the machines is least (DRF, NSDI'11)."""
+    """Start the first job of the user with the least dominant share of the machines (DRF)."""
     total = np.bincount(queue.problem.machine_type, minlength=queue.held.shape[1])
 
     def choose(seconds: Floats, held: Indices) -> int:
@@ -122,7 +128,7 @@ def dominant_share(queue: Queue) -> Starts:
 
 
 def on_best_type(rule: Rule) -> Rule:
-    """A rule that starts every job only on the type of machine that is the fastest for it."""
+    """Return `rule` limited to the fastest type of machine of each job."""
 
     def limited(queue: Queue) -> Starts:
         problem = queue.problem
@@ -135,15 +141,15 @@ def on_best_type(rule: Rule) -> Rule:
 
 
 def _one_by_one(queue: Queue, choose: Callable[[Floats, Indices], int]) -> Starts:
-    """Start a job at a time, each on the fastest of the machines that are still free.
+    """Start one job after another, each on its fastest free machine.
 
     Parameters
     ----------
     queue
-        What there is.
+        State of the queue.
     choose
-        The next job, from the seconds of every job on every free machine, infinite for those that
-        have started and machines that are taken, and from what users hold by then.
+        Function that returns the next job, given the running time of every job on every free
+        machine (infinite for started jobs and taken machines) and the machines that users hold.
     """
     problem, held = queue.problem, queue.held.copy()
     machines = np.flatnonzero(problem.ready <= 0)

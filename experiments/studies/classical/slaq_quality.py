@@ -1,26 +1,32 @@
-"""SLAQ (SoCC'17) against fair shares: quality over time, delays, and how far its greedy is off.
+"""SLAQ beside fair shares: quality over time, delays, and the gap of its greedy algorithm.
 
-Jobs whose losses fall (`data/classical/loss_jobs.py`) arrive 15 s apart on average and share cores,
-which are decided every 3 s (`loss_cluster.py`): in equal shares; by SLAQ's greedy; by the same
-gains exactly; and by the greedy with falls in units of the first loss. Quality is what is left of
-the fall of a loss, the mean over the jobs that are there and over the time until the last one
-arrives; delays are the seconds from a job's arrival until so much of its fall is behind it. The
-paper has 73 % better quality and 44 % less delay on average, "up to"; which delay could not be
-read, and beside it stands that to 90 %. Three cases: many cores, few, and few on machines of 32,
-between which exchange takes time, so that gains are not concave.
+Jobs with falling losses (`data/classical/loss_jobs.py`) arrive 15 s apart on average and share
+cores, which are allocated every 3 s (`loss_cluster.py`): in equal shares; by SLAQ's greedy
+algorithm; by the same gains exactly; and by the greedy algorithm with reductions in units of the
+first loss. Quality is the remaining fraction of a job's loss reduction, averaged over the active
+jobs and over the time until the last arrival; the delay to a level is the time from a job's arrival
+until that fraction of its loss reduction is achieved. The paper reports up to 73 % better quality
+and 44 % less delay on average. It does not say to which level; our tables set the delay to 90 %
+beside it. Three cases: many cores, few cores, and few cores on machines of 32, between which
+exchange takes time, so that gains are not concave.
+
+References
+----------
+Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017.
+    doi:10.1145/3127479.3127490
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from goodalloc.data.classical.loss_jobs import draw_loss_jobs
 from goodalloc.experiments.reporting.axes import open_axes
-from goodalloc.experiments.reporting.estimates import estimate
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, STYLES
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.classical.loss_cluster import (
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from goodalloc.experiments.reporting.estimates import Estimate
     from goodalloc.experiments.studies.classical.loss_cluster import Course
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
@@ -46,14 +53,14 @@ if TYPE_CHECKING:
 
 
 class Case(NamedTuple):
-    """What the jobs share.
+    """Cluster that the jobs share.
 
     Attributes
     ----------
     title
-        What pictures call it.
+        Name in tables and figures.
     cores
-        How many there are.
+        Number of cores.
     machines
         Whether exchange between machines takes time.
     """
@@ -69,17 +76,17 @@ CASES = {
     "machines": Case("640 cores on machines of 32", 640, machines=True),
 }
 
-#: Jobs of a run, and seeds; both if quick.
+#: Jobs of a run, and seeds; the same for a quick study.
 JOBS, SEEDS = 120, range(8)
 QUICK_JOBS, QUICK_SEEDS = 24, range(4)
 
-#: Quality and delay against fair shares as published, in per cent.
+#: Published changes of quality and delay against fair shares, in per cent.
 PUBLISHED = {"quality": 73.0, "delay": -44.0}
 
-#: Of the delays, the one that stands beside the published.
+#: Level whose delay stands beside the published one.
 DELAY = 0.9
 
-#: Seconds for which the picture shows one mean.
+#: Seconds averaged in one point of the figure.
 BIN = 30.0
 
 LABELS = {
@@ -90,41 +97,103 @@ LABELS = {
 }
 
 
-def delay_column(level: float) -> str:
-    """The column of the delay to a level."""
-    return f"delay_{round(100 * level)}_seconds"
+#: Columns of the delays to `LEVELS` and to the end.
+DELAYS = (*(f"delay_{round(100 * level)}_seconds" for level in LEVELS), "completion_seconds")
+
+#: Columns that are compared with those of fair shares.
+Compared = Literal["loss", "delay"]
 
 
-def course_row(course: Course, last_arrival: float) -> dict[str, Any]:
-    """What a run comes to.
+class QualityRow(NamedTuple):
+    """Outcome of the jobs of one seed under one rule.
+
+    Attributes
+    ----------
+    case, cores, jobs, seed, rule
+        Key in `CASES`, its cores, and the jobs, seed and rule of the run.
+    loss
+        Mean remaining fraction of the loss reduction of active jobs until the last arrival.
+    active_jobs
+        Mean number of active jobs until then.
+    delay_25_seconds, delay_50_seconds, delay_75_seconds, delay_90_seconds, delay_95_seconds
+        Mean delay of a job to each level of the loss reduction.
+    completion_seconds
+        Mean completion time of a job.
+    decisions
+        Number of decisions.
+    gap_mean, gap_max
+        Mean and greatest gap of a decision; None where no gap was measured.
+    decision_seconds
+        Median seconds of a decision; None where it was not timed.
+    """
+
+    case: str
+    cores: int
+    jobs: int
+    seed: int
+    rule: str
+    loss: float
+    active_jobs: float
+    delay_25_seconds: float
+    delay_50_seconds: float
+    delay_75_seconds: float
+    delay_90_seconds: float
+    delay_95_seconds: float
+    completion_seconds: float
+    decisions: int
+    gap_mean: float | None
+    gap_max: float | None
+    decision_seconds: float | None
+
+    @property
+    def delays(self) -> tuple[float, ...]:
+        """Mean delays to every level of `LEVELS`, in seconds."""
+        return (
+            self.delay_25_seconds,
+            self.delay_50_seconds,
+            self.delay_75_seconds,
+            self.delay_90_seconds,
+            self.delay_95_seconds,
+        )
+
+    def compared(self, column: Compared) -> float:
+        """Return `loss`, or the delay that stands beside the published one."""
+        return self.loss if column == "loss" else self.delays[LEVELS.index(DELAY)]
+
+
+def quality_row(task: QualityTask, rule: str, course: Course, last_arrival: float) -> QualityRow:
+    """Return the row of a run.
 
     Parameters
     ----------
+    task, rule
+        Task and rule of the run.
     course
-        The run.
+        Outcome of the run.
     last_arrival
-        Until then quality counts, in seconds.
+        Seconds until which the loss and the active jobs are averaged.
     """
     busy = course.times <= max(last_arrival, float(course.times[0]))
     delays = course.delays.mean(axis=0)
     gaps, seconds = (values[~np.isnan(values)] for values in (course.gaps, course.seconds))
-    columns = [*map(delay_column, LEVELS), "completion_seconds"]
-    return {
-        "loss": rounded(float(course.loss[busy].mean())),
-        "active_jobs": rounded(float(course.active[busy].mean())),
-        **{
-            name: rounded(float(delay))
-            for name, delay in zip(columns, delays.tolist(), strict=True)
-        },
-        "decisions": len(course.times),
-        "gap_mean": rounded(float(gaps.mean())) if gaps.size else "",
-        "gap_max": rounded(float(gaps.max())) if gaps.size else "",
-        "decision_seconds": rounded(float(np.median(seconds)), 2) if seconds.size else "",
-    }
+    return QualityRow(
+        task.case,
+        CASES[task.case].cores,
+        task.jobs,
+        task.seed,
+        rule,
+        rounded(float(course.loss[busy].mean())),
+        rounded(float(course.active[busy].mean())),
+        **dict(zip(DELAYS, map(rounded, delays.tolist()), strict=True)),
+        decisions=len(course.times),
+        gap_mean=rounded(float(gaps.mean())) if gaps.size else None,
+        gap_max=rounded(float(gaps.max())) if gaps.size else None,
+        decision_seconds=rounded(float(np.median(seconds)), 2) if seconds.size else None,
+    )
 
 
 def binned(course: Course, end: float) -> list[float]:
-    """Mean quality of every half minute until the end, NaN where nobody was there."""
+    """Return the mean loss of every `BIN` seconds until `end`, NaN where no job is active."""
     found = []
     for begin in np.arange(0.0, end, BIN):
         inside = (course.times > begin) & (course.times <= begin + BIN)
@@ -134,14 +203,14 @@ def binned(course: Course, end: float) -> list[float]:
 
 @dataclass(frozen=True)
 class QualityTask(RecordedTask):
-    """All rules on the jobs of one seed; done at once or not at all.
+    """Task that runs the jobs of one seed under every rule.
 
     Parameters
     ----------
     case
-        Which of `CASES`.
+        Key in `CASES`.
     jobs, seed
-        Of `draw_loss_jobs`.
+        Arguments of `draw_loss_jobs`.
     """
 
     case: str
@@ -149,10 +218,10 @@ class QualityTask(RecordedTask):
     seed: int
 
     def description(self) -> dict[str, Any]:
-        """Everything that the rows depend on."""
+        """Return all inputs that the rows depend on."""
         return {
             "format": "goodalloc-slaq-quality",
-            "version": 1,
+            "version": 2,
             "library": library_version(),
             "case": self.case,
             "cores": CASES[self.case].cores,
@@ -179,86 +248,82 @@ class QualityTask(RecordedTask):
                 rule,
                 lambda share, before=number: report((before + share) / len(RULES)),  # type: ignore[misc]
             )
-            rows.append(
-                {
-                    "case": self.case,
-                    "cores": cores,
-                    "jobs": self.jobs,
-                    "seed": self.seed,
-                    "rule": name,
-                    **course_row(course, end),
-                }
-            )
+            rows.append(quality_row(self, name, course, end)._asdict())
             courses[name] = [None if math.isnan(v) else rounded(v) for v in binned(course, end)]
         return {"rows": rows, "courses": courses}
 
-    def found(self) -> dict[str, Any]:
-        """What was written."""
-        document: dict[str, Any] = self.record()
-        return document
+    def rows(self) -> list[QualityRow]:
+        """Return the rows of a task that has run."""
+        return [QualityRow(**row) for row in self.record()["rows"]]
+
+    def courses(self) -> dict[str, list[float | None]]:
+        """Return the loss over time by rule of a task that has run."""
+        found: dict[str, list[float | None]] = self.record()["courses"]
+        return found
 
 
 def _tasks(plan: Plan) -> list[QualityTask]:
-    """A task for every case and seed."""
+    """Return a task for every case and seed."""
     jobs, seeds = (QUICK_JOBS, QUICK_SEEDS) if plan.quick else (JOBS, SEEDS)
     tasks = [QualityTask(plan.folder, case, jobs, seed) for case in CASES for seed in seeds]
     return [task.among(plan.folder, "slaq") for task in tasks]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every case, seed and rule."""
-    return [row for task in _tasks(plan) for row in task.found()["rows"]]
+def _rows(plan: Plan) -> list[QualityRow]:
+    """Return a row for every case, seed and rule."""
+    return [row for task in _tasks(plan) for row in task.rows()]
 
 
-def change(rows: Rows, case: str, rule: str, column: str) -> dict[str, float]:
-    """By how much a column is above that of fair shares, in per cent: mean and half-width.
+def change_percent(rows: list[QualityRow], case: str, rule: str, column: Compared) -> Estimate:
+    """Return by how much `column` exceeds that of fair shares, in per cent.
 
     Parameters
     ----------
     rows
-        Of several seeds.
-    case, rule, column
-        Which of them.
+        Rows of several seeds.
+    case, rule
+        Case and rule that are compared with fair shares.
+    column
+        Column that is compared.
     """
     found = {
-        (row["seed"], row["rule"]): row[column]
+        (row.seed, row.rule): row.compared(column)
         for row in rows
-        if row["case"] == case and row["rule"] in (rule, "fair")
+        if row.case == case and row.rule in {rule, "fair"}
     }
     seeds = sorted({seed for seed, _ in found})
-    return estimate([100.0 * (found[s, rule] / found[s, "fair"] - 1.0) for s in seeds])
+    return estimate_of([100.0 * (found[s, rule] / found[s, "fair"] - 1.0) for s in seeds])
 
 
-def _plus_minus(found: dict[str, float]) -> str:
-    return f"{found['mean']:.0f} ± {found['half_width']:.0f}"
+def _plus_minus(mean: float, half_width: float) -> str:
+    return f"{mean:.0f} ± {half_width:.0f}"
 
 
-def summarise(rows: Rows) -> Rows:
-    """A row for every case and rule: means over the seeds, and changes against fair shares."""
+def summarise(rows: list[QualityRow]) -> Rows:
+    """Return a row for every case and rule: means over seeds, and changes against fair shares."""
     shown = []
-    for case in dict.fromkeys(row["case"] for row in rows):
-        for rule in dict.fromkeys(row["rule"] for row in rows):
-            group = [row for row in rows if (row["case"], row["rule"]) == (case, rule)]
+    for case in dict.fromkeys(row.case for row in rows):
+        for rule in dict.fromkeys(row.rule for row in rows):
+            group = [row for row in rows if (row.case, row.rule) == (case, rule)]
             compared = rule != "fair"
-            loss, delay = (
-                change(rows, case, rule, column) for column in ("loss", delay_column(DELAY))
-            )
-            gaps = [row["gap_mean"] for row in group if row["gap_mean"] != ""]
-            worst = [row["gap_max"] for row in group if row["gap_max"] != ""]
+            loss = change_percent(rows, case, rule, "loss")
+            delay = change_percent(rows, case, rule, "delay")
+            gaps = [row.gap_mean for row in group if row.gap_mean is not None]
+            worst = [row.gap_max for row in group if row.gap_max is not None]
             shown.append(
                 {
                     "case": CASES[case].title,
                     "rule": rule,
-                    "loss": _mean(group, "loss"),
-                    "quality_%": _plus_minus({**loss, "mean": -loss["mean"]}) if compared else "",
+                    "loss": _mean([row.loss for row in group]),
+                    "quality_%": _plus_minus(-loss.mean, loss.half_width) if compared else "",
                     "published_%": PUBLISHED["quality"] if rule == "slaq" else "",
                     **{
-                        f"to_{round(100 * level)}_s": _mean(group, delay_column(level))
-                        for level in LEVELS
+                        f"to_{round(100 * level)}_s": _mean([row.delays[at] for row in group])
+                        for at, level in enumerate(LEVELS)
                     },
-                    "to_90_%": _plus_minus(delay) if compared else "",
+                    "to_90_%": _plus_minus(*delay) if compared else "",
                     "published_delay_%": PUBLISHED["delay"] if rule == "slaq" else "",
-                    "end_s": _mean(group, "completion_seconds"),
+                    "end_s": _mean([row.completion_seconds for row in group]),
                     "mean_gap": rounded(float(np.mean(gaps)), 2) if gaps else "",
                     "worst_gap": rounded(max(worst), 2) if worst else "",
                 }
@@ -266,27 +331,27 @@ def summarise(rows: Rows) -> Rows:
     return shown
 
 
-def _mean(rows: Rows, column: str) -> float:
-    return rounded(float(np.mean([row[column] for row in rows])), 3)
+def _mean(values: list[float]) -> float:
+    return rounded(float(np.mean(values)), 3)
 
 
-def _plot(plan: Plan, rows: Rows) -> Figure:
-    """Quality over time above, delays below, one column a case."""
+def _plot(plan: Plan, rows: list[QualityRow]) -> Figure:
+    """Draw quality over time above and delays below, one column for every case."""
     from matplotlib.figure import Figure
 
     tasks = _tasks(plan)
     figure = Figure(figsize=(4.6 * len(CASES), 7.2), layout="constrained")
     above, below = figure.subplots(2, len(CASES), squeeze=False)
     for (name, case), upper, lower in zip(CASES.items(), above, below, strict=True):
-        _plot_quality(upper, [task.found()["courses"] for task in tasks if task.case == name])
+        _plot_quality(upper, [task.courses() for task in tasks if task.case == name])
         upper.set_title(case.title, fontsize="medium")
-        _plot_delays(lower, [row for row in rows if row["case"] == name])
+        _plot_delays(lower, [row for row in rows if row.case == name])
     above[0].legend(frameon=False, fontsize="small")
     return figure
 
 
 def _plot_quality(ax: Axes, courses: Sequence[dict[str, list[float | None]]]) -> None:
-    """What is left of the falls over time, means over the seeds that go on so long."""
+    """Draw the loss over time, each point the mean of the seeds that last so long."""
     length = min(len(next(iter(course.values()))) for course in courses)
     minutes = (np.arange(length) + 0.5) * BIN / 60.0
     for index, (rule, label) in enumerate(LABELS.items()):
@@ -307,17 +372,18 @@ def _plot_quality(ax: Axes, courses: Sequence[dict[str, list[float | None]]]) ->
     open_axes(ax)
 
 
-def _plot_delays(ax: Axes, rows: Rows) -> None:
-    """Seconds to every level and to the end: means over the seeds with 95 % intervals."""
-    columns = [*map(delay_column, LEVELS), "completion_seconds"]
+def _plot_delays(ax: Axes, rows: list[QualityRow]) -> None:
+    """Draw the delays to every level and to the end, means over seeds with 95 % intervals."""
+    ticks = [*(f"{round(100 * level)} %" for level in LEVELS), "end"]
     width = 0.8 / len(LABELS)
     for index, (rule, label) in enumerate(LABELS.items()):
-        found = [estimate([r[c] for r in rows if r["rule"] == rule]) for c in columns]
+        times = [(*row.delays, row.completion_seconds) for row in rows if row.rule == rule]
+        found = [estimate_of(column) for column in zip(*times, strict=True)]
         ax.bar(
-            np.arange(len(columns)) + (index - (len(LABELS) - 1) / 2) * width,
-            [one["mean"] for one in found],
+            np.arange(len(ticks)) + (index - (len(LABELS) - 1) / 2) * width,
+            [one.mean for one in found],
             width,
-            yerr=[one["half_width"] for one in found],
+            yerr=[one.half_width for one in found],
             label=label,
             color=COLOURS[index],
             capsize=2,
@@ -325,7 +391,7 @@ def _plot_delays(ax: Axes, rows: Rows) -> None:
         )
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.set_xticks(range(len(columns)), [*(f"{round(100 * level)} %" for level in LEVELS), "end"])
+    ax.set_xticks(range(len(ticks)), ticks)
     ax.set_xlabel("of the fall behind it")
     ax.set_ylabel("seconds from arrival")
     open_axes(ax)

@@ -22,7 +22,7 @@ from goodalloc.experiments.studies.classical.allox import (
     RULES,
     SHORT,
     QueueRows,
-    below,
+    below_percent,
     clock_row,
     plot_queues,
     queue_row,
@@ -36,6 +36,9 @@ from goodalloc.solvers.classical.matching import least_total_completion
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from goodalloc.experiments.studies.classical.allox import (
+        QueueRow,
+    )
     from goodalloc.experiments.studies.classical.machine_queue import Starts
 
 KINDS = np.repeat([0, 1], MACHINES)
@@ -116,20 +119,21 @@ def test_at_load_one_the_machines_have_just_enough_to_do() -> None:
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[dict[str, object]]:
+def rows() -> list[QueueRow]:
     """Two workloads a load, a batch, and the clock."""
     found = [queue_row(40, load, seed) for load in (0.5, 2.0, np.inf) for seed in range(2)]
     return [*found, *(clock_row(50, seed) for seed in range(2))]
 
 
-def test_the_clock_shows_two_exact_roads_of_the_same_value(rows: list[dict[str, float]]) -> None:
+def test_the_clock_shows_two_exact_roads_of_the_same_value(rows: list[QueueRow]) -> None:
     """And no gap."""
     for row in rows[-2:]:
-        assert row["program"] == pytest.approx(row["allox"], rel=1e-9)
-        assert row["gap"] <= 1e-12
+        assert row.program == pytest.approx(row.allox, rel=1e-9)
+        assert row.gap is not None
+        assert row.gap <= 1e-12
 
 
-def test_the_table_has_a_row_for_every_load_and_batch(rows: list[dict[str, object]]) -> None:
+def test_the_table_has_a_row_for_every_load_and_batch(rows: list[QueueRow]) -> None:
     """With ratios to AlloX."""
     table = summarise_queues(rows)
     assert [(row["case"], row["load"]) for row in table] == [
@@ -139,13 +143,14 @@ def test_the_table_has_a_row_for_every_load_and_batch(rows: list[dict[str, objec
     ]
     for row in table:
         key = (row["case"], row["load"])
-        group = [r for r in rows if (r["case"], r.get("load")) == key]
-        assert row["most_%"] == pytest.approx(max(below(r, "fair") for r in group), rel=1e-2)
+        group = [r for r in rows if (r.case, r.load or "") == key]
+        most = max(below_percent(r, "fair") for r in group)
+        assert row["most_%"] == pytest.approx(most, rel=1e-2)
     ratios = [f"{SHORT.get(name, name)}_x" for name in RULES if name != "allox"]
     assert all(table[-1][ratio] >= 1 - 1e-9 for ratio in ratios)
 
 
-def test_the_picture_has_all_lines(rows: list[dict[str, object]], tmp_path: Path) -> None:
+def test_the_picture_has_all_lines(rows: list[QueueRow], tmp_path: Path) -> None:
     """Three panels, written as a file."""
     figure = plot_queues(rows)
     assert len(figure.axes) == 3

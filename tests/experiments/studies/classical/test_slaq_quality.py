@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,12 @@ from goodalloc.experiments.studies.classical.loss_cluster import (
 )
 from goodalloc.experiments.studies.classical.slaq_quality import (
     CASES,
+    DELAYS,
     LABELS,
+    QualityRow,
     QualityTask,
-    change,
-    course_row,
+    change_percent,
+    quality_row,
     summarise,
 )
 from goodalloc.solvers.classical.unit_shares import share_greedily
@@ -119,34 +121,35 @@ def test_numbers_that_make_no_sense_are_refused(options: dict[str, float], compl
         draw_loss_jobs(**options)  # type: ignore[arg-type]
 
 
-def rows_by_hand() -> list[dict[str, object]]:
+def rows_by_hand() -> list[QualityRow]:
     """Two seeds of fair shares and of a rule that is better by 50 and by 70 per cent."""
-    common = {"case": "few", "gap_mean": "", "gap_max": "", "completion_seconds": 9.0}
-    delays = {slaq_quality.delay_column(level): 100.0 for level in LEVELS}
-    rows: list[dict[str, object]] = []
+    rows: list[QualityRow] = []
+    none: dict[str, Any] = {
+        "decisions": 3,
+        "gap_mean": None,
+        "gap_max": None,
+        "decision_seconds": None,
+    }
     for seed, better in ((0, 0.5), (1, 0.3)):
-        rows += [
-            {**common, **delays, "seed": seed, "rule": "fair", "loss": 0.2},
-            {
-                **common,
-                **delays,
-                "seed": seed,
-                "rule": "slaq",
-                "loss": 0.2 * better,
-                "delay_90_seconds": 80.0,
-                "gap_mean": 0.01 * seed,
-                "gap_max": 0.1,
-            },
-        ]
+        delays: dict[str, Any] = dict.fromkeys(DELAYS, 100.0)
+        fair = QualityRow("few", 640, 2, seed, "fair", 0.2, 1.0, **delays, **none)
+        slaq = fair._replace(
+            rule="slaq",
+            loss=0.2 * better,
+            delay_90_seconds=80.0,
+            gap_mean=0.01 * seed,
+            gap_max=0.1,
+        )
+        rows += [fair, slaq]
     return rows
 
 
 def test_changes_are_paired_by_seed_and_stand_beside_what_was_published() -> None:
     """60 per cent better on average, 20 per cent sooner."""
     rows = rows_by_hand()
-    found = change(rows, "few", "slaq", "loss")
-    assert found["mean"] == pytest.approx(-60.0)
-    assert found["half_width"] == pytest.approx(12.706 * 10.0, rel=1e-3)
+    found = change_percent(rows, "few", "slaq", "loss")
+    assert found.mean == pytest.approx(-60.0)
+    assert found.half_width == pytest.approx(12.706 * 10.0, rel=1e-3)
     fair_row, slaq_row = summarise(rows)
     assert slaq_row["quality_%"].startswith("60 ± ")
     assert slaq_row["to_90_%"] == "-20 ± 0"
@@ -162,14 +165,14 @@ def test_a_task_that_is_done_is_not_done_again(tmp_path: Path) -> None:
     task.run(shares.append)
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
-    found = task.found()
-    assert [row["rule"] for row in found["rows"]] == list(RULES) == list(LABELS)
+    found = task.rows()
+    assert [row.rule for row in found] == list(RULES) == list(LABELS)
     task.run(shares.append)
-    assert task.found() == found
+    assert task.rows() == found
     with pytest.raises(ValueError, match=r"replay|folder"):
         QualityTask(tmp_path / "run", "few", 4, 0).run()
     course = run_cluster(draw_loss_jobs(0, 3), 640, fair)
-    assert found["rows"][0]["loss"] == course_row(course, draw_loss_jobs(0, 3)[-1].arrival)["loss"]
+    assert found[0] == quality_row(task, "fair", course, draw_loss_jobs(0, 3)[-1].arrival)
 
 
 def test_reproduce_slaq_writes_rows_and_a_picture(
