@@ -1,16 +1,16 @@
-"""All policies on one workload: what each does to the jobs, and how far each is from three optima.
+"""All policies on one workload: completion times, and gaps to three optima.
 
 The workload is one of Pollux's, on 64 GPUs of one type. Completion times, makespan, finish-time
-fairness (`fairness.py`), how much of the cluster was held, restarts and the time of a decision come
-from the replay. Of every so many decisions the gap is proved by three objectives, each of which
-some of these systems stand for, on what the jobs' fitted models predict of that round:
+fairness (`fairness.py`), allocated GPUs, restarts and the time of a decision come from the replay.
+The gaps of every `EVERY`-th decision are proved for three objectives, each of which is that of some
+of these systems, on the goodput that the jobs' fitted models predict in that round:
 
 - *fitness*: the harmonic mean of the speedups, Pollux's own;
-- *sum*: their arithmetic mean, the throughput of all in units of a fair share;
-- *least*: the smallest of them, max-min fairness.
+- *sum*: their arithmetic mean, the total throughput in units of a fair share;
+- *least*: the smallest speedup, max-min fairness.
 
-What a decision breaks of Pollux's rules is lifted for its round (`judge.py`). A policy is not asked
-to be good at what it does not decide by; the table says what that costs.
+A rule of Pollux that a decision breaks is lifted for its round (`judge.py`). A policy optimises its
+own objective only; the table says what that costs in the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from goodalloc.models.shared_gpus.shared_speed import Sharing
     from goodalloc.solvers.policies.policy import BatchSizes, Decision, Policy, Round
 
-#: Those that decide on GPUs of one type.
+#: Policies that decide on GPUs of one type.
 FAMILY = (
     "pollux",
     "pollux-genetic",
@@ -80,19 +80,19 @@ FAMILY = (
     "equal",
 )
 
-#: Those that take minutes, left out of quick runs.
+#: Policies that take minutes, left out of quick runs.
 SLOW = ("pollux-genetic", "sia")
 
-#: Powers of the mean that stand for the objectives.
+#: Objectives by the power of the power mean of the speedups.
 OBJECTIVES = {"fitness": -1.0, "sum": 1.0, "least": -math.inf}
 
-#: What the gap by fitness is made of (`models/round/starved_jobs.py`).
+#: Parts of the fitness gap (`models/round/starved_jobs.py`).
 PARTS = ("starved", "served_fitness", "best_starved", "best_served_fitness")
 
-#: Every so many decisions are judged; seconds of a proof.
+#: Decisions from one that is judged to the next, also if quick; seconds of a proof.
 EVERY, QUICK_EVERY, PROOF_SECONDS = 30, 50, 5.0
 
-#: A quarter of the nodes, so that a quarter of the jobs are as many for a GPU.
+#: Cluster of a quick run: a quarter of the nodes, for a quarter of the jobs.
 QUICK_CLUSTER = Cluster.uniform(4, 4)
 
 GAPS = "gaps.jsonl"
@@ -100,16 +100,16 @@ GAPS = "gaps.jsonl"
 
 @dataclass
 class Judged:
-    """A policy some of whose decisions are judged; what came out is a line of a file each.
+    """Policy whose every `every`-th decision is judged, each verdict a line of a file.
 
     Parameters
     ----------
     policy
-        Who decides.
+        Policy that decides.
     judges
-        By objective.
+        Judges by objective.
     file
-        Where the lines go; a replay that goes on may say a line again.
+        File of the verdicts; a resumed replay may repeat a line.
     every
         Decisions from one that is judged to the next.
     """
@@ -122,16 +122,16 @@ class Judged:
 
     @property
     def batch_sizes(self) -> BatchSizes:
-        """As of the policy."""
+        """Batch sizes of the policy."""
         return self.policy.batch_sizes
 
     @property
     def sharing(self) -> Sharing | None:
-        """As of the policy, None where its jobs share no GPUs."""
+        """Sharing of GPUs by the policy; None where its jobs share none."""
         return getattr(self.policy, "sharing", None)
 
     def decide(self, round_: Round) -> Decision:
-        """As of the policy."""
+        """Return the decision of the policy, and judge it if it is its turn."""
         decision = self.policy.decide(round_)
         if self._count % self.every == 0:
             verdicts = {name: judge(round_, decision) for name, judge in self.judges.items()}
@@ -144,7 +144,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class JudgedTask(ReplayTask):
-    """A replay of a judged policy; see `ReplayTask`.
+    """Replay of a judged policy; see `ReplayTask`.
 
     Parameters
     ----------
@@ -155,12 +155,12 @@ class JudgedTask(ReplayTask):
     every: int = EVERY
 
     def description(self) -> dict[str, Any]:
-        """Everything that the records depend on."""
+        """Return all inputs that the records depend on."""
         powers = {name: str(power) for name, power in OBJECTIVES.items()}
         return super().description() | {"judged_every": self.every, "objectives": powers}
 
     def made_policy(self) -> Policy:
-        """The policy, judged."""
+        """Return the judged policy."""
         judges = {
             name: Judge(self.rules.replace(power=power), PROOF_SECONDS)
             for name, power in OBJECTIVES.items()
@@ -168,14 +168,14 @@ class JudgedTask(ReplayTask):
         return Judged(super().made_policy(), judges, self.folder / GAPS, self.every)
 
     def judged(self) -> pd.DataFrame:
-        """The gaps by objective, a row a decision that was judged."""
+        """Return the gaps by objective, a row for every judged decision."""
         lines = (self.folder / GAPS).read_text(encoding="utf-8").splitlines()
         found = pd.DataFrame([json.loads(line) for line in lines])
         return found.drop_duplicates("time", keep="last")
 
 
 def _replays(plan: Plan) -> dict[tuple[int, str], JudgedTask]:
-    """The replays by workload and policy; quick: a quarter of jobs and nodes, seldom judged."""
+    """Return the replays by workload and policy; smaller and judged less often if quick."""
     found = {}
     every = QUICK_EVERY if plan.quick else EVERY
     setting = Setting(QUICK_CLUSTER) if plan.quick else Setting()
@@ -204,74 +204,120 @@ def _tasks(plan: Plan) -> list[Task]:
     return [*_replays(plan).values(), *alone_tasks(plan).values()]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row a workload and policy."""
+class PolicyRow(NamedTuple):
+    """Outcome of one policy on one workload.
+
+    Attributes
+    ----------
+    median_rho, greatest_rho
+        Finish-time fairness of the jobs.
+    held_percent
+        Allocated GPUs, in per cent of the cluster, mean over the rounds.
+    judged
+        Number of judged decisions.
+    mean_starved, mean_more_starved, served_over_best
+        Parts of the fitness gap; see `parts_of_gaps`.
+    fitness_gap, sum_gap, least_gap
+        Mean gap by each of `OBJECTIVES`.
+    """
+
+    workload: int
+    policy: str
+    average_jct_hours: float
+    median_jct_hours: float
+    p99_jct_hours: float
+    makespan_hours: float
+    median_rho: float
+    greatest_rho: float
+    held_percent: float
+    restarts_per_job: float
+    decision_ms: float
+    judged: int
+    mean_starved: float
+    mean_more_starved: float
+    served_over_best: float
+    fitness_gap: float
+    sum_gap: float
+    least_gap: float
+
+
+def _rows(plan: Plan) -> list[PolicyRow]:
+    """Return a row for every workload and policy."""
     alone = {name: pd.read_csv(task.file) for name, task in alone_tasks(plan).items()}
-    rows: Rows = []
+    rows: list[PolicyRow] = []
     for (number, policy), task in _replays(plan).items():
         jobs, rounds = (pd.read_csv(task.folder / f"{name}.csv") for name in ("jobs", "rounds"))
         gpus = task.setting.cluster.num_gpus
         rho = finish_time_fairness(jobs, gpus, alone)
         told, gaps = summarise(policy, task.folder), task.judged()
+        parts = {name: rounded(value, 4) for name, value in parts_of_gaps(gaps).items()}
         rows.append(
-            {
-                "workload": number,
-                "policy": policy,
-                "average_jct_hours": told["average_jct_hours"],
-                "median_jct_hours": rounded(float(jobs.jct.median()) / 3600.0, 4),
-                "p99_jct_hours": told["p99_jct_hours"],
-                "makespan_hours": told["makespan_hours"],
-                "median_rho": rounded(float(np.median(rho)), 4),
-                "greatest_rho": rounded(float(rho.max()), 4),
-                "held_percent": rounded(100.0 * float(rounds.allocated_gpus.mean()) / gpus, 4),
-                "restarts_per_job": told["restarts_per_job"],
-                "decision_ms": told["decision_ms"],
-                "judged": len(gaps),
-                **{name: rounded(value, 4) for name, value in parts_of_gaps(gaps).items()},
-                **{f"{name}_gap": rounded(float(gaps[name].mean()), 5) for name in OBJECTIVES},
-            }
+            PolicyRow(
+                number,
+                policy,
+                average_jct_hours=told["average_jct_hours"],
+                median_jct_hours=rounded(float(jobs.jct.median()) / 3600.0, 4),
+                p99_jct_hours=told["p99_jct_hours"],
+                makespan_hours=told["makespan_hours"],
+                median_rho=rounded(float(np.median(rho)), 4),
+                greatest_rho=rounded(float(rho.max()), 4),
+                held_percent=rounded(100.0 * float(rounds.allocated_gpus.mean()) / gpus, 4),
+                restarts_per_job=told["restarts_per_job"],
+                decision_ms=told["decision_ms"],
+                judged=len(gaps),
+                fitness_gap=rounded(float(gaps["fitness"].mean()), 5),
+                sum_gap=rounded(float(gaps["sum"].mean()), 5),
+                least_gap=rounded(float(gaps["least"].mean()), 5),
+                **parts,
+            )
         )
     return rows
 
 
-def summarise_family(rows: Rows) -> Rows:
-    """A line a policy: means over the workloads, the shortest completion times first."""
-    frame = pd.DataFrame(rows).drop(columns=["workload", "judged"])
-    means = frame.groupby("policy", sort=False).mean().sort_values("average_jct_hours")
-    names = {
-        "average_jct_hours": "average h",
-        "median_jct_hours": "median h",
-        "p99_jct_hours": "p99 h",
-        "makespan_hours": "makespan h",
-        "median_rho": "median rho",
-        "greatest_rho": "greatest rho",
-        "held_percent": "held %",
-        "restarts_per_job": "restarts",
-        "decision_ms": "decision ms",
-        "mean_more_starved": "more starved",
-        "served_over_best": "served over best",
-    }
+#: Columns of the table that people read, by the field of which they show the mean.
+SHOWN = {
+    "average_jct_hours": "average h",
+    "median_jct_hours": "median h",
+    "p99_jct_hours": "p99 h",
+    "makespan_hours": "makespan h",
+    "median_rho": "median rho",
+    "greatest_rho": "greatest rho",
+    "held_percent": "held %",
+    "restarts_per_job": "restarts",
+    "decision_ms": "decision ms",
+    "mean_more_starved": "more starved",
+    "served_over_best": "served over best",
+    "fitness_gap": "fitness gap",
+    "sum_gap": "sum gap",
+    "least_gap": "least gap",
+}
+
+
+def summarise_family(rows: list[PolicyRow]) -> Rows:
+    """Return means over the workloads by policy, the shortest completion times first."""
+    means = (
+        pd.DataFrame(rows)
+        .groupby("policy", sort=False)[list(SHOWN)]
+        .mean()
+        .sort_values("average_jct_hours")
+    )
     return [
-        {
-            "policy": policy,
-            **{shown: rounded(float(row[name]), 3) for name, shown in names.items()},
-            **{f"{name} gap": rounded(float(row[f"{name}_gap"]), 3) for name in OBJECTIVES},
-        }
+        {"policy": policy, **{SHOWN[name]: rounded(float(row[name]), 3) for name in SHOWN}}
         for policy, row in means.iterrows()
     ]
 
 
 NOTE = """\
-rho: how much longer a job took than alone on its share of the GPUs (finish-time fairness);
-held: GPUs that jobs had, of all, on average over the rounds; gaps, as parts of the best that is
-proved: how far decisions are below it on average by fitness (the harmonic mean of the speedups),
-sum (their arithmetic mean) and least (the smallest of them). More starved: jobs that hold nothing
-and do in the best answer by fitness; served over best: what the others are worth, on harmonic
-average, over those that it serves. No policy is asked to be good at what it does not decide by."""
+rho: finish-time fairness, a job's completion time over that alone on its share of the GPUs;
+held: allocated GPUs, on average over the rounds. Gaps: mean relative distance of decisions from the
+proved bound by fitness (the harmonic mean of the speedups), sum (their arithmetic mean) and least
+(the smallest speedup). More starved: jobs without GPUs beyond those of the best allocation by
+fitness; served over best: harmonic mean of the speedups of served jobs over that of the best
+allocation. A policy optimises its own objective only."""
 
 
-def _plot(_: Plan, rows: Rows) -> Figure:
-    """Gaps by policy and objective as a heat map; average completion times beside it."""
+def _plot(_: Plan, rows: list[PolicyRow]) -> Figure:
+    """Draw the gaps by policy and objective as a heat map beside average completion times."""
     from matplotlib.figure import Figure
 
     shown = summarise_family(rows)

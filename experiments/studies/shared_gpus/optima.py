@@ -1,8 +1,8 @@
-"""Rounds of Gandiva and AntMan beside their optima, wherever there is something to decide.
+"""Rounds of Gandiva and AntMan beside their optima.
 
-For Gandiva those are the pairs of all jobs that ran before, also drawn at random as Gavel (OSDI'20)
-does it, those without gain left out; for AntMan the hosts of all opportunistic jobs that have no
-GPUs of their own.
+A round of Gandiva compares the pairs of all jobs that ran before, of its heuristic and drawn at
+random as in Gavel's implementation of Gandiva, without pairs that gain nothing; a round of AntMan
+the hosts of all opportunistic jobs without GPUs of their own.
 """
 
 from __future__ import annotations
@@ -26,27 +26,19 @@ if TYPE_CHECKING:
     from goodalloc.solvers.milp.cheapest_core import Maximum
     from goodalloc.solvers.policies.policy import Policy
 
-#: Seconds for an optimum.
+#: Time limit of an optimum.
 STOP = Stop(seconds=60.0)
 
 
 class Compared(NamedTuple):
-    """A round beside its optimum.
-
-    Attributes
-    ----------
-    optimum
-        What is proved to be best.
-    ways
-        What others came to, by name.
-    """
+    """Optimum of a round, and the objective value of each heuristic by name."""
 
     optimum: Maximum[Any]
     ways: Mapping[str, float]
 
 
 def compare_pairs(record: RoundRecord, policy: Policy) -> Compared | None:
-    """Gandiva's and Gavel's pairs of all jobs that ran before; None where jobs fit or none did."""
+    """Return Gandiva's and random pairs beside the best; None where all jobs fit or none ran."""
     round_ = record.round_
     ran = [(job, use) for job in round_.jobs if (use := known_use(job))]
     if sum(job.replicas for job in round_.jobs) <= round_.cluster.num_gpus or len(ran) < 2:
@@ -64,7 +56,7 @@ def compare_pairs(record: RoundRecord, policy: Policy) -> Compared | None:
 
 
 def compare_guests(record: RoundRecord, policy: Policy) -> Compared | None:
-    """AntMan's hosts of all opportunistic jobs without GPUs of their own; None without any."""
+    """Return AntMan's hosts of opportunistic jobs beside the best; None without such jobs."""
     assert isinstance(policy, AntMan)
     round_, decision = record.round_, record.decision
     own = [name for name in decision.placements if name not in decision.beside]
@@ -80,5 +72,5 @@ def compare_guests(record: RoundRecord, policy: Policy) -> Compared | None:
     return Compared(best_hosts(problem, stop=STOP), {"heuristic": total_rate(problem, found)})
 
 
-#: What the rounds of a system are compared by.
+#: Comparison of a round by system.
 COMPARE = {"gandiva": compare_pairs, "antman": compare_guests}

@@ -1,16 +1,23 @@
-"""Gandiva (OSDI'18) and AntMan (OSDI'20): what it is worth that jobs share GPUs.
+"""Gandiva and AntMan: the benefit of sharing GPUs between jobs.
 
-Drawn workloads of several loads, with GPUs as experts tuned them and as users asked for them, are
-replayed under each system, with its published heuristic and exactly, and without each of its parts,
-beside schedulers that give every job GPUs of its own. How fast jobs are that share is a reading
+Drawn workloads of several loads, with tuned and with realistic requests for GPUs, are replayed
+under each system, with its published heuristic and exactly, and without each of its parts, beside
+schedulers that give every job its own GPUs. The speed of jobs that share a GPU is our model
 (`models/shared_gpus/shared_speed.py`), so that figures beside published ones tell the direction,
-not the size. Of a GPU that jobs share, the time in which it computes for either counts as busy, and
-the memory of both as used; averages are over all GPUs up to the last submission. In Gandiva's
-experiment a restart takes a second, as its suspension and migration do; in AntMan's as long as in
-all others here. Where AntMan's guests move tensors to the host machine, all of them there would
-take five times as long: 16 GB over 12 GB/s both ways are 2.7 s, of steps of about half a second.
+not the size. A shared GPU is busy while it computes for either job, and its used memory is that of
+both; averages are over all GPUs up to the last submission. In Gandiva's experiment a restart takes
+a second, as its suspension and migration do; in AntMan's as long as in our other replays. Where
+AntMan's guests move tensors to host memory, a step with all tensors moved takes five times as long:
+16 GB over 12 GB/s both ways are 2.7 s, beside steps of about half a second.
 
 In every tenth round the heuristic is compared with the optimum (`shared_gpus/optima.py`).
+
+References
+----------
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
+Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning", OSDI 2020.
+    https://www.usenix.org/conference/osdi20/presentation/xiao
 """
 
 from __future__ import annotations
@@ -32,10 +39,9 @@ from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.shared_gpus.optima import COMPARE
 from goodalloc.experiments.studies.shared_gpus.report import (
-    COMPARISONS,
-    OVER,
-    QUANTITIES,
     REQUESTS,
+    Outcome,
+    SharingRow,
     plot_sharing,
     summarise_sharing,
 )
@@ -53,45 +59,51 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workloads.generator import Requests
     from goodalloc.experiments.replay.round_record import RoundRecord
-    from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.shared_gpus.optima import Compared
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.solvers.policies.policy import Policy
 
-#: Jobs in multiples of the published 160; and of quick replays.
+#: Loads, in multiples of the published 160 jobs; the same for quick replays.
 LOADS = (0.5, 1.0, 2.0)
 QUICK = (1.0,)
 
-#: Workloads, unless others are asked for; quick replays take the first.
+#: Default workloads; quick replays take the first.
 WORKLOADS = (1, 2, 3, 4, 5)
 
-#: Who does not look at what users ask for, and takes long: not in quick replays.
+#: Policy that ignores the users' requests and takes long: not in quick replays.
 BLIND = "equal"
 
-#: One round in so many is compared with the optimum.
+#: Rounds from one that is compared with the optimum to the next.
 EVERY = 10
 
 
+class Published(NamedTuple):
+    """Published rise of the busy GPU time and of the used memory, in per cent; None if unknown."""
+
+    busy: float | None = None
+    memory: float | None = None
+
+
 class System(NamedTuple):
-    """What is repeated.
+    """System whose experiment is repeated.
 
     Attributes
     ----------
     restart_delay
         Seconds of a restart.
     policies
-        What is replayed: label for pictures, and a function that makes it. First others, then the
-        system, then what it is otherwise.
+        Label and factory of every replayed policy by name: first other schedulers, then the
+        system, then its variants.
     published
-        Per cent that busy and memory rise by, as published.
+        Published rise of the busy time and of the used memory, in per cent.
     compared
-        Which of them is the published one: its rounds are compared with the optimum.
+        Name of the published policy, whose rounds are compared with the optimum.
     """
 
     restart_delay: float
     policies: Mapping[str, tuple[str, Callable[[], Policy]]]
-    published: Mapping[str, float]
+    published: Published
     compared: str
 
 
@@ -114,7 +126,7 @@ SYSTEMS: Mapping[str, System] = {
             "gandiva-larger": ("batches grow, too", lambda: Gandiva(growth="proportional")),
             "gandiva-anywhere": ("without affinity", lambda: Gandiva(affinity=False)),
         },
-        {"busy_%": 26.0},
+        Published(26.0),
         "gandiva",
     ),
     "antman": System(
@@ -133,24 +145,24 @@ SYSTEMS: Mapping[str, System] = {
                 lambda: AntMan(True, sharing=Sharing("guaranteed", offload=4.0)),
             ),
         },
-        {"busy_%": 34.0, "memory_%": 42.0},
+        Published(34.0, 42.0),
         "antman",
     ),
 }
 
-#: The file of a replay's numbers.
+#: Name of the file of a replay's outcome.
 RECORD = "numbers.json"
 
 
-def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
-    """Hours, per cent and restarts of a replay; and how far heuristics are below the optimum.
+def replay_outcome(simulator: Simulator, compared: str = "") -> Outcome:
+    """Replay all jobs, and return completion times, utilisation and restarts.
 
     Parameters
     ----------
     simulator
-        The replay.
+        Simulator before its first round.
     compared
-        Whose rounds are compared, empty for none.
+        System whose rounds are compared with the optimum; empty for none.
     """
     last = max(job.submission.time for job in simulator.jobs)
     used: list[tuple[float, float, float]] = []
@@ -163,32 +175,43 @@ def replay_numbers(simulator: Simulator, compared: str = "") -> dict[str, Any]:
     ends = np.array([job.completion for job in simulator.jobs], dtype=float)
     hours = (ends - [job.submission.time for job in simulator.jobs]) / HOUR
     busy, memory, guests = np.mean(used or [(0.0, 0.0, 0.0)], axis=0) * (100.0, 100.0, 1.0)
-    numbers: dict[str, Any] = {
-        "jct_h": hours.mean(),
-        "p99_h": np.quantile(hours, 0.99),
-        "makespan_h": ends.max() / HOUR,
-        "busy_%": busy,
-        "memory_%": memory,
-        "guests": guests,
-        "restarts": np.mean([job.restarts or 0 for job in simulator.jobs]),
+    restarts = np.mean([job.restarts or 0 for job in simulator.jobs])
+    return Outcome(
+        average_jct_hours=_six_digits(hours.mean()),
+        p99_jct_hours=_six_digits(np.quantile(hours, 0.99)),
+        makespan_hours=_six_digits(ends.max() / HOUR),
+        busy_percent=_six_digits(busy),
+        memory_percent=_six_digits(memory),
+        guests=_six_digits(guests),
+        restarts_per_job=_six_digits(restarts),
+        **_comparison(found),
+    )
+
+
+def _six_digits(value: np.floating) -> float:
+    return rounded(float(value), 6)
+
+
+def _comparison(found: list[Compared]) -> dict[str, Any]:
+    """Return the fields of `Outcome` on the rounds that were compared with the optimum."""
+    fields: dict[str, Any] = {
+        "compared_rounds": len(found),
+        "optimum_ms": rounded(1e3 * max((one.optimum.seconds for one in found), default=0.0), 3),
     }
     if found:
         best = sum(one.optimum.total for one in found)
         for way in found[0].ways:
-            numbers[f"{way}_below_%"] = 100.0 * (1.0 - sum(one.ways[way] for one in found) / best)
-        numbers["worst_gap"] = max(one.optimum.gap for one in found)
-    return {
-        **{name: rounded(float(value), 6) for name, value in numbers.items()},
-        "compared_rounds": len(found),
-        "optimum_ms": rounded(1e3 * max((one.optimum.seconds for one in found), default=0.0), 3),
-    }
+            below = 100.0 * (1.0 - sum(one.ways[way] for one in found) / best)
+            fields[f"{way}_below_percent"] = rounded(below, 6)
+        fields["worst_gap"] = rounded(max(one.optimum.gap for one in found), 6)
+    return fields
 
 
 def _rounds(
     simulator: Simulator, last: int, used: list[tuple[float, float, float]]
 ) -> Iterator[RoundRecord]:
-    """The rounds; up to the last submission the parts of all GPUs that were busy and full, and how
-    many guests trained.
+    """Yield all rounds, and append to `used` the busy and the used memory fraction of all GPUs and
+    the number of guests in every round up to the time `last`.
     """
     capacity = simulator.cluster.num_gpus * simulator.setting.interval
     jobs = {job.submission.name: job for job in simulator.jobs}
@@ -211,16 +234,16 @@ def _rounds(
 
 @dataclass(frozen=True)
 class SharedReplay:
-    """One replay; done at once or not at all.
+    """Task of one replay, done as a whole or not at all.
 
     Parameters
     ----------
     folder
-        Where its numbers go.
+        Folder of its files.
     system, policy
-        Which of `SYSTEMS`, and of its policies.
+        Key in `SYSTEMS`, and in its policies.
     requests, load, seed
-        Of the workload.
+        Arguments of `draw_workload`.
     """
 
     folder: Path
@@ -232,14 +255,14 @@ class SharedReplay:
 
     @property
     def setting(self) -> Setting:
-        """The conditions."""
+        """Setting of the replay."""
         return Setting(restart_delay=SYSTEMS[self.system].restart_delay)
 
     def description(self) -> dict[str, Any]:
-        """Everything that the numbers depend on."""
+        """Return all inputs that the outcome depends on."""
         return {
             "format": "goodalloc-shared-replay",
-            "version": 2,
+            "version": 3,
             "library": library_version(),
             "policy": self.policy,
             "requests": self.requests,
@@ -259,21 +282,27 @@ class SharedReplay:
             policy = system.policies[self.policy][1]()
             simulator = Simulator(workload, profiled_applications(), policy, self.setting)
             compared = system.compared if self.policy == system.compared else ""
-            write_atomically(self.folder / RECORD, dump(replay_numbers(simulator, compared)) + "\n")
+            outcome = replay_outcome(simulator, compared)._asdict()
+            write_atomically(self.folder / RECORD, dump(outcome) + "\n")
         report(1.0)
 
-    def record(self) -> dict[str, Any]:
-        """Its numbers."""
+    def record(self) -> Outcome:
+        """Return the outcome of a task that has run.
+
+        Raises
+        ------
+        ValueError
+            If the file of the outcome is damaged.
+        """
         path = self.folder / RECORD
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return Outcome(**json.loads(path.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ValueError(in_file(path, error)) from error
-        return found
 
 
 class Way(NamedTuple):
-    """A line of the table; its fields are those of `SharedReplay`."""
+    """Key of a row; its fields are those of `SharedReplay`."""
 
     requests: Requests
     load: float
@@ -282,7 +311,7 @@ class Way(NamedTuple):
 
 
 def _ways(system: str, plan: Plan) -> Iterator[Way]:
-    """Every request, load, policy and workload; of one load and workload if quick."""
+    """Yield every request, load, policy and workload; of one load and workload if quick."""
     loads, seeds = (QUICK, plan.workloads[:1]) if plan.quick else (LOADS, plan.workloads)
     for way in starmap(Way, product(REQUESTS, loads, SYSTEMS[system].policies, seeds)):
         if not (plan.quick and way.policy == BLIND):
@@ -290,7 +319,7 @@ def _ways(system: str, plan: Plan) -> Iterator[Way]:
 
 
 def _task(system: str, plan: Plan, way: Way) -> SharedReplay:
-    """The replay of a line; who is blind to requests has one for all of them."""
+    """Return the replay of a row; a policy that ignores requests has one for all of them."""
     requests = "tuned" if way.policy == BLIND else way.requests
     task = SharedReplay(plan.folder, system, way.policy, requests, way.load, way.seed)
     name = f"{way.policy}-{digest(task.description())}"
@@ -298,42 +327,27 @@ def _task(system: str, plan: Plan, way: Way) -> SharedReplay:
 
 
 def _tasks(system: str, plan: Plan) -> list[SharedReplay]:
-    """A replay for every line."""
+    """Return a replay for every row."""
     return [_task(system, plan, way) for way in _ways(system, plan)]
 
 
-def _rows(system: str, plan: Plan) -> Rows:
-    """A row for every replay; columns of comparisons are empty where there are none."""
-    found: Rows = []
+def _rows(system: str, plan: Plan) -> list[SharingRow]:
+    """Return a row for every replay."""
+    found: list[SharingRow] = []
     for way in _ways(system, plan):
-        record = _task(system, plan, way).record()
-        found.append(
-            {
-                "system": system,
-                "requests": way.requests,
-                "load": way.load,
-                "policy": way.policy,
-                "workload": way.seed,
-                **{name: record[name] for name in QUANTITIES},
-                **{name: record.get(name, "") for name in COMPARISONS},
-                **_published(system, way.policy),
-            }
-        )
+        outcome = _task(system, plan, way).record()
+        published = SYSTEMS[system].published if way.policy == SYSTEMS[system].compared else ()
+        row = SharingRow(system, way.requests, way.load, way.policy, way.seed, *outcome, *published)
+        found.append(row)
     return found
 
 
-def _published(system: str, policy: str) -> dict[str, float | str]:
-    """Per cent more than others as published, of the policy as published."""
-    known = SYSTEMS[system].published if policy == SYSTEMS[system].compared else {}
-    return {f"published_{name}": known.get(name, "") for name in OVER}
-
-
 def _labels(system: str) -> dict[str, str]:
-    """What pictures call the policies."""
+    """Return the labels of the policies in figures."""
     return {name: label for name, (label, _) in SYSTEMS[system].policies.items()}
 
 
-def _reproduction(title: str, system: str) -> Reproduction[dict[str, Any]]:
+def _reproduction(title: str, system: str) -> Reproduction[SharingRow]:
     return Reproduction(
         title,
         partial(_tasks, system),

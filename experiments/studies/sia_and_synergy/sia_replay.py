@@ -1,22 +1,30 @@
-"""Sia (SOSP'23) and Gavel in Sia's simulator and in ours: the same workloads, cluster and truth.
+"""Sia and Gavel in the simulator of Sia's artifact and in ours: same workloads, cluster and jobs.
 
-The values beside ours are what the artifact's simulator gave, run unchanged but for the solver of
-its program, on its workloads `philly` and its cluster of 64 GPUs of three types: of the first the
-mean of three exact solvers, whose ties alone spread makespans from 14.9 to 15.7 h, of the others
-that of the artifact's solver. Like there, a job that only changes nodes goes on without a restart.
-Beside Sia stands its objective decided on nodes, with every number of GPUs and unrounded, and
-Pollux's, exactly and by its genetic algorithm, on the same models of every type.
+The values beside ours are results of the artifact's simulator, unchanged except for the solver of
+its program, on its workloads `philly` and its cluster of 64 GPUs of three types. For workload 1
+they are means of three exact solvers, whose ties alone spread makespans from 14.9 to 15.7 h; for
+the others they are those of the artifact's solver. As there, a job that only changes nodes
+continues without a restart. Beside Sia stand its objective decided on nodes, with every number of
+GPUs and without rounding, and Pollux's, exactly and by its genetic algorithm, on the same models
+of every type.
 
-Gavel's jobs are rigid: GPUs and batch size as their users asked. The artifact's Gavel, with rounds
-of 360 s, maximises the *steps* a second of all jobs together, in which small batches count most; it
-gives GPUs that nobody has a share of to whoever can run on them; and it counts what a job had over
-its life. One after the other these make our Gavel that of the artifact. Beside it stand Gavel with
-each job's rate over its largest, with max-min fairness, and AlloX, as they are here.
+Gavel's jobs are rigid: they keep the GPUs and batch size that their users requested. The artifact's
+Gavel, with rounds of 360 s, maximises the total *steps* per second, in which small batches count
+most; it gives spare GPUs to any job that can run on them; and it counts the GPU time of a job's
+whole life. Adding these three one after the other turns our Gavel into the artifact's. Beside it
+stand Gavel with each job's rate relative to its largest, Gavel with max-min fairness, and AlloX.
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling",
+    SOSP 2023. doi:10.1145/3600006.3613175
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +35,7 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import summarise
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.solvers.gavel.policy import Gavel
 from goodalloc.solvers.policies.registry import POLICIES
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
 
-#: Policy and quantity to what the artifact gave, by number of the workload.
+#: Results of the artifact by policy, quantity and number of the workload.
 ARTIFACT: Mapping[str, Mapping[str, Mapping[int, float]]] = {
     "sia": {
         "average_jct_hours": {1: 0.545, 2: 0.747, 3: 0.575},
@@ -57,7 +66,7 @@ ARTIFACT: Mapping[str, Mapping[str, Mapping[int, float]]] = {
     },
 }
 
-#: Quantities, and how the table that people read names them.
+#: Compared quantities, and their names in the table that people read.
 SHORT = {
     "average_jct_hours": "jct",
     "p99_jct_hours": "p99",
@@ -65,7 +74,7 @@ SHORT = {
     "restarts_per_job": "restarts",
 }
 
-#: What is replayed, in words for the picture.
+#: Replayed policies and their labels in the figure.
 LABELS = {
     "sia": "Sia",
     "sia-exact": "Sia's objective, exactly on nodes",
@@ -77,36 +86,36 @@ LABELS = {
     "allox": "AlloX",
 }
 
-#: From our Gavel of the sum of rates to that of the artifact, in the table only.
+#: Steps from our Gavel to the artifact's, in the table only.
 STEPS = ("gavel-steps", "gavel-steps-spare")
 
 
 def gavel_steps() -> Gavel:
-    """The sum of the steps a second."""
+    """Return Gavel that maximises the total steps per second."""
     return Gavel("steps")
 
 
 def gavel_steps_spare() -> Gavel:
-    """The same, and spare GPUs are used."""
+    """Return the Gavel of `gavel_steps` that also uses spare GPUs."""
     return Gavel("steps", spare=True)
 
 
 def gavel_as_there() -> Gavel:
-    """The same, with time counted as in the artifact."""
+    """Return the Gavel of `gavel_steps_spare` that counts GPU time as the artifact does."""
     return Gavel("steps", spare=True, lifelong=True)
 
 
-#: Seconds for the decision of a round, after which the best so far is taken.
+#: Time limit of a decision, in seconds; then the best allocation found so far is taken.
 SECONDS = 10.0
 
 
 def sia_workload(plan: Plan, number: int) -> tuple[Submission, ...]:
-    """A workload `philly` of Sia's artifact, or a drawn one.
+    """Return a workload `philly` of Sia's artifact, or a drawn one where no artifact is given.
 
     Raises
     ------
     ValueError
-        If it cannot be read.
+        If the file of the workload is missing or malformed.
     """
     if plan.artifact is None:
         return draw_workload(number, load=0.5 if plan.quick else 1.0)
@@ -115,7 +124,7 @@ def sia_workload(plan: Plan, number: int) -> tuple[Submission, ...]:
 
 
 def sia_setting() -> Setting:
-    """The cluster and the rules of Sia's simulator."""
+    """Return the cluster and the rules of Sia's simulator."""
     return Setting(sia_cluster(), free_moves=True)
 
 
@@ -124,7 +133,7 @@ def _policies() -> tuple[str, ...]:
 
 
 def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
-    """A replay; policies that are only known here go by the path of what makes them."""
+    """Return a replay; policies of this study are named by the path of their functions."""
     name = policy if policy in POLICIES else f"{__name__}:{policy.replace('-', '_')}"
     return plan.replay(name, sia_workload(plan, number), setting=sia_setting(), seconds=SECONDS)
 
@@ -133,32 +142,52 @@ def _tasks(plan: Plan) -> list[ReplayTask]:
     return [_task(plan, number, policy) for number in plan.workloads for policy in _policies()]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every workload and policy."""
+class ComparedRow(NamedTuple):
+    """Replay of a policy beside the artifact's result; None where the artifact has none."""
+
+    workload: int
+    policy: str
+    average_jct_hours: float
+    artifact_average_jct_hours: float | None
+    average_jct_hours_deviation_percent: float | None
+    p99_jct_hours: float
+    artifact_p99_jct_hours: float | None
+    p99_jct_hours_deviation_percent: float | None
+    makespan_hours: float
+    artifact_makespan_hours: float | None
+    makespan_hours_deviation_percent: float | None
+    restarts_per_job: float
+    artifact_restarts_per_job: float | None
+    restarts_per_job_deviation_percent: float | None
+    decision_ms: float
+    worst_decision_ms: float
+
+
+def _rows(plan: Plan) -> list[ComparedRow]:
+    """Return a row for every workload and policy."""
     known = plan.artifact is not None and not plan.quick
-    rows: Rows = []
+    rows: list[ComparedRow] = []
     for number in plan.workloads:
         for policy in _policies():
             found = summarise(policy, _task(plan, number, policy).folder)
-            row: dict[str, Any] = {"workload": number, "policy": policy}
+            row: dict[str, Any] = {}
             published = ARTIFACT.get(policy, {}) if known else {}
             for quantity in SHORT:
                 row[quantity] = found[quantity]
                 value = published.get(quantity, {}).get(number)
-                row[f"artifact_{quantity}"] = "" if value is None else value
-                row[f"{quantity}_deviation_%"] = (
-                    "" if value is None else rounded(100 * (found[quantity] / value - 1), 3)
+                row[f"artifact_{quantity}"] = value
+                row[f"{quantity}_deviation_percent"] = (
+                    None if value is None else rounded(100 * (found[quantity] / value - 1), 3)
                 )
-            row["decision_ms"] = found["decision_ms"]
-            row["worst_decision_ms"] = found["worst_decision_ms"]
-            rows.append(row)
+            row |= {name: found[name] for name in ("decision_ms", "worst_decision_ms")}
+            rows.append(ComparedRow(number, policy, **row))
     return rows
 
 
-def _shown(rows: Rows) -> Rows:
-    """Quantities beside the artifact's."""
+def _shown(rows: list[ComparedRow]) -> Rows:
+    """Return the quantities beside the artifact's, under short names."""
     shown = []
-    for row in rows:
+    for row in table_of(rows):
         line: dict[str, Any] = {"workload": row["workload"], "policy": row["policy"]}
         for quantity, name in SHORT.items():
             line[name] = row[quantity]
@@ -168,25 +197,25 @@ def _shown(rows: Rows) -> Rows:
     return shown
 
 
-def _plot(_: Plan, rows: Rows) -> Figure:
-    """Average completion time by workload: a bar for every policy, diamonds for the artifact's."""
+def _plot(_: Plan, rows: list[ComparedRow]) -> Figure:
+    """Draw average completion times by workload and policy, the artifact's as diamonds."""
     ax = new_axes(8.5, 4.6)
-    numbers = list(dict.fromkeys(row["workload"] for row in rows))
+    numbers = list(dict.fromkeys(row.workload for row in rows))
     width = 0.8 / len(LABELS)
     for index, (policy, label) in enumerate(LABELS.items()):
-        own = [row for row in rows if row["policy"] == policy]
+        own = [row for row in rows if row.policy == policy]
         place = np.arange(len(own)) + (index - (len(LABELS) - 1) / 2) * width
         ax.bar(
             place,
-            [row["average_jct_hours"] for row in own],
+            [row.average_jct_hours for row in own],
             width,
             label=label,
             color=COLOURS[index],
         )
         known = [
-            (at, row["artifact_average_jct_hours"])
+            (at, row.artifact_average_jct_hours)
             for at, row in zip(place, own, strict=True)
-            if row["artifact_average_jct_hours"] != ""
+            if row.artifact_average_jct_hours is not None
         ]
         if known:
             ax.plot(

@@ -55,14 +55,14 @@ def test_policies_are_judged_by_three_objectives_on_one_workload(
     for task in THE_FAMILY.tasks(plan):
         task.run(lambda _: None)
     rows = THE_FAMILY.rows(plan)
-    assert [row["policy"] for row in rows] == ["fifo", "pollux"]  # no slow ones
+    assert [row.policy for row in rows] == ["fifo", "pollux"]  # no slow ones
     queue, exact = rows
-    assert exact["fitness_gap"] <= 1e-6 < queue["fitness_gap"] <= 1.0
+    assert exact.fitness_gap <= 1e-6 < queue.fitness_gap <= 1.0
     for row in rows:
-        assert row["judged"] >= 2
-        assert all(0.0 <= row[f"{name}_gap"] <= 1.0 for name in OBJECTIVES)
-        assert row["median_jct_hours"] <= row["p99_jct_hours"] <= row["makespan_hours"]
-        assert 0.0 < row["held_percent"] <= 100.0
+        assert row.judged >= 2
+        assert all(0.0 <= getattr(row, f"{name}_gap") <= 1.0 for name in OBJECTIVES)
+        assert row.median_jct_hours <= row.p99_jct_hours <= row.makespan_hours
+        assert 0.0 < row.held_percent <= 100.0
     hours = [row["average h"] for row in summarise_family(rows)]
     assert hours == sorted(hours)
     figure = THE_FAMILY.plot(plan, rows)

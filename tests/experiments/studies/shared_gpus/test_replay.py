@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +15,13 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.studies.catalogue import REPRODUCTIONS
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.shared_gpus import replay as shared_gpu_replay
-from goodalloc.experiments.studies.shared_gpus.replay import SYSTEMS, SharedReplay, replay_numbers
+from goodalloc.experiments.studies.shared_gpus.replay import SYSTEMS, SharedReplay, replay_outcome
 from goodalloc.models.round.cluster import Cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from goodalloc.experiments.studies.shared_gpus.report import Outcome
     from goodalloc.solvers.policies.policy import Policy
 
 #: More jobs than a node holds.
@@ -29,11 +31,11 @@ CROWD = tuple(
 )
 
 
-def numbers_of(policy: Policy, compared: str = "", jobs: int = 10) -> dict[str, Any]:
-    """Numbers of a replay on one node."""
+def outcome_of(policy: Policy, compared: str = "", jobs: int = 10) -> Outcome:
+    """Outcome of a replay on one node."""
     setting = Setting(Cluster.uniform(1, 4), restart_delay=1.0)
     simulator = Simulator(CROWD[:jobs], profiled_applications(), policy, setting)
-    return replay_numbers(simulator, compared)
+    return replay_outcome(simulator, compared)
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
@@ -43,23 +45,24 @@ def test_heuristics_are_below_proven_optima_and_parts_are_parts(
     """Every round is compared; utilisation lies between 0 and 100 %."""
     monkeypatch.setattr(shared_gpu_replay, "EVERY", 1)
     policy = SYSTEMS[system].policies[system][1]()
-    numbers = numbers_of(policy, system)
-    assert numbers["compared_rounds"] > 5
-    assert 0.0 <= numbers["heuristic_below_%"] <= 100.0
-    assert numbers["worst_gap"] <= 1e-6
-    assert 0.0 < numbers["busy_%"] <= 100.0
-    assert 0.0 < numbers["memory_%"] <= 100.0
-    assert 0.0 < numbers["jct_h"] <= numbers["p99_h"] <= numbers["makespan_h"]
+    numbers = outcome_of(policy, system)
+    assert numbers.compared_rounds > 5
+    assert 0.0 <= (numbers.heuristic_below_percent or 0.0) <= 100.0
+    assert numbers.worst_gap is not None
+    assert numbers.worst_gap <= 1e-6
+    assert 0.0 < numbers.busy_percent <= 100.0
+    assert 0.0 < numbers.memory_percent <= 100.0
+    assert 0.0 < numbers.average_jct_hours <= numbers.p99_jct_hours <= numbers.makespan_hours
 
 
 def test_a_job_alone_is_busy_as_its_model_says() -> None:
     """Two of four GPUs, but for the rounds before its start."""
     fifo = SYSTEMS["gandiva"].policies["fifo"][1]
-    numbers = numbers_of(fifo(), jobs=1)
-    assert (numbers["busy_%"], numbers["compared_rounds"]) == (0.0, 0), "nobody comes after it"
-    two = numbers_of(fifo(), jobs=10)
-    assert 50.0 < two["busy_%"] < 100.0
-    assert two["restarts"] == 0.0
+    numbers = outcome_of(fifo(), jobs=1)
+    assert (numbers.busy_percent, numbers.compared_rounds) == (0.0, 0), "nobody comes after it"
+    two = outcome_of(fifo(), jobs=10)
+    assert 50.0 < two.busy_percent < 100.0
+    assert two.restarts_per_job == 0.0
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
@@ -76,13 +79,13 @@ def test_a_reproduction_ends_in_rows_a_table_and_a_picture(
         task.run(lambda _: None)
     rows = reproduction.rows(plan)
     assert len(rows) == 8
-    assert {row["published_busy_%"] for row in rows if row["policy"] == "fifo"} == {""}
+    assert {row.published_busy_percent for row in rows if row.policy == "fifo"} == {None}
     shown = reproduction.shown(rows)
     base, own = shown[:2]
     assert (base["policy"], base["busy_over_fifo_%"]) == ("fifo", "+0.0 ± 0.0")
     assert (own["jct_change_%"], own["busy_change_%"]) == ("", "")
     assert "±" in base["jct_change_%"]
-    assert {line["published_busy_%"] for line in shown} == {"", small.published["busy_%"]}
+    assert {line["published_busy_%"] for line in shown} == {"", small.published.busy}
     assert len(reproduction.plot(plan, rows).axes) == 8
 
 
@@ -106,9 +109,10 @@ def test_records_are_kept_and_damaged_ones_are_refused(tmp_path: Path) -> None:
     """A replay that is done is not done again; a file that is no JSON is named."""
     task = SharedReplay(tmp_path, "antman", "fifo", "tuned", 0.01, 1)
     task.run()
-    (tmp_path / "numbers.json").write_text('{"jct_h": 7.0}', encoding="utf-8")
+    kept = task.record()._replace(average_jct_hours=7.0)
+    (tmp_path / "numbers.json").write_text(json.dumps(kept._asdict()), encoding="utf-8")
     task.run()
-    assert task.record() == {"jct_h": 7.0}
+    assert task.record() == kept
     (tmp_path / "numbers.json").write_text("{", encoding="utf-8")
     with pytest.raises(ValueError, match=r"numbers\.json"):
         task.record()

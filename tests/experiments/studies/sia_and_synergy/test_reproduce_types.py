@@ -50,15 +50,15 @@ def test_sia_stands_beside_what_its_simulator_gave(
     for task in reproduction.tasks(plan):
         task.run(lambda _: None)
     rows = reproduction.rows(plan)
-    assert [row["policy"] for row in rows] == [*names, "gavel-steps-spare"]
+    assert [row.policy for row in rows] == [*names, "gavel-steps-spare"]
     first, gavel, *others = rows
-    assert first["artifact_average_jct_hours"] == 0.545
-    assert first["average_jct_hours_deviation_%"] == pytest.approx(
-        100 * (first["average_jct_hours"] / 0.545 - 1), rel=1e-2
+    assert first.artifact_average_jct_hours == 0.545
+    assert first.average_jct_hours_deviation_percent == pytest.approx(
+        100 * (first.average_jct_hours / 0.545 - 1), rel=1e-2
     )
-    assert gavel["artifact_makespan_hours"] == 35.63
-    assert {row["artifact_makespan_hours"] for row in others} == {""}
-    assert reproduction.shown(rows)[0]["jct"] == first["average_jct_hours"]
+    assert gavel.artifact_makespan_hours == 35.63
+    assert {row.artifact_makespan_hours for row in others} == {None}
+    assert reproduction.shown(rows)[0]["jct"] == first.average_jct_hours
     picture = tmp_path / "sia.png"
     reproduction.plot(plan, rows).savefig(picture)
     assert picture.stat().st_size > 5_000
