@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.records import Record, Rows
     from goodalloc.experiments.support.tasks import Task
 
+#: Name that stands for each of the policies that a plan selects for Pollux (`Plan.pollux`).
+EACH_POLLUX = "pollux"
+
 #: Type of the rows of a study.
 RowT = TypeVar("RowT", bound="Record | Mapping[str, Any]")
 
@@ -94,8 +97,8 @@ class Plan:
         return draw_workload(number, load=load / 2 if self.quick else load, requests=requests)
 
     def policies_of(self, policy: str) -> tuple[str, ...]:
-        """What is replayed: "pollux" stands for whichever of Pollux's are asked for."""
-        return self.pollux if policy == "pollux" else (policy,)
+        """Return `policy`, or the policies that `EACH_POLLUX` stands for."""
+        return self.pollux if policy == EACH_POLLUX else (policy,)
 
     def seeds_of(self, policy: str) -> tuple[int, ...]:
         """Return the seeds to replay `policy` with; the first alone unless it is random."""

@@ -1,11 +1,17 @@
-"""Figure 9 of Pollux's evaluation (OSDI'21): one ImageNet job on a cloud of 1 to 16 nodes.
+"""Figure 9 of Pollux: one ImageNet job on a cloud of 1 to 16 nodes.
 
 Autoscaling by goodput rents few nodes while large batches are inefficient, and more later;
-autoscaling by throughput rents nearly all from the start. Published is that the former costs 25 %
-less and takes 6 % longer (section 5.4.1). Ours saves nearly as much and takes 24 to 39 % longer: it
-waits between the thresholds for large batches to pay. On the artifact's measurements some of that
-is exploration: a job that always had one batch size a GPU fits a poor model and grows late, and one
-profiled beforehand does not. Other thresholds trade cost for time; none tried reaches both figures.
+autoscaling by throughput rents nearly all from the start. In the paper the former costs 25 % less
+and takes 6 % longer. Ours saves nearly as much and takes 24 to 39 % longer: between the thresholds
+it waits until large batches pay. On the artifact's measurements exploration explains a part: a job
+that always had one batch size per GPU fits a poor model and grows late, unlike one profiled
+beforehand. Other thresholds trade cost for time; none that we tried reaches both figures.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021,
+    section 5.4.1. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -33,10 +39,10 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.studies.framework.reproduction import Plan
 
-#: The job; the batch size is the initial one of the application.
+#: The job, with the initial batch size of its application.
 JOB = (Submission("imagenet", 0, "imagenet", 1, 200),)
 
-#: What is measured of a replay, and by how much that by goodput is published to differ: per cent.
+#: Quantities of a replay, and the published change from throughput to goodput, in per cent.
 PUBLISHED = {
     "node_hours": -25.0,
     "hours": 6.0,
@@ -45,7 +51,7 @@ PUBLISHED = {
     "restarts": math.nan,
 }
 
-#: What a replay follows, and how the picture calls it.
+#: Measures that autoscaling follows, and their labels.
 MEASURES = {"goodput": "goodput (Pollux)", "throughput": "throughput (Or et al.)"}
 
 
@@ -56,11 +62,11 @@ class Variant:
     Parameters
     ----------
     label
-        For people.
+        Label in the table.
     low, high
-        L and U of the rule.
+        Thresholds L and U of the rule.
     knowledge
-        What the job knows when it starts.
+        Knowledge of the job about its application when it starts.
     """
 
     label: str
@@ -69,7 +75,7 @@ class Variant:
     knowledge: Knowledge = "explored"
 
     def task(self, plan: Plan, measure: str) -> ReplayTask:
-        """The replay by that measure, from one node of four GPUs."""
+        """Return the replay under `measure`, from one node of four GPUs."""
         return plan.replay(
             f"autoscaling-{measure}",
             JOB,
@@ -93,7 +99,7 @@ def _tasks(plan: Plan) -> Sequence[ReplayTask]:
 
 
 class CloudRow(NamedTuple):
-    """One quantity of both replays of a variant, and how far they differ."""
+    """Quantity of both replays of a variant, and its change in per cent."""
 
     case: str
     quantity: str
@@ -127,7 +133,7 @@ def _row(variant: Variant, quantity: str, goodput: float, throughput: float) -> 
 
 
 def measured(folder: Path) -> dict[str, float]:
-    """What a finished replay took; nodes are paid for from the first decision to the last job."""
+    """Return the quantities of a replay; nodes cost from the first decision to the last job."""
     row = summarise("", folder)
     rounds, jobs = pd.read_csv(folder / "rounds.csv"), pd.read_csv(folder / "jobs.csv")
     ends = rounds.time.shift(-1, fill_value=jobs.completion.max())
@@ -141,7 +147,7 @@ def measured(folder: Path) -> dict[str, float]:
 
 
 def _plot(plan: Plan, _: list[CloudRow]) -> Figure:
-    """Nodes and efficiency over time, by the published U and L."""
+    """Draw nodes and efficiency over time, under the published U and L."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 6.0), layout="constrained")

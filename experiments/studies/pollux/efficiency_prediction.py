@@ -1,20 +1,25 @@
-r"""Figure 2 of Pollux (OSDI'21): statistical efficiency as predicted, beside that measured.
+r"""Figure 2 of Pollux: statistical efficiency, predicted and measured.
 
 The artifact ran every application at several total batch sizes and states the gradient statistics
-of each run at equal steps of training progress. Measured is the efficiency of a batch size M by its
-own statistics; predicted is that by the statistics of another run,
+of each run at equal steps of training progress. The measured efficiency of a batch size M is that
+by its own statistics; the predicted one is that by the statistics of another run,
 
 .. math:: E(M) = (\varphi + M_0) / (\varphi + M)
 
 with the noise scale phi as measured at M0, the only one that a scheduler knows before the batch
 size first changes, or at the next smaller or larger batch size, from which it would change to M.
 The model holds if phi does not depend on the batch size at which it is measured.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: Where a prediction comes from, and how its line is drawn.
+#: Line styles by the batch size that a prediction starts from.
 SOURCES = {"initial": STYLES[3], "next smaller": STYLES[1], "next larger": STYLES[2]}
 
 
@@ -54,7 +59,7 @@ class Efficiencies:
     progress
         Share of the training that is done at the end of each epoch.
     predicted
-        Of shape (measured at, predicted for, epochs).
+        Efficiency, shape (measured at, predicted for, epochs).
     """
 
     batch_sizes: tuple[int, ...]
@@ -63,12 +68,12 @@ class Efficiencies:
 
     @property
     def measured(self) -> Floats:
-        """Efficiency by a batch size's own statistics, of shape (batch sizes, epochs)."""
+        """Efficiency by a batch size's own statistics, shape (batch sizes, epochs)."""
         own = np.arange(len(self.batch_sizes))
         return self.predicted[own, own]
 
     def sources(self, index: int) -> dict[str, int]:
-        """Indices of the batch sizes from which that of an index is predicted, each once."""
+        """Return the indices of the batch sizes from which that of `index` is predicted."""
         named = {"initial": 0, "next smaller": index - 1, "next larger": index + 1}
         kept: dict[str, int] = {}
         for name, source in named.items():
@@ -78,12 +83,12 @@ class Efficiencies:
 
 
 def read_efficiencies(traces: Path, application: str) -> Efficiencies:
-    """Efficiencies of an application by the artifact's measurements.
+    """Read the efficiencies of `application` from the artifact's measurements.
 
     Raises
     ------
     ValueError
-        If they cannot be read.
+        If the files in `traces` are missing or malformed.
     """
     with reading(traces / application):
         table, _ = read_gradient(traces / application)
@@ -95,12 +100,36 @@ def read_efficiencies(traces: Path, application: str) -> Efficiencies:
     return Efficiencies(tuple(sizes), np.array(table["progress"]), np.asarray(predicted))
 
 
-def fig2_rows(traces: str | None) -> list[dict[str, Any]]:
-    """Relative errors of predicted efficiency, each over the epochs of the training.
+class EfficiencyRow(NamedTuple):
+    """Relative errors of the efficiency predicted for a batch size, over the epochs of a training.
 
-    One row an application, batch size other than M0 (where efficiency is 1 by definition), and
-    batch size that it is predicted from. `bias` is the mean of predicted / measured - 1: negative
-    where the model expects less of the batch size than it gives.
+    Attributes
+    ----------
+    batch_size, predicted_from
+        Total batch size other than M0 (where efficiency is 1 by definition), and the one whose
+        statistics predict its efficiency.
+    source
+        Name of `predicted_from`: "initial", "next smaller" or "next larger".
+    measured_efficiency
+        Mean of the measured efficiency.
+    mean_error, worst_error
+        Mean and maximum of abs(predicted / measured - 1).
+    bias
+        Mean of predicted / measured - 1; negative where the model underestimates the efficiency.
+    """
+
+    application: str
+    batch_size: int
+    predicted_from: int
+    source: str
+    measured_efficiency: float
+    mean_error: float
+    worst_error: float
+    bias: float
+
+
+def fig2_rows(traces: str | None) -> list[EfficiencyRow]:
+    """Return the errors of every application, batch size and source of its prediction.
 
     Parameters
     ----------
@@ -110,35 +139,35 @@ def fig2_rows(traces: str | None) -> list[dict[str, Any]]:
     Raises
     ------
     ValueError
-        If it is None or cannot be read.
+        If `traces` is None, or its files are missing or malformed.
     """
     folder = require_traces(traces, 2)
     return [row for name in APPLICATIONS for row in _rows(name, read_efficiencies(folder, name))]
 
 
-def _rows(name: str, found: Efficiencies) -> list[dict[str, Any]]:
+def _rows(name: str, found: Efficiencies) -> list[EfficiencyRow]:
     rows = []
     measured = found.measured
     for index, batch in enumerate(found.batch_sizes[1:], start=1):
         for source, origin in found.sources(index).items():
             error = found.predicted[origin, index] / measured[index] - 1.0
             rows.append(
-                {
-                    "application": name,
-                    "batch_size": batch,
-                    "predicted_from": found.batch_sizes[origin],
-                    "source": source,
-                    "measured_efficiency": rounded(float(measured[index].mean())),
-                    "mean_error": rounded(float(np.abs(error).mean())),
-                    "worst_error": rounded(float(np.abs(error).max())),
-                    "bias": rounded(float(error.mean())),
-                }
+                EfficiencyRow(
+                    name,
+                    batch,
+                    found.batch_sizes[origin],
+                    source,
+                    measured_efficiency=rounded(float(measured[index].mean())),
+                    mean_error=rounded(float(np.abs(error).mean())),
+                    worst_error=rounded(float(np.abs(error).max())),
+                    bias=rounded(float(error.mean())),
+                )
             )
     return rows
 
 
 def plot_fig2(traces: str | None) -> Figure:
-    """Efficiency over the training (above) and against the batch size (below), by application.
+    """Draw efficiency over the training (above) and by batch size (below) of every application.
 
     Parameters
     ----------
@@ -148,7 +177,7 @@ def plot_fig2(traces: str | None) -> Figure:
     Raises
     ------
     ValueError
-        If it is None or cannot be read.
+        If `traces` is None, or its files are missing or malformed.
     """
     folder = require_traces(traces, 2)
     figure, panels = two_rows(tuple(APPLICATIONS))
@@ -168,7 +197,7 @@ def plot_fig2(traces: str | None) -> Figure:
 
 
 def _plot_training(found: Efficiencies, ax: Axes) -> None:
-    """The middle and the largest batch size over the training, measured and predicted."""
+    """Draw the middle and the largest batch size over the training, measured and predicted."""
     percent = 100.0 * found.progress
     sizes = len(found.batch_sizes)
     for colour, index in enumerate((sizes // 2, sizes - 1)):
@@ -194,7 +223,7 @@ def _plot_training(found: Efficiencies, ax: Axes) -> None:
 
 
 def _plot_batch_sizes(found: Efficiencies, ax: Axes) -> None:
-    """Means over the training against the batch size, measured and predicted."""
+    """Draw means over the training by batch size, measured and predicted."""
     sizes, mean = found.batch_sizes, found.predicted.mean(axis=2)
     lines = {
         "initial": (sizes, mean[0]),

@@ -1,10 +1,17 @@
-"""Figure 7 of Pollux's evaluation (OSDI'21): finish-time fairness.
+"""Figure 7 of Pollux: finish-time fairness.
 
-A job's finish-time fairness (Themis, NSDI'20) is its completion time over the one it would have had
-alone on an equal share of the cluster: rho above 1 says that sharing cost it time. The share is
-GPUs / N with N the number of active jobs, averaged over the job's time in the cluster. Alone, every
-job is replayed as under Pollux, whatever the policy that it is compared under, so that all policies
-are measured by the same yardstick (the paper does not say which it took).
+The finish-time fairness rho of a job, defined by Themis, is its completion time over the one that
+it would have had alone on an equal share of the cluster: rho above 1 says that sharing cost it
+time. The share is GPUs / N with N the number of active jobs, averaged over the job's time in the
+cluster. The replay of a job alone is the same for all policies, with batch sizes as under Pollux;
+the paper does not say how it measured that time.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
 """
 
 from __future__ import annotations
@@ -42,22 +49,30 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report, Task
 
-#: Clusters that a share lies between: nodes and GPUs of each.
+#: Clusters (nodes, GPUs per node) on which jobs are replayed alone; shares lie between them.
 SHARES = ((1, 1), (1, 2), (1, 4), *((nodes, 4) for nodes in range(2, 17)))
+
+
+class AloneRow(NamedTuple):
+    """Completion time of a job alone on a cluster."""
+
+    nodes: int
+    gpus_per_node: int
+    seconds: float
 
 
 @dataclass(frozen=True)
 class AloneTask:
-    """Replays one application alone on every share, into ``APPLICATION.csv``: seconds by cluster.
+    """Task that replays an application alone on every cluster of `SHARES`.
 
     Parameters
     ----------
     folder
-        Where the file goes.
+        Folder of the file ``NAME.csv``, completion times by cluster.
     name
-        The application.
+        Name of the application.
     traces
-        As of `ReplayTask`.
+        Folder of the measurements, as in `ReplayTask`.
     """
 
     folder: Path
@@ -66,32 +81,32 @@ class AloneTask:
 
     @property
     def file(self) -> Path:
-        """What it writes."""
+        """Path of the written file."""
         return self.folder / f"{self.name}.csv"
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Replay share after share; a finished file stays as it is."""
+        """Replay on one cluster after another; a finished file stays as it is."""
         if self.file.exists():
             return
         application = applications_of(self.traces)[self.name]
-        rows: list[dict[str, object]] = []
+        rows: list[AloneRow] = []
         for index, (nodes, gpus_per_node) in enumerate(SHARES):
             seconds = seconds_alone(application, nodes, gpus_per_node)
-            rows.append({"nodes": nodes, "gpus_per_node": gpus_per_node, "seconds": seconds})
+            rows.append(AloneRow(nodes, gpus_per_node, seconds))
             report((index + 1) / len(SHARES))
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.file, csv_text(rows, tuple(rows[0])))
+        write_atomically(self.file, csv_text([row._asdict() for row in rows], AloneRow._fields))
 
 
 def seconds_alone(application: Application, nodes: int, gpus_per_node: int) -> float:
-    """Completion time of a job that has a cluster for itself, its start and exploration included.
+    """Return the completion time of a job alone on a cluster, with start and exploration.
 
     Parameters
     ----------
     application
-        What it trains.
+        Application of the job.
     nodes, gpus_per_node
-        The cluster.
+        Size of the cluster.
     """
     name = application.name
     job = Submission(name, 0, name, 1, int(application.batch.initial))
@@ -104,12 +119,12 @@ def seconds_alone(application: Application, nodes: int, gpus_per_node: int) -> f
 
 
 def mean_active(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many jobs are there on average while a job is there, itself included; shape (jobs,).
+    """Return the mean number of active jobs while each job is active, shape (jobs,).
 
     Parameters
     ----------
     start, end
-        Seconds at which jobs came and went, the second later than the first.
+        Times of submission and completion in seconds, `end` > `start`, shape (jobs,).
     """
     overlap = np.minimum.outer(end, end) - np.maximum.outer(start, start)
     found: NDArray[np.float64] = np.clip(overlap, 0.0, None).sum(axis=1) / (end - start)
@@ -119,16 +134,16 @@ def mean_active(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray
 def finish_time_fairness(
     jobs: pd.DataFrame, gpus: int, alone: Mapping[str, pd.DataFrame]
 ) -> NDArray[np.float64]:
-    """The rho of every job of a finished replay, shape (jobs,).
+    """Return the finish-time fairness of every job of a finished replay, shape (jobs,).
 
     Parameters
     ----------
     jobs
         Rows of ``jobs.csv``.
     gpus
-        Of the cluster.
+        GPUs of the cluster.
     alone
-        What `AloneTask` wrote, by application.
+        Tables of `AloneTask` by application.
     """
     start, end = jobs.submission.to_numpy(float), jobs.completion.to_numpy(float)
     share = gpus / mean_active(start, end)
@@ -144,7 +159,7 @@ def finish_time_fairness(
 
 
 def _replays(plan: Plan) -> dict[str, list[ReplayTask]]:
-    """Replays of every workload by curve: Pollux with three powers, and the tuned baselines."""
+    """Return the replays by curve: Pollux with three powers, and the tuned baselines."""
     ways: dict[str, tuple[str, dict[str, Any]]] = {
         f"{policy} (p = {power:+g})": (policy, {"power": power})
         for policy in plan.pollux
@@ -158,7 +173,7 @@ def _replays(plan: Plan) -> dict[str, list[ReplayTask]]:
 
 
 def alone_tasks(plan: Plan) -> dict[str, AloneTask]:
-    """What every application of the workloads takes alone, by name."""
+    """Return the task of every application of the workloads, by name."""
     folder = plan.folder / "alone" / (traces_digest(plan.traces) or "profiles")
     names = sorted({job.application for n in plan.workloads for job in plan.workload(n)})
     return {name: AloneTask(folder, name, plan.traces) for name in names}
@@ -170,7 +185,7 @@ def _tasks(plan: Plan) -> list[Task]:
 
 
 def _fairness(plan: Plan) -> dict[str, NDArray[np.float64]]:
-    """The rho of all jobs of all workloads, by curve."""
+    """Return the finish-time fairness of all jobs of all workloads, by curve."""
     alone = {name: pd.read_csv(task.file) for name, task in alone_tasks(plan).items()}
     return {
         label: np.concatenate(

@@ -1,12 +1,20 @@
-"""A search for hyper-parameters on a shared cluster: so many trials, so many at a time.
+"""Hyper-parameter search on a shared cluster, with a limited number of concurrent trials.
 
-A sampler (TPE, Bergstra et al., NeurIPS 2011, as Optuna has it) proposes a trial when another one
-ends, knowing what the trials that ended until then have reached. What is real: the sampler and the
-accuracies (`experiments/studies/pollux/hyperparameter_trial.py`). What is simulated: the time,
-every trial being a job in a replay that trains ResNet18 on CIFAR-10. A trial's accuracy does not
-depend on when and where it runs, as Pollux promises; but the order in which trials end decides what
-the sampler proposes next. The first trials begin at random moments: equal trials that begin
-together would end together for ever.
+A sampler (TPE, as implemented in Optuna) proposes a trial when another one ends, given the results
+of the trials that have ended. The sampler and the accuracies are real
+(`experiments/studies/pollux/hyperparameter_trial.py`); the time is simulated, every trial being a
+job in a replay that trains ResNet18 on CIFAR-10. A trial's accuracy does not depend on when and
+where it runs, as in Pollux; but the order in which trials end decides what the sampler proposes
+next. The first trials begin at random times, since equal trials that begin together would always
+end together.
+
+References
+----------
+Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011.
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 5.3.4. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,34 +49,47 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.simulated_job import SimulatedJob
     from goodalloc.experiments.support.tasks import Report
 
-#: What the cluster believes that it trains.
+#: Application that the cluster trains in every trial.
 APPLICATION = "cifar10"
 
 #: Pollux searched on two nodes of eight GPUs; no measurement has more than four GPUs on a node.
 CLUSTER = Setting(Cluster.uniform(4, 4))
 
-COLUMNS = (
-    "trial",
-    *Hyperparameters._fields,
-    "accuracy",
-    "submission",
-    "start",
-    "completion",
-    "seconds",
-    "gpu_seconds",
-    "restarts",
-)
+
+class TrialRow(NamedTuple):
+    """Hyper-parameters, accuracy and times of a trial.
+
+    Attributes
+    ----------
+    submission, start, completion
+        Seconds since the search began.
+    seconds
+        Seconds from its submission to its completion.
+    """
+
+    trial: int
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    width: int
+    accuracy: float
+    submission: int
+    start: float
+    completion: float
+    seconds: float
+    gpu_seconds: float
+    restarts: int
 
 
 class Sampler:
-    """TPE: proposes trials and learns what they reached.
+    """Sampler (TPE) that proposes trials and learns from their accuracies.
 
-    Trials that still run count as bad ones ("constant liar"), so that no two of them are the same.
+    Running trials count as bad ones ("constant liar"), so that no two of them are equal.
 
     Parameters
     ----------
     seed
-        Of its random numbers.
+        Seed of the random numbers.
     """
 
     def __init__(self, seed: int) -> None:
@@ -95,41 +116,41 @@ class Sampler:
         }
 
     def propose(self) -> Hyperparameters:
-        """What the next trial, counted from 0, is to try."""
+        """Return the hyper-parameters of the next trial."""
         return Hyperparameters(**self._study.ask(self._space).params)
 
     def learn(self, trial: int, accuracy: float) -> None:
-        """Take note of what a trial reached."""
+        """Record the accuracy of a trial, counted from 0."""
         self._study.tell(trial, accuracy)
 
 
 @dataclass(frozen=True)
 class SearchTask:
-    """One search. It takes minutes at most: one that was killed begins anew.
+    """Task of one search, of minutes at most; a killed search begins anew.
 
     Parameters
     ----------
     folder
-        Where its records go: ``trials.csv``, one row a trial, at the end.
+        Folder of its records: at the end ``trials.csv``, one row for every trial.
     policy
-        Name of the policy that shares the cluster among the trials.
+        Name of the policy that allocates GPUs to the trials.
     trials, concurrent
-        How many there are in all, and at a time.
+        Number of trials in all, and at a time.
     seed
-        Of the sampler, the trainings, the first submissions and the genetic algorithm.
+        Seed of the sampler, the trainings, the first submissions and the genetic algorithm.
     stagger
         Seconds within which the first trials are submitted.
     replicas, batch_size
         GPUs and total batch size of every trial; Pollux chooses both itself.
     traces
-        Folder of the measurements that are the truth, None for the shipped profiles.
+        Folder of the measurements that are the truth; None for the shipped profiles.
     setting
-        The conditions.
+        Cluster and rules of the replay.
 
     Raises
     ------
     ValueError
-        If a count is less than 1.
+        If `trials` or `concurrent` < 1, or `seed` or `stagger` < 0.
     """
 
     folder: Path
@@ -150,7 +171,7 @@ class SearchTask:
         require_count("Search: stagger", self.stagger, minimum=0)
 
     def description(self) -> dict[str, Any]:
-        """Everything that the records depend on."""
+        """Return all inputs that the records depend on."""
         return {
             "format": "goodalloc-search",
             "version": 1,
@@ -167,13 +188,12 @@ class SearchTask:
         }
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Search, unless that is done.
+        """Search, unless the records exist.
 
         Raises
         ------
         ValueError
-            If a library is missing, something in the task makes no sense, or its folder holds
-            something else.
+            If a library of the extra "search" is missing, or `folder` holds another search.
         """
         require_extra("search", "Hyper-parameter search")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -181,12 +201,15 @@ class SearchTask:
             check_description(self.folder / "search.json", self.description())
             if not (self.folder / "trials.csv").exists():
                 rows = _Search(self).rows(report)
-                write_atomically(self.folder / "trials.csv", csv_text(rows, COLUMNS))
+                write_atomically(
+                    self.folder / "trials.csv",
+                    csv_text([row._asdict() for row in rows], TrialRow._fields),
+                )
 
 
 @dataclass
 class _Search:
-    """A search under way."""
+    """State of a running search."""
 
     task: SearchTask
     sampler: Sampler = field(init=False)
@@ -205,13 +228,13 @@ class _Search:
         self.simulator = Simulator(first, applications_of(task.traces), policy, task.setting)
 
     def _propose(self, second: int) -> Submission:
-        """The next trial as a job."""
+        """Return the next trial as a job submitted at `second`."""
         task, trial = self.task, len(self.proposed)
         self.proposed.append(self.sampler.propose())
         return Submission(f"trial-{trial}", second, APPLICATION, task.replicas, task.batch_size)
 
-    def rows(self, report: Report) -> list[dict[str, object]]:
-        """Search to the end; one row a trial."""
+    def rows(self, report: Report) -> list[TrialRow]:
+        """Search to the end, and return one row for every trial."""
         while not self.simulator.finished:
             self.simulator.advance()
             self._follow()
@@ -220,9 +243,9 @@ class _Search:
         return [self._row(trial, job) for trial, job in enumerate(self.simulator.jobs)]
 
     def _follow(self) -> None:
-        """Train what ended, in the order in which it did, and submit as many trials for it.
+        """Train the trials that have ended, in their order, and submit as many new ones.
 
-        The sampler learns of all that ended in the same second before it proposes anything.
+        The sampler learns of all trials that ended in the same second before it proposes another.
         """
         ended = sorted(
             (math.ceil(job.completion), trial)
@@ -237,22 +260,22 @@ class _Search:
             for _ in range(min(len(trials), self.task.trials - len(self.proposed))):
                 self.simulator.submit(self._propose(second))
 
-    def _row(self, trial: int, job: SimulatedJob) -> dict[str, object]:
-        """Numbers to ten digits, as those of a replay."""
-        assert job.completion is not None
-        submission = job.submission.time
-        row = {
-            "trial": trial,
-            **self.proposed[trial]._asdict(),
-            "accuracy": self.accuracies[trial],
-            "submission": submission,
-            "start": job.first_start,
-            "completion": job.completion,
-            "seconds": job.completion - submission,
-            "gpu_seconds": job.attained_service,
-            "restarts": job.restarts or 0,
-        }
-        return {
-            name: rounded(value, 10) if isinstance(value, float) else value
-            for name, value in row.items()
-        }
+    def _row(self, trial: int, job: SimulatedJob) -> TrialRow:
+        """Return the row of a completed trial, numbers to ten digits as in a replay."""
+        if job.completion is None or job.first_start is None:
+            raise RuntimeError(f"Search: trial {trial} has not run to its end.")
+        submission, proposed = job.submission.time, self.proposed[trial]
+        return TrialRow(
+            trial,
+            rounded(proposed.learning_rate, 10),
+            rounded(proposed.momentum, 10),
+            rounded(proposed.weight_decay, 10),
+            proposed.width,
+            accuracy=rounded(self.accuracies[trial], 10),
+            submission=submission,
+            start=rounded(job.first_start, 10),
+            completion=rounded(job.completion, 10),
+            seconds=rounded(job.completion - submission, 10),
+            gpu_seconds=rounded(job.attained_service, 10),
+            restarts=job.restarts or 0,
+        )

@@ -1,25 +1,30 @@
-"""Table 3 of Pollux's evaluation (OSDI'21, section 5.3.4): hyper-parameter search beside ours.
+"""Table 3 of Pollux: hyper-parameter search, published and ours.
 
 Pollux searched on two nodes with eight A100 each, so absolute times differ: compare the ratios. The
-fixed configuration gives every trial four GPUs. Its batch size is not known here, and decides the
-comparison; ours are two ends of what users do: the application's initial one, and of its doublings
-the one with which a trial ends soonest. The published accuracy is the mean of the five best trials.
+fixed configuration gives every trial four GPUs. Its batch size is not published, and decides the
+comparison; ours are two ends of what users choose: the application's initial batch size, and of its
+doublings the one with which a trial ends soonest. The accuracy is the mean of the five best trials.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 5.3.4. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.simulated_job import SimulatedJob
-from goodalloc.experiments.reporting.estimates import estimate
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import figure_of, looks, new_axes
 from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
-from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.framework.reproduction import EACH_POLLUX, Reproduction
 from goodalloc.experiments.studies.pollux.hyperparameter_search import (
     APPLICATION,
     CLUSTER,
@@ -37,7 +42,6 @@ if TYPE_CHECKING:
 
     from goodalloc.data.applications.application import Application
     from goodalloc.experiments.replay.replay_conditions import Knowledge
-    from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
 
 #: GPUs of a trial in the fixed configuration.
@@ -45,43 +49,43 @@ REPLICAS = 4
 
 ACCURACY, MINUTES, HOURS = "accuracy of the best 5 (%)", "minutes per trial", "total hours"
 
-#: As published.
+#: Published values.
 POLLUX = {ACCURACY: 95.4, MINUTES: 25.0, HOURS: 10.0}
 FIXED = {ACCURACY: 95.5, MINUTES: 34.0, HOURS: 14.0}
 
-#: Ticks of the picture, in per cent of wrong answers.
+#: Ticks of the figure, in per cent of wrong answers.
 ERRORS = (50, 40, 30, 20, 15, 10, 7, 5, 4, 3, 2.5, 2, 1)
 
-#: What the table is about: Pollux's time over that of the fixed configuration.
+#: Published ratios of Pollux's times to those of the fixed configuration.
 RATIO = {name: POLLUX[name] / FIXED[name] for name in (MINUTES, HOURS)}
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One way to run the trials.
+    """Way to run the trials.
 
     Parameters
     ----------
     label
-        For people.
+        Label in tables and figures.
     published
-        Value by quantity, None where nothing like it was published.
+        Published value by quantity; None where there is none.
     policy
-        Name of the policy; "pollux" stands for whichever of Pollux's are asked for.
+        Name of the policy; `EACH_POLLUX` stands for each of Pollux's that the plan selects.
     batch_size
-        The initial one or the tuned one; Pollux chooses its own.
+        The initial batch size or the tuned one; Pollux chooses its own.
     knowledge
-        What a trial knows of its application when it starts.
+        Knowledge of a trial about its application when it starts.
     """
 
     label: str
     published: Mapping[str, float] | None
-    policy: str = "pollux"
+    policy: str = EACH_POLLUX
     batch_size: Literal["initial", "tuned"] = "initial"
     knowledge: Knowledge = "explored"
 
     def tasks(self, plan: Plan, policy: str) -> list[SearchTask]:
-        """Its searches, one for every seed."""
+        """Return the searches, one for every seed."""
         application = plan.applications[APPLICATION]
         tuned = self.batch_size == "tuned"
         batch = tuned_batch_size(application) if tuned else int(application.batch.initial)
@@ -116,14 +120,14 @@ CONFIGURATIONS = (
 
 
 def tuned_batch_size(application: Application, replicas: int = REPLICAS) -> int:
-    """Of the initial batch size and its doublings the one that ends a lone training soonest.
+    """Return the batch size, of the initial one and its doublings, of the shortest training alone.
 
     Parameters
     ----------
     application
-        The truth.
+        True behaviour of the application.
     replicas
-        GPUs, all on one node.
+        Number of GPUs, all on one node.
     """
     limits = application.batch
     doublings = int(np.log2(limits.maximum / limits.initial))
@@ -132,7 +136,7 @@ def tuned_batch_size(application: Application, replicas: int = REPLICAS) -> int:
 
 
 def _seconds_alone(application: Application, replicas: int, batch_size: int) -> float:
-    """Seconds from the first step to the last on GPUs that are never taken away."""
+    """Return the seconds of a whole training on GPUs that are never taken away."""
     submission = Submission("alone", 0, application.name, replicas, batch_size)
     job = SimulatedJob(submission, application, "requested")
     job.reallocate(((0, replicas),), 0.0)
@@ -142,8 +146,8 @@ def _seconds_alone(application: Application, replicas: int, batch_size: int) -> 
     return job.completion
 
 
-def hyperparameter_table(title: str) -> Reproduction[dict[str, Any]]:
-    """The table as a reproduction."""
+def hyperparameter_table(title: str) -> Reproduction[QuantityRow]:
+    """Return the table as a reproduction."""
 
     def tasks(plan: Plan) -> list[SearchTask]:
         return [
@@ -159,19 +163,42 @@ def hyperparameter_table(title: str) -> Reproduction[dict[str, Any]]:
     return Reproduction(title, tasks, table_rows, plot_searches, require, ignores=("seeds",))
 
 
-def table_rows(plan: Plan) -> Rows:
-    """One row a configuration and quantity; then Pollux over each fixed one, seed by seed."""
+class QuantityRow(NamedTuple):
+    """Quantity of a configuration, or ratio of two configurations: published and ours.
+
+    Attributes
+    ----------
+    published, deviation_percent
+        Published value and our deviation from it; None where there is none.
+    ours, half_width
+        Mean over the seeds and half the width of its 95 % interval.
+    searches
+        Number of seeds.
+    """
+
+    configuration: str
+    policy: str
+    quantity: str
+    published: float | None
+    ours: float
+    half_width: float
+    deviation_percent: float | None
+    searches: int
+
+
+def table_rows(plan: Plan) -> list[QuantityRow]:
+    """Return the quantities of every configuration, then Pollux's ratios to each fixed one."""
     found = [
         (configuration, policy, [quantities(task) for task in configuration.tasks(plan, policy)])
         for configuration in CONFIGURATIONS
         for policy in plan.policies_of(configuration.policy)
     ]
-    rows = []
+    rows: list[QuantityRow] = []
     for configuration, policy, searches in found:
         rows += _rows(configuration.label, policy, configuration.published, searches)
     for pollux, policy, ours in found:
         for fixed, other, theirs in found:
-            if pollux.policy == "pollux" and fixed.policy != "pollux":
+            if pollux.policy == EACH_POLLUX and fixed.policy != EACH_POLLUX:
                 label, names = f"{pollux.label} / {fixed.label}", f"{policy} / {other}"
                 pairs = zip(ours, theirs, strict=True)
                 ratios = [{name: one[name] / two[name] for name in RATIO} for one, two in pairs]
@@ -180,7 +207,7 @@ def table_rows(plan: Plan) -> Rows:
 
 
 def quantities(task: SearchTask) -> dict[str, float]:
-    """What a finished search came to."""
+    """Return the quantities of a finished search."""
     trials = pd.read_csv(task.folder / "trials.csv")
     return {
         ACCURACY: 100.0 * float(trials.accuracy.nlargest(5).mean()),
@@ -194,34 +221,31 @@ def _rows(
     policy: str,
     published: Mapping[str, float] | None,
     searches: Sequence[Mapping[str, float]],
-) -> Rows:
-    """Published, ours, the deviation, and half the width of a 95 % confidence interval."""
-    rows: list[dict[str, Any]] = []
+) -> list[QuantityRow]:
+    """Return a row for every quantity of `searches`, one mapping for every seed."""
+    rows: list[QuantityRow] = []
     for quantity in searches[0]:
-        ours = estimate([search[quantity] for search in searches])
+        ours = estimate_of([search[quantity] for search in searches])
         known = published[quantity] if published else None
         rows.append(
-            {
-                "configuration": label,
-                "policy": policy,
-                "quantity": quantity,
-                "published": "" if known is None else rounded(known, 3),
-                "ours": ours["mean"],
-                "half_width": ours["half_width"],
-                "deviation_percent": (
-                    "" if known is None else rounded(100.0 * (ours["mean"] / known - 1.0), 3)
+            QuantityRow(
+                label,
+                policy,
+                quantity,
+                published=None if known is None else rounded(known, 3),
+                ours=ours.mean,
+                half_width=ours.half_width,
+                deviation_percent=(
+                    None if known is None else rounded(100.0 * (ours.mean / known - 1.0), 3)
                 ),
-                "searches": len(searches),
-            }
+                searches=len(searches),
+            )
         )
     return rows
 
 
-def plot_searches(plan: Plan, _: Rows) -> Figure:
-    """Best accuracy so far over time, mean of the seeds, to the end of the longest search.
-
-    The scale is that of the logarithm of the error.
-    """
+def plot_searches(plan: Plan, _: list[QuantityRow]) -> Figure:
+    """Draw the best accuracy so far over time, mean of the seeds, on a logarithmic error scale."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     ax = new_axes(8.0, 4.6)
@@ -253,9 +277,9 @@ def plot_searches(plan: Plan, _: Rows) -> Figure:
 
 
 def mean_best(folders: Sequence[Path]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Hours from where every search has a result, and the mean of the best until then, per cent.
+    """Return hours, from where every search has a result, and the mean best accuracy in per cent.
 
-    A search that ended stays at its best.
+    A search that has ended keeps its best accuracy.
     """
     searches = [
         pd.read_csv(folder / "trials.csv").sort_values(["completion", "trial"])

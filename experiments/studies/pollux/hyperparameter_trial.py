@@ -1,8 +1,12 @@
-"""One trial of a hyper-parameter search: a small network that is trained, here and now.
+"""Trial of a hyper-parameter search: the training of a small network.
 
-Pollux (OSDI'21, section 5.3.4) trained ResNet18 on CIFAR-10. Without the GPUs for that, a network
-of one hidden layer learns scikit-learn's 8 × 8 pictures of digits: the accuracies are real, but of
-another, smaller task.
+Pollux trained ResNet18 on CIFAR-10. Without the GPUs for that, a network of one hidden layer learns
+scikit-learn's 8 × 8 images of digits: the accuracies are real, but of another, smaller task.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021, section 5.3.4. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -14,21 +18,21 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from typing import Any
 
-#: Passes over the training pictures, and pictures a step.
+#: Passes over the training images, and images per step.
 EPOCHS, BATCH = 30, 32
 
 
 class Hyperparameters(NamedTuple):
-    """What a trial tries.
+    """Hyper-parameters of a trial.
 
     Attributes
     ----------
     learning_rate, momentum
-        Of stochastic gradient descent with Nesterov's momentum.
+        Parameters of stochastic gradient descent with Nesterov's momentum.
     weight_decay
-        Weight of half the squared length of all weights in the loss.
+        Factor of half the squared norm of all weights in the loss.
     width
-        Hidden units.
+        Number of hidden units.
     """
 
     learning_rate: float
@@ -38,15 +42,15 @@ class Hyperparameters(NamedTuple):
 
 
 def train(hyperparameters: Hyperparameters, seed: int) -> float:
-    """Share of the held-out pictures that a freshly trained network names rightly.
+    """Train a network, and return its accuracy on the held-out images.
 
     Parameters
     ----------
     hyperparameters
-        What is tried.
+        Hyper-parameters of the training.
     seed
-        Of the split into two halves, the first weights and the order of the pictures: with the same
-        seed the accuracy depends on the hyper-parameters alone.
+        Seed of the split into two halves, the initial weights and the order of the images: with the
+        same seed the accuracy depends on the hyper-parameters alone.
 
     Returns
     -------
@@ -69,7 +73,7 @@ def train(hyperparameters: Hyperparameters, seed: int) -> float:
         max_iter=EPOCHS,
         random_state=seed,
     )
-    # Every trial is stopped after the same time, whether or not it has converged by then.
+    # Every trial has the same number of epochs, whether or not it has converged by then.
     with threadpool_limits(1), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
@@ -83,7 +87,7 @@ def train(hyperparameters: Hyperparameters, seed: int) -> float:
 
 @lru_cache(maxsize=8)
 def _halves(seed: int) -> tuple[Any, Any, Any, Any]:
-    """Pictures to train with and to test with, and their digits."""
+    """Return the images for training and for validation, and their digits."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 

@@ -1,58 +1,65 @@
-"""Studies that compare two ways to replay, in pairs: workload by workload, scenario by scenario.
+"""Studies that compare two ways to replay, in pairs by workload and scenario.
 
-What differs between workloads then does not blur what differs between the ways. The interval is
-Student's over the workloads; seeds of one workload are averaged first.
+Pairing removes the variation between workloads from the comparison. Intervals are Student's over
+the workloads; seeds of one workload are averaged first.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from goodalloc.experiments.replay.replay_report import summarise
-from goodalloc.experiments.reporting.estimates import estimate, shown_estimate
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS, figure_of, new_axes
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.replay.replay_task import ReplayTask
+    from goodalloc.experiments.reporting.estimates import Estimate
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.pollux.scenario import Scenario
 
-#: What is short and what long in Pollux's workloads: below an hour of GPU time, above ten.
+#: Applications of short and of long jobs: below an hour of GPU time, above ten.
 SHORT, LONG = ("cifar10", "ncf"), ("yolov3", "imagenet")
 
-#: How the names of columns end that say how good decisions are.
-GAPS = ("gap", "more_starved", "served_over_best")
-
-#: What is compared: hours, whose relative changes are shown.
-QUANTITIES = ("average", "short", "long", "p99", "makespan")
+#: Columns on the quality of decisions, shown where they were judged.
+GAPS = (
+    "mean_more_starved",
+    "baseline_mean_more_starved",
+    "served_over_best",
+    "baseline_served_over_best",
+    "mean_gap",
+    "baseline_mean_gap",
+    "baseline_worst_gap",
+)
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to replay.
+    """Way to replay a workload.
 
     Parameters
     ----------
     label
-        For people.
+        Label in tables and figures.
     policy
-        Its policy.
+        Name of the policy.
     options
-        Fields of `ReplayTask` that are not the default.
+        Fields of `ReplayTask` that differ from the default.
     setting
-        Fields of `Setting` that are not the scenario's.
+        Fields of `Setting` that differ from the scenario's.
     """
 
     label: str
@@ -61,7 +68,7 @@ class Way:
     setting: Mapping[str, Any] = field(default_factory=dict)
 
     def tasks(self, plan: Plan, scenario: Scenario, number: int) -> list[ReplayTask]:
-        """The replays of one workload."""
+        """Return the replays of one workload, one for every seed."""
         workload = scenario.workload(plan, number)
         setting = replace(scenario.setting, **self.setting)
         return [
@@ -72,7 +79,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two ways under one scenario; the change is from the baseline to the way."""
+    """Way and its baseline under one scenario; changes are from the baseline to the way."""
 
     scenario: Scenario
     way: Way
@@ -80,71 +87,135 @@ class Pair:
 
     @property
     def label(self) -> str:
-        """Its row."""
+        """Label of the pair."""
         return f"{self.way.label} against {self.baseline.label}, {self.scenario.label}"
 
-    def row(self, plan: Plan) -> dict[str, Any]:
-        """Changes in per cent with half-widths, and what they are changes of."""
+    def row(self, plan: Plan) -> PairRow:
+        """Return the changes in per cent, and the values that they are changes of."""
         found, base = (
             [
-                [hours(task.folder) for task in way.tasks(plan, self.scenario, number)]
+                [replayed(task.folder) for task in way.tasks(plan, self.scenario, number)]
                 for number in plan.workloads
             ]
             for way in (self.way, self.baseline)
         )
-        row: dict[str, Any] = {
-            "scenario": self.scenario.label,
-            "way": self.way.label,
-            "baseline": self.baseline.label,
-            "workloads": len(found),
-            "seeds": max(len(found[0]), len(base[0])),
-            "average_hours": estimate(_over_seeds(found, "average"))["mean"],
-            "baseline_hours": estimate(_over_seeds(base, "average"))["mean"],
-        }
-        for quantity in QUANTITIES:
-            pairs = zip(_over_seeds(found, quantity), _over_seeds(base, quantity), strict=True)
-            change = estimate([100.0 * (ours / theirs - 1.0) for ours, theirs in pairs])
-            row[f"{quantity}_change"] = change["mean"]
-            row[f"{quantity}_half_width"] = change["half_width"]
-        for name in ("mean_more_starved", "served_over_best", "mean_gap"):
-            row[name] = estimate(_over_seeds(found, name))["mean"]
-            row[f"baseline_{name}"] = estimate(_over_seeds(base, name))["mean"]
-        row["baseline_worst_gap"] = max(one["worst_gap"] for seeds in base for one in seeds)
-        return row
+
+        def change(value: Callable[[Replayed], float]) -> Estimate:
+            pairs = zip(_over_seeds(found, value), _over_seeds(base, value), strict=True)
+            return estimate_of([100.0 * (ours / theirs - 1.0) for ours, theirs in pairs])
+
+        def mean(of: Outcomes, value: Callable[[Replayed], float]) -> float:
+            return estimate_of(_over_seeds(of, value)).mean
+
+        return PairRow(
+            scenario=self.scenario.label,
+            way=self.way.label,
+            baseline=self.baseline.label,
+            workloads=len(found),
+            seeds=max(len(found[0]), len(base[0])),
+            average_hours=mean(found, lambda one: one.average_hours),
+            baseline_hours=mean(base, lambda one: one.average_hours),
+            average_change_percent=change(lambda one: one.average_hours),
+            short_change_percent=change(lambda one: one.short_hours),
+            long_change_percent=change(lambda one: one.long_hours),
+            p99_change_percent=change(lambda one: one.p99_hours),
+            makespan_change_percent=change(lambda one: one.makespan_hours),
+            mean_more_starved=mean(found, lambda one: one.mean_more_starved),
+            baseline_mean_more_starved=mean(base, lambda one: one.mean_more_starved),
+            served_over_best=mean(found, lambda one: one.served_over_best),
+            baseline_served_over_best=mean(base, lambda one: one.served_over_best),
+            mean_gap=mean(found, lambda one: one.mean_gap),
+            baseline_mean_gap=mean(base, lambda one: one.mean_gap),
+            baseline_worst_gap=max(one.worst_gap for seeds in base for one in seeds),
+        )
 
 
-def hours(folder: Path) -> dict[str, float]:
-    """Hours by quantity, and gaps, of a finished replay."""
+class Replayed(NamedTuple):
+    """Times and gaps of a finished replay."""
+
+    average_hours: float
+    p99_hours: float
+    makespan_hours: float
+    short_hours: float
+    long_hours: float
+    mean_more_starved: float
+    served_over_best: float
+    mean_gap: float
+    worst_gap: float
+
+
+#: Finished replays by workload and seed.
+Outcomes = Sequence[Sequence[Replayed]]
+
+
+class PairRow(NamedTuple):
+    """Changes from a baseline to another way, means over workloads with 95 % intervals.
+
+    Attributes
+    ----------
+    average_hours, baseline_hours
+        Average completion time of the way, and of the baseline.
+    average_change_percent, short_change_percent, long_change_percent
+        Change of the average completion time of all, of short and of long jobs.
+    p99_change_percent, makespan_change_percent
+        Change of the 99th percentile of completion times, and of the makespan.
+    mean_more_starved, served_over_best, mean_gap
+        Gaps of the decisions of the way (see `parts_of_gaps`); NaN where none were judged.
+    """
+
+    scenario: str
+    way: str
+    baseline: str
+    workloads: int
+    seeds: int
+    average_hours: float
+    baseline_hours: float
+    average_change_percent: Estimate
+    short_change_percent: Estimate
+    long_change_percent: Estimate
+    p99_change_percent: Estimate
+    makespan_change_percent: Estimate
+    mean_more_starved: float
+    baseline_mean_more_starved: float
+    served_over_best: float
+    baseline_served_over_best: float
+    mean_gap: float
+    baseline_mean_gap: float
+    baseline_worst_gap: float
+
+
+def replayed(folder: Path) -> Replayed:
+    """Return the times and gaps of the finished replay in `folder`."""
     jobs, summary = pd.read_csv(folder / "jobs.csv"), summarise("", folder)
-    return {
-        "average": summary["average_jct_hours"],
-        "p99": summary["p99_jct_hours"],
-        "makespan": summary["makespan_hours"],
-        "worst_gap": summary["worst_gap"],
-        **{name: summary[name] for name in ("mean_more_starved", "served_over_best", "mean_gap")},
-        "short": float(jobs.jct[jobs.application.isin(SHORT)].mean()) / 3600.0,
-        "long": float(jobs.jct[jobs.application.isin(LONG)].mean()) / 3600.0,
-    }
+    return Replayed(
+        average_hours=summary["average_jct_hours"],
+        p99_hours=summary["p99_jct_hours"],
+        makespan_hours=summary["makespan_hours"],
+        short_hours=float(jobs.jct[jobs.application.isin(SHORT)].mean()) / 3600.0,
+        long_hours=float(jobs.jct[jobs.application.isin(LONG)].mean()) / 3600.0,
+        mean_more_starved=summary["mean_more_starved"],
+        served_over_best=summary["served_over_best"],
+        mean_gap=summary["mean_gap"],
+        worst_gap=summary["worst_gap"],
+    )
 
 
-def _over_seeds(found: Sequence[Sequence[Mapping[str, float]]], quantity: str) -> list[float]:
-    """The mean over the seeds, one number a workload."""
-    return [float(np.mean([one[quantity] for one in seeds])) for seeds in found]
+def _over_seeds(found: Outcomes, value: Callable[[Replayed], float]) -> list[float]:
+    """Return the mean of `value` over the seeds of every workload."""
+    return [float(np.mean([value(one) for one in seeds])) for seeds in found]
 
 
-def paired_study(
-    title: str, pairs: Sequence[Pair], *, gaps: bool = False
-) -> Reproduction[dict[str, Any]]:
-    """The pairs as a study.
+def paired_study(title: str, pairs: Sequence[Pair], *, gaps: bool = False) -> Reproduction[PairRow]:
+    """Return a study of `pairs`.
 
     Parameters
     ----------
     title
-        For people.
+        Title of the study.
     pairs
-        What is compared.
+        Compared pairs.
     gaps
-        Whether decisions are judged even if the plan does not ask for it.
+        Whether to judge decisions even if the plan does not request it.
     """
 
     def judged(plan: Plan) -> Plan:
@@ -159,7 +230,7 @@ def paired_study(
             for task in way.tasks(judged(plan), pair.scenario, number)
         ]
 
-    def rows(plan: Plan) -> Rows:
+    def rows(plan: Plan) -> list[PairRow]:
         return [pair.row(judged(plan)) for pair in pairs]
 
     return Reproduction(
@@ -172,36 +243,39 @@ def paired_study(
     )
 
 
-def shortened(rows: Rows) -> Rows:
-    """Changes in per cent as "mean ± half-width", and no gaps where none were judged."""
-    judged = not all(math.isnan(row["baseline_mean_gap"]) for row in rows)
+def shortened(rows: list[PairRow]) -> Rows:
+    """Return the changes as "mean ± half-width", without gaps where none were judged."""
+    judged = not all(math.isnan(row.baseline_mean_gap) for row in rows)
     return [
         {
-            **{name: row[name] for name in ("scenario", "way", "baseline", "workloads", "seeds")},
-            **{
-                f"{name} (%)": shown_estimate(
-                    row[f"{name}_change"], row[f"{name}_half_width"], "+.1f"
-                )
-                for name in QUANTITIES
-            },
-            **({name: row[name] for name in row if name.endswith(GAPS)} if judged else {}),
+            "scenario": row.scenario,
+            "way": row.way,
+            "baseline": row.baseline,
+            "workloads": row.workloads,
+            "seeds": row.seeds,
+            "average (%)": row.average_change_percent.text("+.1f"),
+            "short (%)": row.short_change_percent.text("+.1f"),
+            "long (%)": row.long_change_percent.text("+.1f"),
+            "p99 (%)": row.p99_change_percent.text("+.1f"),
+            "makespan (%)": row.makespan_change_percent.text("+.1f"),
+            **({name: getattr(row, name) for name in GAPS} if judged else {}),
         }
         for row in rows
     ]
 
 
-def plot_pairs(title: str, rows: Rows) -> Figure:
-    """Changes of the average completion time with their confidence intervals."""
-    labels = list(dict.fromkeys(f"{row['way']}, {row['scenario']}" for row in rows))
-    baselines = list(dict.fromkeys(row["baseline"] for row in rows))
+def plot_pairs(title: str, rows: list[PairRow]) -> Figure:
+    """Draw the changes of the average completion time with their confidence intervals."""
+    labels = list(dict.fromkeys(f"{row.way}, {row.scenario}" for row in rows))
+    baselines = list(dict.fromkeys(row.baseline for row in rows))
     ax = new_axes(8.0, 1.6 + 0.5 * len(labels))
     for index, baseline in enumerate(baselines):
-        shown = [row for row in rows if row["baseline"] == baseline]
+        shown = [row for row in rows if row.baseline == baseline]
         shift = 0.25 * (index - (len(baselines) - 1) / 2)
         ax.errorbar(
-            [row["average_change"] for row in shown],
-            [labels.index(f"{row['way']}, {row['scenario']}") + shift for row in shown],
-            xerr=np.nan_to_num([row["average_half_width"] for row in shown]),
+            [row.average_change_percent.mean for row in shown],
+            [labels.index(f"{row.way}, {row.scenario}") + shift for row in shown],
+            xerr=np.nan_to_num([row.average_change_percent.half_width for row in shown]),
             label=f"against {baseline}",
             color=COLOURS[index],
             marker=MARKERS[index],

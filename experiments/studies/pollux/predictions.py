@@ -1,10 +1,10 @@
-"""What the pictures share that set the models of Pollux (OSDI'21) beside its measurements."""
+"""Functions shared by Figures 1 to 3 of Pollux: its models beside its measurements."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.data.applications.application import Application
-    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.records import Record
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.models.goodput.model import BatchLimits
     from goodalloc.models.goodput.throughput_model import ThroughputParameters
     from goodalloc.models.support.array_types import Floats
 
+
+#: Rows of a prediction.
+RowT = TypeVar("RowT", bound="Record")
 
 #: GPUs on each node of the published testbed.
 GPUS_PER_NODE = 4
@@ -35,11 +38,11 @@ GPUS_PER_NODE = 4
 
 def prediction(
     title: str,
-    rows: Callable[[str | None], Rows],
+    rows: Callable[[str | None], list[RowT]],
     plot: Callable[[str | None], Figure],
     require: Callable[[Plan], object] = lambda _: None,
-) -> Reproduction[dict[str, Any]]:
-    """A reproduction that takes no replays."""
+) -> Reproduction[RowT]:
+    """Return a reproduction without replays, from the folder of the artifact's traces."""
     return Reproduction(
         title,
         lambda _: (),
@@ -51,7 +54,7 @@ def prediction(
 
 
 class Pass(NamedTuple):
-    """GPUs packed onto nodes, examples per GPU and pass, and accumulation steps."""
+    """Packed GPUs, examples per GPU and pass, and accumulation steps."""
 
     gpus: int
     atomic_batch_size: int
@@ -59,17 +62,17 @@ class Pass(NamedTuple):
 
     @property
     def batch_size(self) -> int:
-        """Examples of a step."""
+        """Total batch size of a step, in examples."""
         return self.gpus * self.atomic_batch_size * (self.accumulation_steps + 1)
 
 
 def require_traces(traces: str | None, figure: int) -> Path:
-    """The folder of the measurements.
+    """Return the folder of the measurements for a figure.
 
     Raises
     ------
     ValueError
-        If none is given or it is not there.
+        If `traces` is None or no folder.
     """
     if traces is None:
         raise ValueError(
@@ -83,12 +86,12 @@ def require_traces(traces: str | None, figure: int) -> Path:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """State in one sentence what went wrong while traces were read.
+    """Raise errors of reading traces as one sentence that names `folder`.
 
     Raises
     ------
     ValueError
-        If anything did.
+        If the block raises an `OSError`, a `LookupError` or a `ValueError`.
     """
     try:
         yield
@@ -97,17 +100,17 @@ def reading(folder: Path) -> Iterator[None]:
 
 
 def plan_pass(batch: int, gpus: int, limits: BatchLimits, *, accumulates: bool = False) -> Pass:
-    """Split a total batch size over GPUs in as few passes as fit, rounded up."""
+    """Split the total batch size `batch` over `gpus` in the fewest passes, rounded up."""
     return Pass(gpus, *published_split(batch, gpus, limits, accumulates=accumulates))
 
 
 def measured_throughput(application: Application, one: Pass) -> float:
-    """Examples per second as measured; linear between the measured atomic batch sizes.
+    """Return the measured examples per second, linear between measured atomic batch sizes.
 
     Raises
     ------
     ValueError
-        If the pass is outside of what was measured.
+        If the pass is outside the measured placements or batch sizes.
     """
     step, synchronisation = application.step_times(
         packed(one.gpus, GPUS_PER_NODE), one.atomic_batch_size
@@ -116,14 +119,14 @@ def measured_throughput(application: Application, one: Pass) -> float:
 
 
 def predicted_throughput(parameters: ThroughputParameters, passes: Sequence[Pass]) -> Floats:
-    """Examples per second by the model, one number a pass."""
+    """Return the examples per second of every pass by the model, shape (passes,)."""
     gpus, atomic, accumulation = np.array(passes, dtype=float).reshape(-1, 3).T
     nodes = np.ceil(gpus / GPUS_PER_NODE)
     return np.asarray(throughput(parameters, nodes, gpus, atomic, accumulation))
 
 
 def two_rows(names: Sequence[str]) -> tuple[Figure, list[tuple[Axes, Axes]]]:
-    """A figure with two axes, one above the other, for every application."""
+    """Return a figure with two axes, one above the other, for every application."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2.3 * len(names), 5.6), layout="constrained")

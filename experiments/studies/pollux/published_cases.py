@@ -1,8 +1,13 @@
-"""Table 2 and Figure 8 of Pollux's evaluation (OSDI'21): the published value, ours, the deviation.
+"""Table 2 and Figure 8 of Pollux: published values, ours, and the deviation.
 
 Table 2 was measured on a testbed; Figures 8a to 8c come from the artifact's simulator, averaged
 over eight workloads. All values are hours. Ours are replays of the published workloads on the
 artifact's measurements where its folder is given, else of drawn ones on the shipped profiles.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -14,9 +19,11 @@ import numpy as np
 
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import GAP_PARTS, summarise
+from goodalloc.experiments.replay.replay_task import is_seeded
 from goodalloc.experiments.reporting.plots import figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.framework.reproduction import EACH_POLLUX, Reproduction
+from goodalloc.solvers.policies.registry import is_pollux
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,18 +39,18 @@ AVERAGE, TAIL, MAKESPAN = "average_jct_hours", "p99_jct_hours", "makespan_hours"
 
 @dataclass(frozen=True)
 class Case:
-    """One row of a table, or one point of a figure.
+    """Row of a table, or point of a figure.
 
     Parameters
     ----------
     label
-        As in the paper.
+        Label, as in the paper.
     policy
-        Name of the policy; "pollux" stands for whichever of Pollux's are asked for.
+        Name of the policy; `EACH_POLLUX` stands for each of Pollux's that the plan selects.
     published
-        Hours by quantity.
+        Published hours by quantity.
     requests, load, interval, interference, interference_avoidance, power
-        What is different from the published defaults.
+        Conditions of the replay, by default the published ones.
     """
 
     label: str
@@ -57,7 +64,7 @@ class Case:
     power: float = -1.0
 
     def tasks(self, plan: Plan, policy: str) -> list[ReplayTask]:
-        """Its replays, one a workload, and of the genetic algorithm one a seed."""
+        """Return the replays under `policy`, one for every workload and seed."""
         setting = Setting(interval=self.interval, interference=self.interference)
         return [
             plan.replay(
@@ -84,32 +91,32 @@ def _loads(policy: str, *averages: float) -> tuple[Case, ...]:
     )
 
 
-#: Name to cases.
+#: Cases by name of the study.
 CASES: Mapping[str, tuple[Case, ...]] = {
     "table2": (
-        Case("Pollux (p = -1)", "pollux", _hours(0.76, 11, 16)),
+        Case("Pollux (p = -1)", EACH_POLLUX, _hours(0.76, 11, 16)),
         Case("Optimus+Oracle+TunedJobs", "optimus", _hours(1.5, 15, 20)),
         Case("Tiresias+TunedJobs", "tiresias", _hours(1.2, 15, 24)),
         Case("Optimus+Oracle", "optimus", _hours(2.7, 22, 28), "realistic"),
         Case("Tiresias", "tiresias", _hours(2.8, 25, 31), "realistic"),
-        Case("Pollux (p = +1)", "pollux", _hours(0.83, 10, 16), power=1.0),
-        Case("Pollux (p = -10)", "pollux", _hours(0.84, 12, 18), power=-10.0),
+        Case("Pollux (p = +1)", EACH_POLLUX, _hours(0.83, 10, 16), power=1.0),
+        Case("Pollux (p = -10)", EACH_POLLUX, _hours(0.84, 12, 18), power=-10.0),
     ),
     "fig8a": (
-        *_loads("pollux", 0.426, 0.764, 1.024, 1.469),
+        *_loads(EACH_POLLUX, 0.426, 0.764, 1.024, 1.469),
         *_loads("optimus", 0.665, 1.578, 2.010, 2.700),
         *_loads("tiresias", 0.581, 1.122, 1.717, 2.789),
     ),
     "fig8b": tuple(
-        Case(f"Pollux, every {seconds} s", "pollux", {AVERAGE: hours}, interval=seconds)
+        Case(f"Pollux, every {seconds} s", EACH_POLLUX, {AVERAGE: hours}, interval=seconds)
         for seconds, hours in ((30, 0.758), (60, 0.764), (120, 0.779), (240, 0.825), (480, 0.932))
     ),
     "fig8c": (
-        Case("avoided", "pollux", {AVERAGE: 0.764}),
+        Case("avoided", EACH_POLLUX, {AVERAGE: 0.764}),
         *(
             Case(
                 f"not avoided, {loss:.0%} lost",
-                "pollux",
+                EACH_POLLUX,
                 {AVERAGE: hours},
                 interference=loss,
                 interference_avoidance=False,
@@ -160,7 +167,7 @@ def published_cases(title: str, cases: Sequence[Case]) -> Reproduction[CaseRow]:
 
 
 def _rows(plan: Plan, case: Case) -> list[CaseRow]:
-    """One row a policy and quantity: published, ours, deviation, and ours' range."""
+    """Return a row for every policy and quantity of `case`."""
     rows = []
     for policy in plan.policies_of(case.policy):
         found = [summarise(policy, task.folder) for task in case.tasks(plan, policy)]
@@ -188,12 +195,12 @@ def _row(case: Case, policy: str, quantity: str, found: Sequence[Mapping[str, An
 
 
 def plot_cases(title: str, rows: Sequence[CaseRow]) -> Figure:
-    """Average completion times: published as an open diamond, ours as a bar with its range."""
+    """Draw average completion times: published as diamonds, ours as bars with their ranges."""
     shown = [row for row in rows if row.quantity == AVERAGE]
     several = len({row.case for row in shown}) < len(shown)
     ax = new_axes(8.0, 1.2 + 0.38 * len(shown))
     for index, row in enumerate(shown):
-        exact = row.policy == "pollux"
+        exact = is_pollux(row.policy) and not is_seeded(row.policy)
         ax.barh(
             index,
             row.ours,

@@ -1,4 +1,4 @@
-"""Conditions under which a workload is replayed, beyond those that were published."""
+"""Scenarios of the replays: load, cluster and disturbances beyond the published ones."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Load, cluster and disturbances.
+    """Load, cluster and disturbances of a replay.
 
     Parameters
     ----------
     label
-        For people.
+        Label in tables and figures.
     load
-        Of the workload.
+        Load of the workload.
     parts
-        Workloads of that load that are submitted together.
+        Number of workloads of that load that are submitted together.
     burst
-        Jobs of another workload that are submitted all at once, three hours in.
+        Jobs of another workload that are submitted all at once after three hours.
     setting
-        The conditions.
+        Cluster, outages and rules of the replay.
     """
 
     label: str
@@ -39,7 +39,7 @@ class Scenario:
     setting: Setting = Setting()
 
     def workload(self, plan: Plan, number: int) -> tuple[Submission, ...]:
-        """The jobs; further parts and the burst are drawn with seeds of their own."""
+        """Return the jobs of all parts and of the burst, in order of submission."""
         jobs = list(plan.workload(number, load=self.load))
         for part in range(1, self.parts):
             more = draw_workload(1000 * part + number, load=self.load)

@@ -1,8 +1,8 @@
-"""Studies beyond what was published: exact against genetic, other objectives, what jobs know."""
+"""Studies beyond the published ones: exact against genetic, other objectives, prior knowledge."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from goodalloc.experiments.studies.pollux.paired_comparison import Pair, Way, paired_study
 from goodalloc.experiments.studies.pollux.scenario import DISTURBED, LARGE, LOADS, PUBLISHED
@@ -11,32 +11,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from goodalloc.experiments.studies.framework.reproduction import Reproduction
+    from goodalloc.experiments.studies.pollux.paired_comparison import PairRow
     from goodalloc.experiments.studies.pollux.scenario import Scenario
 
 EXACT = Way("exact")
 GENETIC = Way("genetic", "pollux-genetic")
-#: The same optima with ties broken otherwise: no difference below the one to this is more than
-#: noise.
+#: The same optima with ties broken otherwise: a smaller difference than to this is noise.
 UNTIED = Way("other ties", "pollux-untied")
 
 
-def _exact_against_others(
-    title: str, scenarios: Iterable[Scenario]
-) -> Reproduction[dict[str, Any]]:
+def _exact_against_others(title: str, scenarios: Iterable[Scenario]) -> Reproduction[PairRow]:
     pairs = [Pair(one, EXACT, other) for one in scenarios for other in (GENETIC, UNTIED)]
     return paired_study(title, pairs, gaps=True)
 
 
-#: Does deciding every round exactly shorten the jobs?
+#: Effect of exact decisions on completion times.
 EXACTNESS = _exact_against_others("What deciding every round exactly changes", LOADS)
 
-#: And after a disturbance?
+#: The same after a disturbance.
 DISTURBANCES = _exact_against_others("What it changes after a disturbance", DISTURBED)
 
-#: And on four times the cluster with four times the jobs?
+#: The same on four times the cluster with four times the jobs.
 SCALE = _exact_against_others("What it changes on a larger cluster", (LARGE,))
 
-#: What does the myopic objective cost? The same exact solver under others.
+#: Cost of the myopic objective: the same exact solver under others.
 OBJECTIVES = paired_study(
     "The same exact solver under other objectives",
     [
@@ -52,7 +50,7 @@ OBJECTIVES = paired_study(
     ],
 )
 
-#: What does exploration cost, and what is experience worth?
+#: Cost of exploration, and benefit of knowing the application.
 KNOWLEDGE = paired_study(
     "What jobs know of their application when they start",
     [

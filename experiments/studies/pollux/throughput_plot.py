@@ -1,4 +1,4 @@
-"""The picture of figure 3 of Pollux (OSDI'21): throughput as predicted and as measured."""
+"""Drawing of Figure 3 of Pollux: throughput, predicted and measured."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FIXED_GPUS = (1, 4, 16, 64)
 
 
 def plot_fig3(traces: str | None) -> Figure:
-    """Throughput against GPUs (above) and against the batch size (below), by application.
+    """Draw throughput by GPUs (above) and by batch size (below) of every application.
 
     Lines are fitted to the filled markers' half of the allocations; the open ones are held out.
 
@@ -55,7 +55,7 @@ def plot_fig3(traces: str | None) -> Figure:
     Raises
     ------
     ValueError
-        If it is None or cannot be read.
+        If `traces` is None, or its files are missing or malformed.
     """
     folder = require_traces(traces, 3)
     figure, panels = two_rows(tuple(APPLICATIONS))
@@ -70,7 +70,7 @@ def plot_fig3(traces: str | None) -> Figure:
 
 
 def _plot_gpus(found: CrossValidation, application: MeasuredApplication, ax: Axes) -> None:
-    """Packed GPUs at the middle and the largest measured total batch size."""
+    """Draw packed GPUs at the middle and the largest measured total batch size."""
     limits, sizes = application.batch, application.batch_sizes
     for look, batch in enumerate((sizes[len(sizes) // 2], sizes[-1])):
         gpus = [count for count in PLOTTED_GPUS if count * limits.atomic_minimum <= batch]

@@ -1,16 +1,21 @@
-"""Figure 3 of Pollux (OSDI'21): throughput as predicted by its model, beside that measured.
+"""Figure 3 of Pollux: throughput, predicted by its model and measured.
 
 The seven parameters are fitted as Pollux fits them, but to half of the measured allocations only;
-the others are held out, so that their throughput is predicted and not merely fitted. Allocations
-that the model cannot tell apart, those of as many GPUs on one node or on several, are held out
-together, and each half has its share of those on one node. Of both halves each is held out once.
-Pollux itself extrapolates: it lets a job grow to twice the GPUs that it has run on.
+the throughput of the other half is predicted, not fitted. Allocations that the model cannot
+distinguish, those of equally many GPUs on one node or on several, are held out together, and each
+half has its share of those on one node. Each half is held out once. Pollux itself extrapolates: it
+lets a job grow to twice the GPUs that it has run on.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,23 +38,23 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-#: Of the halves that are shown and tabulated.
+#: Seed of the halves in the figure and the table.
 SEED = 0
 
-#: Most GPUs that a job has run on before it is given up to twice as many, as Pollux allows.
+#: Most GPUs of the fitted allocations; those of up to twice as many are predicted.
 GROWN_FROM = (8, 16, 32)
 
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """An application's measurements with two fits, each to one half of the allocations.
+    """Measurements of an application with two fits, each to one half of the allocations.
 
     Parameters
     ----------
     observations
-        As `read_observations` returns them, of shape (measurements, 5).
+        Measurements as `read_observations` returns them, shape (measurements, 5).
     half
-        The half, 0 or 1, that each measurement belongs to.
+        Half of each measurement, 0 or 1, shape (measurements,).
     fits
         Parameters fitted to half 0 and to half 1.
     """
@@ -59,26 +64,26 @@ class CrossValidation:
     fits: tuple[ThroughputParameters, ThroughputParameters]
 
     def step_times(self, *, held_out: bool) -> Floats:
-        """Seconds of every measured step by the fit that did not, or did, see it."""
+        """Return the step times by the fit to the other half, or to the own one, in seconds."""
         nodes, replicas, atomic = self.observations.T[:3]
         both = np.stack([step_time(fit, nodes, replicas, atomic, 0.0) for fit in self.fits])
         which = 1 - self.half if held_out else self.half
         return np.asarray(both[which, np.arange(len(which))])
 
     def seen(self, nodes: int, gpus: int) -> bool:
-        """Whether the first fit saw these allocations."""
+        """Return whether the first fit is to allocations of `gpus` on that many `nodes`."""
         same = (_kinds(self.observations) == (min(nodes, 2), gpus)).all(axis=1)
         return not self.half[same].any()
 
 
 def _kinds(observations: Floats) -> Indices:
-    """What the model tells apart: one node or several as 1 or 2, and GPUs; (measurements, 2)."""
+    """Return one node or several (1 or 2) and the GPUs, shape (measurements, 2)."""
     nodes, replicas = observations.T[:2].astype(np.int64)
     return np.stack([np.minimum(nodes, 2), replicas], axis=1)
 
 
 def split_halves(observations: Floats, seed: int) -> Indices:
-    """Put the allocations of every kind into one of two halves by chance: 0 or 1 a measurement."""
+    """Divide the kinds of allocation randomly into two halves: 0 or 1 for every measurement."""
     kinds, which = np.unique(_kinds(observations), axis=0, return_inverse=True)
     generator = np.random.default_rng(seed)
     half = np.empty(len(kinds), dtype=np.int64)
@@ -96,7 +101,7 @@ def cross_validate(tables: Mapping[str, Floats], seed: int = SEED) -> dict[str, 
     tables
         Measurements by application, each as `read_observations` returns them.
     seed
-        Of the halves.
+        Seed of the halves.
     """
     halves = {name: split_halves(table, seed) for name, table in tables.items()}
     parts = [tables[name][half == side] for name, half in halves.items() for side in (0, 1)]
@@ -108,15 +113,15 @@ def cross_validate(tables: Mapping[str, Floats], seed: int = SEED) -> dict[str, 
 
 
 def _fit(parts: Sequence[Floats]) -> list[ThroughputParameters]:
-    """Parameters fitted to each table, in one call."""
+    """Return the parameters fitted to each table, in one call."""
     fitted = fit_throughput(pad_observations(parts)).parameters
     return [ThroughputParameters(*map(float, row)) for row in np.stack(fitted, axis=1)]
 
 
 def predict_doubled(tables: Mapping[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
-    """Observations on up to twice the GPUs that were fitted, and their predicted step times.
+    """Return observations on up to twice the fitted GPUs, and their predicted step times.
 
-    Of jobs that have run on every allocation of at most 8, 16 or 32 GPUs.
+    Fits are to all allocations of at most 8, 16 and 32 GPUs.
     """
     cases = [(name, most) for name in tables for most in GROWN_FROM]
     parts = [tables[name][tables[name][:, 1] <= most] for name, most in cases]
@@ -133,10 +138,10 @@ def predict_doubled(tables: Mapping[str, Floats]) -> dict[str, tuple[Floats, Flo
 
 
 def least_error(observations: Floats) -> float:
-    """Least RMSLE of step time of any model that tells no more allocations apart than this one.
+    """Return the least RMSLE of step time of any model that distinguishes no more allocations.
 
-    It predicts one time, at best the geometric mean, for every kind of allocation and atomic batch
-    size.
+    Such a model predicts one time, at best the geometric mean, for every kind of allocation and
+    atomic batch size.
     """
     same = np.column_stack([_kinds(observations), observations[:, 2]])
     _, which, count = np.unique(same, axis=0, return_inverse=True, return_counts=True)
@@ -146,18 +151,40 @@ def least_error(observations: Floats) -> float:
 
 
 def read_tables(traces: Path) -> dict[str, Floats]:
-    """The measurements of every application."""
+    """Read the measurements of every application."""
     with reading(traces):
         return {
             name: read_observations(traces / name, known) for name, known in APPLICATIONS.items()
         }
 
 
-def fig3_rows(traces: str | None) -> list[dict[str, Any]]:
-    """Errors of the predicted step time by application, on what was fitted and on what was not.
+class ErrorRow(NamedTuple):
+    """Errors of the predicted step times of an application.
 
-    Root mean squared logarithmic error, and median, 90th percentile and maximum of
-    abs(predicted / measured - 1); `least_rmsle` is of any model that tells no more apart.
+    Attributes
+    ----------
+    allocations
+        "fitted", "held out" or "GPUs doubled".
+    rmsle
+        Root mean squared logarithmic error.
+    least_rmsle
+        The least of any model that distinguishes no more allocations (`least_error`).
+    median, percentile_90, maximum
+        Of abs(predicted / measured - 1).
+    """
+
+    application: str
+    allocations: str
+    measurements: int
+    rmsle: float
+    least_rmsle: float
+    median: float
+    percentile_90: float
+    maximum: float
+
+
+def fig3_rows(traces: str | None) -> list[ErrorRow]:
+    """Return the errors of every application on fitted, held-out and larger allocations.
 
     Parameters
     ----------
@@ -167,7 +194,7 @@ def fig3_rows(traces: str | None) -> list[dict[str, Any]]:
     Raises
     ------
     ValueError
-        If it is None or cannot be read.
+        If `traces` is None, or its files are missing or malformed.
     """
     rows = []
     tables = read_tables(require_traces(traces, 3))
@@ -179,17 +206,17 @@ def fig3_rows(traces: str | None) -> list[dict[str, Any]]:
             ("GPUs doubled", *doubled[name]),
         ):
             measured = table[:, 4]
+            errors = relative_errors(predicted, measured)
             rows.append(
-                {
-                    "application": name,
-                    "allocations": allocations,
-                    "measurements": len(table),
-                    "rmsle": rounded(rmsle(predicted, measured)),
-                    "least_rmsle": rounded(least_error(table)),
-                    **{
-                        k: rounded(value)
-                        for k, value in relative_errors(predicted, measured).items()
-                    },
-                }
+                ErrorRow(
+                    name,
+                    allocations,
+                    len(table),
+                    rmsle=rounded(rmsle(predicted, measured)),
+                    least_rmsle=rounded(least_error(table)),
+                    median=rounded(errors["median"]),
+                    percentile_90=rounded(errors["percentile_90"]),
+                    maximum=rounded(errors["maximum"]),
+                )
             )
     return rows

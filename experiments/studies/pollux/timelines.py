@@ -1,4 +1,10 @@
-"""Figures 5 and 6 of Pollux's evaluation (OSDI'21): GPUs, efficiency and batch sizes over time."""
+"""Figures 5 and 6 of Pollux: GPUs, efficiency and batch sizes over time.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
+"""
 
 from __future__ import annotations
 
@@ -26,7 +32,7 @@ ARRIVALS = 8.0
 
 
 def tuned_replays(plan: Plan) -> dict[str, ReplayTask]:
-    """Pollux and the tuned baselines on the first workload, as in Table 2; by policy."""
+    """Return the replays of the first workload under Pollux and the tuned baselines, by policy."""
     workload = plan.workload(plan.workloads[0])
     policies = (*plan.pollux, "optimus", "tiresias")
     return {policy: plan.replay(policy, workload) for policy in policies}
@@ -99,11 +105,17 @@ def _job_task(plan: Plan) -> ReplayTask:
 
 
 class JobRow(NamedTuple):
-    """Mean holdings of a job while `active_jobs` jobs, itself included, are in the cluster."""
+    """Means over the rounds in which a job runs among `active_jobs` jobs, itself included.
+
+    Attributes
+    ----------
+    running_hours
+        Length of these rounds.
+    """
 
     job: str
     active_jobs: int
-    hours: float
+    running_hours: float
     mean_gpus: float
     mean_batch_size: float
     mean_efficiency: float
@@ -118,7 +130,7 @@ def _job_rows(plan: Plan) -> list[JobRow]:
         JobRow(
             job=str(job),
             active_jobs=int(part.active_jobs.iloc[0]),
-            hours=rounded(len(part) * interval / HOUR, 4),
+            running_hours=rounded(len(part) * interval / HOUR, 4),
             mean_gpus=rounded(float(part.gpus.mean()), 4),
             mean_batch_size=rounded(float(part.batch_size.mean()), 4),
             mean_efficiency=rounded(float(part.efficiency.mean()), 4),

@@ -1,15 +1,20 @@
-r"""Figure 1 of Pollux (OSDI'21): what ResNet-18 on CIFAR-10 gains from GPUs and from large batches.
+r"""Figure 1 of Pollux: gains of ResNet-18 on CIFAR-10 from GPUs and from large batches.
 
-1a is throughput against GPUs for a small and a large total batch size. 1b is the batch size that
-is best for one half of the training: the one that finishes it first, among those that stay fixed
-throughout it. Progress w_e in epoch e takes time in proportion to w_e / (throughput x E_e), and by
-the model 1 / E_e(M) = (phi_e + M) / (phi_e + M0), so that half is one epoch with noise scale phi:
+1a is throughput against GPUs for a small and a large total batch size. 1b is the best fixed batch
+size for one half of the training, the one that finishes it first. Progress w_e in epoch e takes
+time in proportion to w_e / (throughput x E_e), and by the model 1 / E_e(M) = (phi_e + M) /
+(phi_e + M0), so that the half is equivalent to one epoch with noise scale phi:
 
 .. math:: 1 / (\varphi + M_0) = \sum_e w_e / (\varphi_e + M_0) / \sum_e w_e
 
-The model knows the fitted throughput and the noise scale at M0; where the artifact's measurements
-are given, what follows from the measured step times and each batch size's own gradient statistics
-stands beside it.
+The model knows the fitted throughput and the noise scale at M0. With the artifact's measurements
+the figure also shows the results by the measured step times and by each batch size's own gradient
+statistics.
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
 """
 
 from __future__ import annotations
@@ -57,21 +62,21 @@ HALVES = ("first half", "second half")
 TABLE_GPUS = (1, 2, 4, 8, 12, 16)
 PLOTTED_GPUS = tuple(range(1, 17))
 
-#: Total batch sizes among which the best one by the measurements is sought.
+#: Number of total batch sizes among which the best by the measurements is sought.
 CANDIDATES = 200
 
 
 class Curve(NamedTuple):
-    """A line of the figure, one number for each number of GPUs.
+    """Line of the figure, one value for each number of GPUs.
 
     Attributes
     ----------
     model
-        By the model.
+        Values by the model, shape (numbers of GPUs,).
     measured
-        By the measurements, None without them.
+        Values by the measurements; None without them.
     lost
-        Share of the measured goodput that is lost by doing as the model says; None in 1a.
+        Fraction of the measured goodput lost with the model's batch size; None in 1a.
     """
 
     model: Floats
@@ -79,18 +84,34 @@ class Curve(NamedTuple):
     lost: Floats | None = None
 
 
-def fig1_rows(traces: str | None) -> list[dict[str, Any]]:
-    """Throughput and best batch size on some GPUs: by the model, and as measured.
+class TradeOffRow(NamedTuple):
+    """Throughput or best batch size on some GPUs: by the model, and as measured.
+
+    The last three columns are None without measurements, and the last in 1a.
+    """
+
+    figure: str
+    line: str
+    gpus: int
+    unit: str
+    model: float
+    measured: float | None = None
+    error_percent: float | None = None
+    goodput_lost_percent: float | None = None
+
+
+def fig1_rows(traces: str | None) -> list[TradeOffRow]:
+    """Return the rows of both panels.
 
     Parameters
     ----------
     traces
-        The artifact's folder ``traces``; without it there is the model alone.
+        The artifact's folder ``traces``; None for the model alone.
 
     Raises
     ------
     ValueError
-        If the measurements cannot be read.
+        If the files in `traces` are missing or malformed.
     """
     rows = []
     for panel, unit, curves in (
@@ -99,21 +120,21 @@ def fig1_rows(traces: str | None) -> list[dict[str, Any]]:
     ):
         for line, (model, measured, lost) in curves.items():
             for index, gpus in enumerate(TABLE_GPUS):
-                row = {"figure": panel, "line": line, "gpus": gpus, "unit": unit}
-                row["model"] = rounded(float(model[index]))
+                row = TradeOffRow(panel, line, gpus, unit, rounded(float(model[index])))
                 if measured is not None:
-                    row["measured"] = rounded(float(measured[index]))
                     error = 100.0 * float(model[index] / measured[index] - 1.0)
-                    row["error_percent"] = rounded(error, 3)
-                    row["goodput_lost_percent"] = (
-                        "" if lost is None else rounded(100.0 * float(lost[index]), 3)
+                    row = row._replace(
+                        measured=rounded(float(measured[index])), error_percent=rounded(error, 3)
                     )
+                if lost is not None:
+                    percent = rounded(100.0 * float(lost[index]), 3)
+                    row = row._replace(goodput_lost_percent=percent)
                 rows.append(row)
     return rows
 
 
 def throughput_curves(traces: str | None, gpus: Sequence[int]) -> dict[str, Curve]:
-    """Examples per second, by total batch size."""
+    """Return the examples per second by total batch size."""
     profile, application = load_profile(APPLICATION), _measurements(traces)
     curves = {}
     for batch in BATCH_SIZES:
@@ -127,7 +148,7 @@ def throughput_curves(traces: str | None, gpus: Sequence[int]) -> dict[str, Curv
 
 
 def batch_size_curves(traces: str | None, gpus: Sequence[int]) -> dict[str, Curve]:
-    """Best total batch size in examples, by half of the training."""
+    """Return the best total batch size in examples by half of the training."""
     profile, application = load_profile(APPLICATION), _measurements(traces)
     weights, initial = _halves(profile), float(profile.batch.initial)
     gradient = GradientStatistics(profile.gradient_square[0], profile.gradient_variance[0])
@@ -151,14 +172,14 @@ def batch_size_curves(traces: str | None, gpus: Sequence[int]) -> dict[str, Curv
 
 
 def effective_noise_scale(noise: Floats, weights: Floats, initial: float) -> Floats:
-    """The noise scale by which epochs of different ones cost as much as they do together.
+    """Return the one noise scale at which all epochs together cost as much as with their own.
 
     Parameters
     ----------
     noise
-        Noise scale of each epoch in examples, of shape (epochs,).
+        Noise scale of each epoch in examples, shape (epochs,).
     weights
-        Progress of each epoch, of shape (parts, epochs).
+        Progress of each epoch, shape (parts, epochs).
     initial
         M0 in examples.
     """
@@ -167,7 +188,7 @@ def effective_noise_scale(noise: Floats, weights: Floats, initial: float) -> Flo
 
 
 def _halves(profile: Profile) -> Floats:
-    """Progress of every epoch in the first and in the second half, of shape (2, epochs)."""
+    """Return the progress of every epoch in the first and second half, shape (2, epochs)."""
     steps = np.diff(profile.progress, prepend=0.0)
     first = profile.progress - steps / 2 <= 0.5
     return np.where(np.stack([first, ~first]), steps, 0.0)
@@ -180,16 +201,16 @@ def _measurements(traces: str | None) -> MeasuredApplication | None:
 def best_measured(
     application: MeasuredApplication, table: Mapping[str, Any], chosen: Pass, weights: Floats
 ) -> tuple[float, float]:
-    """Best total batch size by the measurements, and the share of goodput lost with another.
+    """Return the best total batch size by the measurements, and the goodput lost with `chosen`.
 
     Parameters
     ----------
     application, table
         Measured step times, and gradient statistics as `read_gradient` returns them.
     chosen
-        What is used instead, on as many GPUs.
+        Pass that the model chooses, which fixes the number of GPUs.
     weights
-        Progress of each epoch.
+        Progress of each epoch, shape (epochs,).
     """
     limits, gpus = application.batch, chosen.gpus
     least = max(limits.initial, limits.atomic_minimum * gpus)
@@ -207,7 +228,7 @@ def best_measured(
 
 
 def _measured_efficiency(table: Mapping[str, Any], batch: Floats) -> Floats:
-    """Efficiency by the statistics measured at these batch sizes, of shape (epochs, sizes)."""
+    """Return the efficiency by the statistics measured at `batch`, shape (epochs, sizes)."""
     sizes = table["batch_sizes"]
     square, variance = (
         np.array([np.interp(batch, sizes, column) for column in np.transpose(table[name])])
@@ -217,17 +238,17 @@ def _measured_efficiency(table: Mapping[str, Any], batch: Floats) -> Floats:
 
 
 def plot_fig1(traces: str | None) -> Figure:
-    """Throughput (left) and best batch size (right) against GPUs.
+    """Draw throughput (left) and best batch size (right) against GPUs.
 
     Parameters
     ----------
     traces
-        The artifact's folder ``traces``; without it there are only the model's lines.
+        The artifact's folder ``traces``; None for the model's lines alone.
 
     Raises
     ------
     ValueError
-        If the measurements cannot be read.
+        If the files in `traces` are missing or malformed.
     """
     from matplotlib.figure import Figure
 

@@ -249,14 +249,14 @@ def test_a_table_puts_published_and_ours_side_by_side(tmp_path: Path) -> None:
                 }
             ).to_csv(task.folder / "trials.csv")
     reproduction = REPRODUCTIONS["table3"]
-    rows = {(row["configuration"], row["quantity"]): row for row in reproduction.rows(plan)}
-    assert rows["Pollux", MINUTES]["ours"] == 90
-    assert rows["Pollux", MINUTES]["published"] == 25
-    assert rows["Pollux", HOURS]["ours"] == 4.5
-    assert rows["fixed, tuned batch", HOURS]["ours"] == 9
+    rows = {(row.configuration, row.quantity): row for row in reproduction.rows(plan)}
+    assert rows["Pollux", MINUTES].ours == 90
+    assert rows["Pollux", MINUTES].published == 25
+    assert rows["Pollux", HOURS].ours == 4.5
+    assert rows["fixed, tuned batch", HOURS].ours == 9
     ratio = rows["Pollux / fixed, tuned batch", HOURS]
-    assert (ratio["ours"], ratio["half_width"], ratio["searches"]) == (0.5, 0.0, 2)
-    assert ratio["published"] == pytest.approx(10 / 14, abs=1e-3)
+    assert (ratio.ours, ratio.half_width, ratio.searches) == (0.5, 0.0, 2)
+    assert ratio.published == pytest.approx(10 / 14, abs=1e-3)
     folders = [task.folder for task in CONFIGURATIONS[0].tasks(plan, "pollux")]
     hours, best = mean_best(folders)
     assert (hours[0], hours[-1]) == (2.0, 6.0)

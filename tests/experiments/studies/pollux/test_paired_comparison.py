@@ -30,8 +30,8 @@ def test_a_way_against_itself_changes_nothing(tmp_path: Path) -> None:
     study = paired_study("same", [Pair(TINY, *same)])
     plan = carry_out(study, tmp_path, workloads=(1, 2))
     (row,) = study.rows(plan)
-    assert (row["average_change"], row["average_half_width"]) == (0.0, 0.0)
-    assert row["average_hours"] == row["baseline_hours"] > 0
+    assert row.average_change_percent == (0.0, 0.0)
+    assert row.average_hours == row.baseline_hours > 0
 
 
 def test_changes_are_of_each_workload_and_have_a_sign(tmp_path: Path) -> None:
@@ -39,10 +39,10 @@ def test_changes_are_of_each_workload_and_have_a_sign(tmp_path: Path) -> None:
     study = paired_study("slower", [Pair(TINY, Way("queue", "fifo"), Way("share", "equal"))])
     plan = carry_out(study, tmp_path, workloads=(1, 2))
     (row,) = study.rows(plan)
-    assert row["average_hours"] > row["baseline_hours"]
-    assert row["average_change"] > 0
-    assert row["workloads"] == 2
-    assert row["average_half_width"] > 0
+    assert row.average_hours > row.baseline_hours
+    assert row.average_change_percent.mean > 0
+    assert row.workloads == 2
+    assert row.average_change_percent.half_width > 0
     figure = study.plot(plan, [row])
     assert "95 % intervals" in figure.axes[0].get_xlabel()
 
@@ -52,8 +52,8 @@ def test_one_workload_has_no_interval_and_gaps_are_judged_where_asked(tmp_path: 
     pair = Pair(TINY, Way("exact"), Way("queue", "fifo"))
     study = paired_study("gaps", [pair], gaps=True)
     (row,) = study.rows(carry_out(study, tmp_path))
-    assert math.isnan(row["average_half_width"])
-    assert row["mean_gap"] < 1e-9 < row["baseline_mean_gap"] <= row["baseline_worst_gap"]
+    assert math.isnan(row.average_change_percent.half_width)
+    assert row.mean_gap < 1e-9 < row.baseline_mean_gap <= row.baseline_worst_gap
 
 
 def test_scenarios_add_jobs_under_names_of_their_own() -> None:

@@ -181,10 +181,10 @@ def test_epochs_cost_as_much_as_one_of_the_effective_noise_scale(
 def test_without_traces_figure_1_shows_the_model_alone() -> None:
     """More GPUs pay with a large batch only, and batches grow with GPUs and with progress."""
     rows = fig1_rows(None)
-    assert all("measured" not in row for row in rows)
+    assert all(row.measured is None for row in rows)
     lines: dict[str, list[float]] = {}
     for row in rows:
-        lines.setdefault(row["line"], []).append(row["model"])
+        lines.setdefault(row.line, []).append(row.model)
     assert lines["batch size 2048"] == sorted(lines["batch size 2048"])
     assert max(lines["batch size 512"]) > lines["batch size 512"][-1]
     assert all(a < b for a, b in zip(lines["first half"], lines["second half"], strict=True))
@@ -193,8 +193,8 @@ def test_without_traces_figure_1_shows_the_model_alone() -> None:
 def test_where_the_truth_is_the_model_figure_1_agrees_with_it(exact: str) -> None:
     """Up to the interpolation between measured batch sizes."""
     for row in fig1_rows(exact):
-        if row["figure"] == "1a":
-            assert row["model"] == pytest.approx(row["measured"], rel=0.03)
+        if row.figure == "1a":
+            assert row.model == pytest.approx(row.measured, rel=0.03)
     for curve in batch_size_curves(exact, (1, 2, 4, 8, 16)).values():
         assert curve.lost is not None
         assert (curve.lost >= 0.0).all()
@@ -204,8 +204,8 @@ def test_where_the_truth_is_the_model_figure_1_agrees_with_it(exact: str) -> Non
 def test_where_the_noise_scale_is_that_of_any_batch_size_efficiency_is_exact(exact: str) -> None:
     """No error from whichever batch size it is predicted."""
     rows = fig2_rows(exact)
-    assert {row["application"] for row in rows} == set(APPLICATIONS)
-    assert max(row["worst_error"] for row in rows) < 1e-12
+    assert {row.application for row in rows} == set(APPLICATIONS)
+    assert max(row.worst_error for row in rows) < 1e-12
 
 
 def test_where_the_noise_scale_grows_with_the_batch_size_smaller_ones_underrate_larger_ones(
@@ -213,13 +213,13 @@ def test_where_the_noise_scale_grows_with_the_batch_size_smaller_ones_underrate_
 ) -> None:
     """The bias is negative from below, positive from above, and M0 is worse than a neighbour."""
     rows = fig2_rows(write_traces(tmp_path, growth=0.5))
-    errors = {(r["application"], r["batch_size"], r["source"]): r["mean_error"] for r in rows}
+    errors = {(r.application, r.batch_size, r.source): r.mean_error for r in rows}
     for row in rows:
-        assert (row["bias"] > 0.0) == (row["predicted_from"] > row["batch_size"])
-        assert abs(row["bias"]) == pytest.approx(row["mean_error"])
-        if row["source"] == "next smaller":
-            key = (row["application"], row["batch_size"], "initial")
-            assert row["mean_error"] < errors[key]
+        assert (row.bias > 0.0) == (row.predicted_from > row.batch_size)
+        assert abs(row.bias) == pytest.approx(row.mean_error)
+        if row.source == "next smaller":
+            key = (row.application, row.batch_size, "initial")
+            assert row.mean_error < errors[key]
 
 
 def test_measured_efficiency_is_the_gain_of_a_batch_sizes_own_statistics(tmp_path: Path) -> None:
@@ -271,8 +271,8 @@ def test_a_fit_knows_nothing_of_what_is_held_out(exact: str) -> None:
 def test_where_the_truth_is_the_model_throughput_is_predicted_on_unseen_gpus(exact: str) -> None:
     """What the priors of the fit leave of an error is small, and a model could be without any."""
     for row in fig3_rows(exact):
-        assert row["least_rmsle"] < 1e-12
-        assert row["rmsle"] < 0.03, row
+        assert row.least_rmsle < 1e-12
+        assert row.rmsle < 0.03, row
 
 
 def test_the_least_error_is_what_is_left_of_equals_that_differ() -> None:
@@ -298,11 +298,11 @@ def test_the_artifacts_noise_scales_grow_with_the_batch_size(measured: str) -> N
     """From M0 all efficiencies at the largest batch size are underrated; a neighbour is close."""
     rows = fig2_rows(measured)
     for name, known in APPLICATIONS.items():
-        largest = [r for r in rows if (r["application"], r["batch_size"]) == (name, known.maximum)]
-        bias = {row["source"]: row["bias"] for row in largest}
+        largest = [r for r in rows if (r.application, r.batch_size) == (name, known.maximum)]
+        bias = {row.source: row.bias for row in largest}
         assert bias["initial"] < -0.01
         assert abs(bias["next smaller"]) < abs(bias["initial"])
-    near = [row["mean_error"] for row in rows if row["source"] != "initial"]
+    near = [row.mean_error for row in rows if row.source != "initial"]
     assert max(near) < 0.12
     assert float(np.mean(near)) < 0.03
 
@@ -322,10 +322,10 @@ def test_throughput_on_unseen_gpus_of_the_artifact_is_predicted_nearly_as_well_a
     measured: str,
 ) -> None:
     """Holding out costs less than a tenth of the error, most of which no such model avoids."""
-    found = {(row["application"], row["allocations"]): row for row in fig3_rows(measured)}
+    found = {(row.application, row.allocations): row for row in fig3_rows(measured)}
     for name in APPLICATIONS:
-        fitted, unseen = found[name, "fitted"]["rmsle"], found[name, "held out"]["rmsle"]
-        assert found[name, "fitted"]["least_rmsle"] <= fitted <= unseen < 1.1 * fitted
+        fitted, unseen = found[name, "fitted"].rmsle, found[name, "held out"].rmsle
+        assert found[name, "fitted"].least_rmsle <= fitted <= unseen < 1.1 * fitted
         assert unseen < 0.15
-        assert found[name, "held out"]["median"] < 0.1
-        assert found[name, "GPUs doubled"]["rmsle"] < 0.15
+        assert found[name, "held out"].median < 0.1
+        assert found[name, "GPUs doubled"].rmsle < 0.15

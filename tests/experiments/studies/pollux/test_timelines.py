@@ -36,5 +36,5 @@ def test_figure_6_follows_each_job(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rows = FIGURE_6.rows(plan)
     assert {row.job for row in rows} == {job.name for job in SHORT[:2]}
     assert {row.active_jobs for row in rows} <= {1, 2}
-    assert all(row.mean_gpus >= 1 and row.hours > 0 for row in rows)
+    assert all(row.mean_gpus >= 1 and row.running_hours > 0 for row in rows)
     assert len(FIGURE_6.plot(plan, rows).axes) == 3
