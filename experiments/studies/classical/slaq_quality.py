@@ -97,7 +97,7 @@ LABELS = {
 }
 
 
-#: Columns of the delays to `LEVELS` and to the end.
+#: Columns of the delays to `LEVELS`, then to the end.
 DELAYS = (*(f"delay_{round(100 * level)}_seconds" for level in LEVELS), "completion_seconds")
 
 #: Columns that are compared with those of fair shares.
@@ -148,13 +148,7 @@ class QualityRow(NamedTuple):
     @property
     def delays(self) -> tuple[float, ...]:
         """Mean delays to every level of `LEVELS`, in seconds."""
-        return (
-            self.delay_25_seconds,
-            self.delay_50_seconds,
-            self.delay_75_seconds,
-            self.delay_90_seconds,
-            self.delay_95_seconds,
-        )
+        return tuple(getattr(self, name) for name in DELAYS[:-1])
 
     def compared(self, column: Compared) -> float:
         """Return `loss`, or the delay that stands beside the published one."""
@@ -281,10 +275,8 @@ def change_percent(rows: list[QualityRow], case: str, rule: str, column: Compare
     ----------
     rows
         Rows of several seeds.
-    case, rule
-        Case and rule that are compared with fair shares.
-    column
-        Column that is compared.
+    case, rule, column
+        Case and rule that are compared with fair shares, and the compared column.
     """
     found = {
         (row.seed, row.rule): row.compared(column)

@@ -1,10 +1,15 @@
-"""Themis's auction (NSDI'20) by itself: what hidden payments cost, and whether a lie pays.
+"""Themis's auction by itself: cost of hidden payments, and profit of lies.
 
 Auctions are drawn (`data/classical/auctions.py`) and decided by the dynamic program and by the
-program of `formulations/classical/nash_product.py`, which must agree. Of what bidders win, payments
-leave them a part, here rounded down to whole GPUs. Then every bidder in turn bids something else
-than the truth, and it is counted how often that leaves it more of worth to it: by the share of its
-bundle's value, in which the mechanism is proved truthful, and by the whole GPUs that it keeps.
+program of `formulations/classical/nash_product.py`, which must agree. Hidden payments leave winners
+a part of what they win, here rounded down to whole GPUs. Then every bidder in turn bids an untruth,
+and the study counts how often that leaves it a greater value: by the share of its bundle's value,
+in which the mechanism is proved truthful, and by the whole GPUs that it keeps.
+
+References
+----------
+Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
+    https://www.usenix.org/conference/nsdi20/presentation/mahajan
 """
 
 from __future__ import annotations
@@ -35,21 +40,21 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: Bidders of an auction, GPUs that are free, and how many are drawn.
+#: Bidders of an auction, free GPUs, and number of drawn auctions.
 BIDDERS = (2, 4, 8, 16)
 FREE = 16
 AUCTIONS = 20
 
-#: What a bidder that gets nothing expects, in words, to the seconds that it waits for its share.
+#: Seconds that a losing bidder expects to wait for its share, by the label of the case.
 WAITS = {"its share after a lease": LEASE, "nothing ever after": math.inf}
 
-#: Limits of a program.
+#: Time limit and gap of a program.
 STOP = Stop(seconds=20.0)
 
 #: Gains below this are rounding.
 ROUNDING = 1e-9
 
-#: What is bid in place of the truth.
+#: Untruthful bids.
 LIES: Mapping[str, Callable[[Floats], Floats]] = {
     "root": lambda bids: bids**0.5,
     "square": lambda bids: bids**2,
@@ -133,7 +138,7 @@ def auction_row(bidders: int, case: str, seed: int) -> AuctionRow:
 
 
 def lie_gains(auction: Auction) -> list[tuple[float, float]]:
-    """What every lie of every bidder leaves it, over what the truth does.
+    """Return what every lie of every bidder leaves it, over what the truth does.
 
     The first number is by the share of its bundle's value, the second by whole GPUs that it keeps;
     infinite where the truth leaves it nothing of worth, and the lie something.
@@ -156,14 +161,14 @@ def _uses(truth: Floats, won: int, share: float, kept: int) -> tuple[float, floa
 
 
 def _over(value: float, other: float) -> float:
-    """A ratio, 1 where both are 0 and infinite where only the other is."""
+    """Return a ratio, 1 where both are 0 and infinite where only the denominator is."""
     if other > 0:
         return value / other
     return math.inf if value > 0 else 1.0
 
 
 def _rows(plan: Plan) -> list[AuctionRow]:
-    """A row for every auction; fewer, and no large ones, if quick."""
+    """Return a row for every auction; fewer, and no large ones, if quick."""
     return [
         auction_row(bidders, case, seed)
         for case in WAITS
@@ -183,7 +188,7 @@ def lying_percent(row: AuctionRow) -> float:
 
 
 def summarise_auctions(rows: list[AuctionRow]) -> Rows:
-    """A row for every case and number of bidders: means over the auctions."""
+    """Return a row for every case and number of bidders: means over the auctions."""
     shown = []
     for case in WAITS:
         for bidders in sorted({row.bidders for row in rows}):
@@ -217,7 +222,7 @@ def summarise_auctions(rows: list[AuctionRow]) -> Rows:
 
 
 def plot_auctions(rows: list[AuctionRow]) -> Figure:
-    """What winners keep, and which lies pay, against the bidders."""
+    """Draw the GPUs that winners keep and the lies that pay, against the bidders."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 4.0), layout="constrained")

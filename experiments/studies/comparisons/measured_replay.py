@@ -1,4 +1,4 @@
-"""Replays of a user's own jobs by a user's own measured rates, under policies that keep the GPUs.
+"""Replays of given jobs by given measured rates, under policies that keep the requested GPUs.
 
 Each replay is a record that is made at once or not at all, so a command that was stopped goes on
 with the policies that are missing.
@@ -52,7 +52,7 @@ WIDE = 30.0
 
 @dataclass(frozen=True)
 class MeasuredReplay(RecordedTask):
-    """A replay of jobs with measured rates under one policy.
+    """Task that replays jobs with measured rates under one policy.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class MeasuredReplay(RecordedTask):
     options: PolicyOptions
 
     def description(self) -> dict[str, Any]:
-        """Return everything that the record depends on; long tables by their digests."""
+        """Return all inputs that the record depends on, long tables by their digests."""
         rates = {
             "types": self.rates.types,
             "configurations": self.rates.configurations,
@@ -102,7 +102,7 @@ class MeasuredReplay(RecordedTask):
         }
 
     def work(self, report: Report) -> list[list[Any]]:
-        """Replay all jobs; their rows, in order of completion."""
+        """Replay all jobs, and return their rows in order of completion."""
         require_types_known(self.policy, self.cluster)
         policy = make_policy(self.policy, self.options)
         simulator = RateSimulator(

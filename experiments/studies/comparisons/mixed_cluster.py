@@ -1,10 +1,10 @@
-"""Policies on a cluster of two types of GPU whose nodes also run short of cores.
+"""Policies on a cluster with two types of GPU and scarce cores.
 
-Every job needs some number of cores beside each GPU to keep the fastest type busy, drawn from 1 to
-12 (`experiments/replay/job_modes.py`); a GPU's share is 3. Pollux decides on types, nodes, GPUs and
-cores, exactly or by its genetic algorithm, and with every GPU's share of the cores alone; so does
-Sia, by its own objective. Synergy-TUNE takes GPUs and batch sizes as its users ask and divides the
-cores.
+The cores that a job needs beside each GPU to keep the fastest type busy are drawn from 1 to 12
+(`experiments/replay/job_modes.py`); a GPU's proportional share is 3. Pollux decides on types,
+nodes, GPUs and cores, exactly or by its genetic algorithm, and also with proportional shares of the
+cores only; so does Sia, by its own objective. Synergy-TUNE keeps the requested GPUs and batch sizes
+and divides the cores.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ POLICIES = {
     "synergy-tune": "Synergy-TUNE",
 }
 
-#: Seconds for the decision of a round, after which the best so far is taken.
+#: Time limit of a decision, in seconds; then the best allocation found so far is taken.
 SECONDS = 2.0
 
 
@@ -110,7 +110,7 @@ def _shown(rows: list[MixedRow]) -> Rows:
 
 
 def _plot(_: Plan, rows: list[MixedRow]) -> Figure:
-    """Average completion time: a bar for the mean of every policy, a dot for every workload."""
+    """Draw average completion times: a bar for each policy's mean, a dot for each workload."""
     ax = new_axes(7.0, 3.6)
     for index, policy in enumerate(POLICIES):
         values = [row.average_jct_hours for row in rows if row.policy == policy]

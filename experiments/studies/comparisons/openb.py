@@ -1,11 +1,16 @@
 """Packing of real pods on real nodes: best fit and FGD beside the best placement and its bound.
 
-Weng et al., "Beware of Fragmentation", ATC'23, section 6: pods of the trace come in random order,
-again some of them until they ask for more GPUs than there are (Figure 9a); what counts is the GPUs
-allocated. The published values are means over the ten seeds in the expected results of the paper's
-artifact (github.com/hkust-adsl/kubernetes-scheduler-simulator, analysis_allo_discrete.csv, default
-list). Best fit and FGD take the pods as they come; the exact program knows the whole batch, may
-leave out any pod, and so bounds whatever a scheduler may do with it.
+As in the paper, pods of the trace arrive in random order, some of them repeatedly, until they
+request more GPUs than the cluster has (Figure 9a); the result is the number of allocated GPUs. The
+published values are means over the ten seeds in the expected results of the paper's artifact
+(github.com/hkust-adsl/kubernetes-scheduler-simulator, analysis_allo_discrete.csv, default list).
+Best fit and FGD place pods as they arrive; the exact program knows the whole batch and may leave
+out any pod, and so bounds every scheduler.
+
+References
+----------
+Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
+    Descent", ATC 2023, section 6. https://www.usenix.org/conference/atc23/presentation/weng
 """
 
 from __future__ import annotations
@@ -39,10 +44,10 @@ if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
 
-#: GPUs asked for, in parts of those that there are.
+#: Requested GPUs over those of the cluster.
 LOADS = (0.8, 1.0, 1.2)
 
-#: Per cent of the GPUs allocated, by solver and load.
+#: Published allocated GPUs in per cent of the cluster, by solver and load.
 PUBLISHED = {
     "best_fit": {0.8: 80.0, 1.0: 92.86, 1.2: 93.00},
     "fgd": {0.8: 80.0, 1.0: 95.23, 1.2: 95.35},
@@ -53,12 +58,12 @@ LABELS = {"best_fit": "best fit", "fgd": "FGD", "pods": "exact program"}
 #: Limits of the exact program on a batch.
 LIMITS = Stop(seconds=300.0, gap=1e-5)
 
-#: Quick: one node in so many.
+#: Factor by which a quick study has fewer nodes.
 QUICK = 20
 
 
 def _lists(plan: Plan, seed: int) -> tuple[list[Machine], list[Pod]]:
-    """The published nodes and pods, or drawn ones."""
+    """Return the published nodes and pods, or drawn ones."""
     if plan.artifact is None:
         machines, pods = draw_machines(), draw_pods(seed)
     else:
@@ -144,7 +149,7 @@ def _row(instance: Instance, result: Result, published: float | None) -> PodsRow
 
 
 def _plot(_: Plan, rows: list[PodsRow]) -> Figure:
-    """GPUs allocated over GPUs asked for, means over the seeds; published as open diamonds."""
+    """Draw allocated over requested GPUs, means over the seeds; published as diamonds."""
     ax = new_axes(6.4, 4.4)
     loads = sorted({row.load_percent for row in rows})
     for solver, look in looks(LABELS).items():
@@ -173,8 +178,8 @@ def _plot(_: Plan, rows: list[PodsRow]) -> Figure:
             label="published",
         )
     ax.set_xticks(loads, [f"{load:g}" for load in loads])
-    ax.set_xlabel("GPUs asked for (% of those that there are)")
-    ax.set_ylabel("GPUs allocated (%)")
+    ax.set_xlabel("requested GPUs (% of the cluster)")
+    ax.set_ylabel("allocated GPUs (%)")
     ax.grid(color="0.9")
     ax.set_axisbelow(True)
     ax.legend(fontsize="small", loc="lower right")

@@ -1,20 +1,20 @@
-r"""Published traces of rigid jobs under every policy that keeps the GPUs that users asked for.
+r"""Published traces of rigid jobs under every policy that keeps the requested GPUs.
 
-Replayed are the 60 jobs of Tiresias's simulator, the 195 of ElasticFlow's testbed with their
-deadlines, and a week of one of Microsoft's clusters (`data/workloads/rigid_jobs.py`), each on a
-cluster as given or as its authors had, and on a smaller one. All GPUs are equal and a job that gets
-others loses half a minute. With *G* GPUs, a job of :math:`s_j` GPUs that takes :math:`d_j` seconds
-on them and :math:`T_j` in all, and :math:`\bar N_j` jobs there on average meanwhile, has the
-finish-time fairness (Themis; a documented reading for gangs, whose share of too few GPUs is one of
-time)
+The study replays the 60 jobs of Tiresias's simulator, the 195 of ElasticFlow's testbed with their
+deadlines, and a week of one of Microsoft's clusters (`data/workloads/rigid_jobs.py`), each on the
+published cluster or the one of its authors, and on a smaller one. All GPUs are equal, and a job
+that moves to other GPUs loses half a minute. With *G* GPUs, a job of :math:`s_j` GPUs that takes
+:math:`d_j` seconds on them and :math:`T_j` in all, during which :math:`\bar N_j` jobs are active on
+average, has the finish-time fairness (of Themis; our reading for gangs, whose share of less than
+:math:`s_j` GPUs is one of time)
 
 .. math:: \rho_j = T_j / (d_j \max(1, s_j \bar N_j / G)).                                     (1)
 
-Left out are policies that give other numbers of GPUs than asked for (Pollux, Sia, Optimus, equal
-shares, heSRPT, SLAQ), for nothing is known of the jobs there; those that share GPUs between jobs
-(AntMan, and Gandiva's pairs, which it packs only where it knows how busy GPUs are); those that
-divide cores (Synergy); and Gavel's that is blind to types, of which there is one. No results of any
-policy on these very traces are known to us.
+The study leaves out policies that change the number of GPUs (Pollux, Sia, Optimus, equal shares,
+heSRPT, SLAQ), since the traces do not say how fast jobs would be; those that share GPUs between
+jobs (AntMan, and Gandiva's pairs, which it packs only where it knows how busy GPUs are); those that
+divide cores (Synergy); and Gavel's policy that ignores types, of which there is one. We know of no
+published results of any policy on these traces.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import Policy
 
 
-#: Those that keep the users' GPUs; the oracle of some knows steps and rates.
+#: Policies that keep the requested GPUs; some are given the remaining steps and rates.
 RIGID = (
     "fifo",
     "srtf",
@@ -76,13 +76,13 @@ RIGID = (
     "themis-maxmin",
 )
 
-#: Tiresias's Gittins index that knows from the start what past jobs of its authors' cluster took.
+#: Tiresias's Gittins index given the services of past jobs of its authors' cluster.
 TOLD = "tiresias-gittins-told"
 
-#: Seconds that a job loses when it gets other GPUs.
+#: Seconds that a job loses when its GPUs change.
 RESTART = 30.0
 
-#: The week of a cluster of Microsoft's: its number, the first day and how many.
+#: Number of Microsoft's cluster, first day, and number of days.
 ITP_CLUSTER, ITP_DAY, ITP_DAYS = 2, 51, 7
 
 #: Jobs of a quick replay, the first of their trace, on the smaller cluster.
@@ -90,20 +90,18 @@ QUICK_JOBS = 40
 
 
 class Trace(NamedTuple):
-    """Jobs and where they run.
+    """Published jobs and their cluster.
 
     Attributes
     ----------
     text
-        For people.
-    jobs
-        Reads them from the folder that holds both sources.
-    cluster
-        Of the same folder.
+        Label in tables and figures.
+    jobs, cluster
+        Functions that read the jobs and the cluster from the folder that holds both sources.
     interval
         Seconds between decisions, more than a restart takes.
     services
-        Whether the services of past jobs of its cluster are published, which `TOLD` needs.
+        Whether the services of past jobs of the cluster are published, which `TOLD` needs.
     """
 
     text: str
@@ -125,8 +123,8 @@ def _itp(folder: Path) -> tuple[RigidJob, ...]:
     return read_itp_jobs(folder / ITP, ITP_CLUSTER, ITP_DAY, ITP_DAYS)
 
 
-#: Tiresias's jobs take two minutes, the others hours. ElasticFlow's testbed had 128 GPUs; what
-#: Microsoft's cluster had is not told.
+#: Tiresias's jobs take two minutes, the others hours. ElasticFlow's testbed had 128 GPUs; the size
+#: of Microsoft's cluster is not published.
 TRACES: Mapping[str, Trace] = {
     "tiresias": Trace(
         "Tiresias", _tiresias, lambda folder: read_tiresias_cluster(folder / TIRESIAS), 60, True
@@ -141,16 +139,16 @@ TRACES: Mapping[str, Trace] = {
 
 @dataclass(frozen=True)
 class TraceTask(RecordedTask):
-    """One replay; done at once or not at all.
+    """Task of one replay, done as a whole or not at all.
 
     Parameters
     ----------
     artifact
         Folder that holds both sources.
     trace, policy
-        Which of `TRACES`, under what.
+        Key in `TRACES`, and name of the policy.
     jobs
-        The first so many; None for all.
+        Number of jobs, the first of the trace; None for all.
     """
 
     artifact: Path
@@ -159,7 +157,7 @@ class TraceTask(RecordedTask):
     jobs: int | None
 
     def description(self) -> dict[str, Any]:
-        """Everything that the record depends on."""
+        """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-trace-replay",
             "version": 1,
@@ -172,22 +170,22 @@ class TraceTask(RecordedTask):
         }
 
     def workload(self) -> tuple[RigidJob, ...]:
-        """The jobs."""
+        """Return the jobs."""
         return TRACES[self.trace].jobs(self.artifact)[: self.jobs]
 
     def cluster(self) -> Cluster:
-        """Where they run."""
+        """Return the cluster."""
         return TRACES[self.trace].cluster(self.artifact)
 
     def made_policy(self) -> Policy:
-        """A new one."""
+        """Return a new policy."""
         if self.policy != TOLD:
             return make_policy(self.policy)
         services = read_services(self.artifact / TIRESIAS)
         return Tiresias(gittins_delta=GITTINS_DELTA, services=services)
 
     def work(self, report: Report) -> dict[str, list[float]]:
-        """Replay: completion times in seconds and restarts, in the order of the jobs."""
+        """Replay, and return the completion times in seconds and the restarts of the jobs."""
         jobs = self.workload()
         simulator = RateSimulator(
             jobs, None, self.cluster(), self.made_policy(), TRACES[self.trace].interval, RESTART
@@ -200,7 +198,7 @@ class TraceTask(RecordedTask):
 
 
 def _traces(plan: Plan) -> list[str]:
-    """Which of `TRACES`."""
+    """Return the names of the replayed `TRACES`."""
     return [name for name in TRACES if not plan.quick or name.endswith("-small")]
 
 
@@ -220,12 +218,12 @@ def _tasks(plan: Plan) -> list[TraceTask]:
 
 
 def _require(plan: Plan) -> Path:
-    """The folder of both sources.
+    """Return the folder of both sources.
 
     Raises
     ------
     ValueError
-        If it was not named, or one of them is missing there.
+        If ``plan.artifact`` is None or lacks one of the sources.
     """
     folder = plan.artifact
     for name, origin in SOURCES.items():
@@ -238,14 +236,16 @@ def _require(plan: Plan) -> Path:
 
 
 def fairness(jobs: Sequence[RigidJob], completed: Floats, gpus: int) -> Floats:
-    """The finish-time fairness (1) of every job, shape (jobs,).
+    """Return the finish-time fairness (1) of every job, shape (jobs,).
 
     Parameters
     ----------
-    jobs, completed
-        A trace, and when each of its jobs was complete.
+    jobs
+        Jobs of a trace.
+    completed
+        Time of completion of each job in seconds, shape (jobs,).
     gpus
-        Of the cluster.
+        GPUs of the cluster.
     """
     submitted = np.array([job.submission for job in jobs])
     seconds = np.array([job.seconds for job in jobs])
@@ -256,14 +256,14 @@ def fairness(jobs: Sequence[RigidJob], completed: Floats, gpus: int) -> Floats:
 
 
 def load_of(jobs: Sequence[RigidJob], gpus: int) -> float:
-    """The GPU time of the jobs over that which there is from their first to their last submission.
+    """Return the GPU time of the jobs over the cluster's from the first to the last submission.
 
     Parameters
     ----------
     jobs
-        In order of submission.
+        Jobs in order of submission.
     gpus
-        Of the cluster.
+        GPUs of the cluster.
     """
     span = jobs[-1].submission - jobs[0].submission
     return float(sum(job.replicas * job.seconds for job in jobs) / (gpus * max(span, 1.0)))
@@ -285,7 +285,7 @@ def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> TraceRow:
     Parameters
     ----------
     task, record
-        The replay.
+        Task of the replay, and its record.
     """
     jobs, gpus = task.workload(), task.cluster().num_gpus
     completed = np.array(record["completion"])
@@ -341,9 +341,9 @@ def _shown(rows: list[TraceRow]) -> Rows:
 
 
 NOTE = """\
-load: GPU time of the jobs, of all that the cluster has from the first to the last submission; rho:
-how much longer a job took than alone on its share of the GPUs (finish-time fairness). What
-is told to tiresias-gittins-told is from the start how long past jobs took."""
+load: GPU time of the jobs over the cluster's from the first to the last submission; rho:
+finish-time fairness, a job's completion time over that alone on its share of the GPUs.
+tiresias-gittins-told knows the services of past jobs from the start."""
 
 TRACE_REPLAY = Reproduction(
     "published traces of rigid jobs under every policy that keeps the users' GPUs",

@@ -1,10 +1,16 @@
-"""What Sia's restrictions cost a round: shapes, rounded coefficients, placement after the decision.
+"""Cost of Sia's restrictions per round: shapes, rounded coefficients, placement afterwards.
 
-Sia (SOSP'23) decides types and numbers of GPUs exactly, but only among a few shapes, with
-coefficients rounded to two decimals, and finds nodes afterwards. Here each is lifted in turn:
-coefficients as they are; then every number of GPUs; at last nodes inside the program (`highs`),
-whose proven bound all are measured by. The rounds are drawn on its cluster of three types, scaled,
-or come up in replays of its policy there (`experiments/studies/sia_and_synergy/sia_replay.py`).
+Sia decides types and numbers of GPUs exactly, but only among a few shapes, with coefficients
+rounded to two decimals, and finds nodes afterwards. The study lifts one after the other: first the
+rounding, then the restriction to shapes, and last the separate placement, with nodes inside the
+program (`highs`), whose proven bound is the reference of all. The rounds are drawn on scaled copies
+of Sia's cluster of three types, or arise in replays of its policy
+(`experiments/studies/sia_and_synergy/sia_replay.py`).
+
+References
+----------
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling",
+    SOSP 2023. doi:10.1145/3600006.3613175
 """
 
 from __future__ import annotations
@@ -47,12 +53,12 @@ if TYPE_CHECKING:
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.round.instance import Instance
 
-#: Jobs, and how many times Sia's cluster of 64 GPUs.
+#: Jobs, and copies of Sia's cluster of 64 GPUs.
 SIZES = ((40, 1), (160, 8), (500, 16), (1000, 32))
 STATES: tuple[TypedState, ...] = ("cold", "running")
 SEEDS = range(5)
 
-#: Gap to which the program with nodes inside is decided, and its limit in seconds.
+#: Gap and time limit in seconds of the program with nodes inside.
 GAP, SECONDS = 1e-4, 30.0
 
 #: Options of the solver `sia` by the name of the column.
@@ -63,10 +69,10 @@ ROADS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-#: Of a replay one round in so many is measured, of those with at least so many jobs.
+#: Rounds from one that is measured to the next, of those with at least `LEAST_JOBS` jobs.
 EVERY, LEAST_JOBS = 5, 5
 
-#: The file of a replay's rows.
+#: Name of the file of a replay's rows.
 ROUNDS = "losses.json"
 
 
@@ -110,9 +116,9 @@ def round_row(instance: Instance, state: str, seed: int) -> RoundRow:
     Parameters
     ----------
     instance
-        The round.
+        Instance of the round.
     state, seed
-        What is said of it.
+        State and seed in the row.
     """
     mode_utilities(instance)  # kept with the instance, so that no solver's time includes it
     placed = solve(instance, "highs", stop=Stop(seconds=SECONDS, gap=GAP))
@@ -136,18 +142,18 @@ def round_row(instance: Instance, state: str, seed: int) -> RoundRow:
 
 @dataclass(frozen=True)
 class ReplayedLosses:
-    """A replay of Sia whose rounds are measured; done at once or not at all.
+    """Task that replays Sia and measures its rounds, done as a whole or not at all.
 
     Parameters
     ----------
     folder
-        Where the rows go.
+        Folder of the rows.
     workload
-        Which jobs are submitted when.
+        Submitted jobs.
     traces
-        Folder of the measurements that are the truth, None for the shipped profiles.
+        Folder of the measurements that are the truth; None for the shipped profiles.
     number
-        Of the workload.
+        Number of the workload.
     """
 
     folder: Path
@@ -156,7 +162,7 @@ class ReplayedLosses:
     number: int
 
     def description(self) -> dict[str, Any]:
-        """Everything that the rows depend on."""
+        """Return all inputs that the rows depend on."""
         return {
             "format": "goodalloc-sia-losses",
             "version": 1,
@@ -171,7 +177,7 @@ class ReplayedLosses:
         }
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Replay and measure, unless that is done."""
+        """Replay and measure, unless the rows exist."""
         self.folder.mkdir(parents=True, exist_ok=True)
         check_description(self.folder / DESCRIPTION, self.description())
         if (self.folder / ROUNDS).exists():
@@ -191,7 +197,7 @@ class ReplayedLosses:
 
 
 def _tasks(plan: Plan) -> list[ReplayedLosses]:
-    """A replay for every workload."""
+    """Return a replay for every workload."""
     tasks = []
     for number in plan.workloads:
         task = ReplayedLosses(plan.folder, sia_workload(plan, number), plan.traces, number)
@@ -248,7 +254,7 @@ def _size(row: RoundRow) -> tuple[object, int]:
     return "replayed" if row.state == "replayed" else row.jobs, row.gpus
 
 
-#: Lines of the picture: column, label.
+#: Labels of the curves by column.
 LINES = {
     "published": "Sia as published",
     "unrounded": "coefficients not rounded",

@@ -1,11 +1,16 @@
-"""Synergy (OSDI'22): how far its heuristics are from its optimum, on rounds of its own profiles.
+"""Gaps of Synergy's heuristics to its optimum, on rounds of its own profiles.
 
-The paper says that TUNE is within 10 % of OPT. Its rounds are not published, so ours are drawn:
-full clusters of the published servers, of one-GPU jobs drawn evenly from the twelve models, or by
-image, language and speech as (20, 70, 10), one of the authors' splits, or of jobs of 1, 2, 4 and 8
-GPUs as often as in their simulator. OPT is the value of the first program, as in that simulator: it
-forgets the servers, so a part of a gap may be what no placement can reach. What comes of placing
-its modes is beside it.
+According to the paper TUNE is within 10 % of OPT. Its rounds are not published, so ours are drawn:
+full clusters of the published servers, with one-GPU jobs drawn evenly from the twelve models, or by
+image, language and speech as (20, 70, 10), one of the authors' splits, or with jobs of 1, 2, 4 and
+8 GPUs as often as in their simulator. OPT is the value of the first program, as in that simulator:
+it ignores the servers, so that a part of a gap may be out of reach of every placement. The
+throughput after placing its modes stands beside it.
+
+References
+----------
+Mohan et al., "Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters", OSDI 2022.
+    https://www.usenix.org/conference/osdi22/presentation/mohan
 """
 
 from __future__ import annotations
@@ -48,13 +53,13 @@ if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Answer
 
-#: Of the drawn rounds.
+#: Seeds of the drawn rounds.
 SEEDS = range(10)
 
-#: Servers of 8 GPUs.
+#: Numbers of servers with 8 GPUs.
 SERVERS = (1, 4, 16, 64)
 
-#: Arguments of `synergy_round` by what a picture calls them.
+#: Arguments of `synergy_round` by the title of their panel.
 MIXTURES: Mapping[str, Mapping[str, Any]] = {
     "all models evenly": {"gpus": ONE_GPU},
     "split (20, 70, 10)": {"gpus": ONE_GPU, "split": (20, 70, 10)},
@@ -69,7 +74,7 @@ HEURISTICS: Mapping[str, Callable[[Instance], Answer]] = {
     "proportional": solve_synergy_proportional,
 }
 
-#: How far TUNE is from OPT at most, in per cent, as published.
+#: Published greatest distance of TUNE below OPT, in per cent.
 PUBLISHED_GAP = 10.0
 
 
@@ -138,12 +143,12 @@ def round_row(mixture: str, servers: int, seed: int) -> RoundRow:
 
 
 def _total(instance: Instance, mean: float) -> float:
-    """The sum of the throughput, from the mean utility."""
+    """Return the total throughput, from the mean utility."""
     return float((mean - FLOOR) * instance.num_jobs)
 
 
 def _placed(instance: Instance, allocation: Allocation | None) -> float:
-    """The sum of the throughput of an allocation, which must be feasible."""
+    """Return the total throughput of a feasible allocation."""
     assert allocation is not None
     broken = violations(instance, allocation)
     if broken:
@@ -195,7 +200,7 @@ def summarise_rounds(rows: list[RoundRow]) -> Rows:
     return shown
 
 
-#: Lines of the picture: column, label.
+#: Labels of the curves by column.
 LINES = {
     "opt_placed": "OPT, placed",
     "tune": "TUNE",
