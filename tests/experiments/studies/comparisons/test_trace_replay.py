@@ -118,7 +118,7 @@ def test_what_is_left_out_is_said() -> None:
     """Every policy either is replayed, or the page names its kind."""
     words = set(re.findall(r"\w+", (trace_replay.__doc__ or "").lower().replace("'s", "")))
     for name in set(POLICIES) - set(RIGID):
-        kind = {"equal": "shares", "autoscaling": "numbers"}.get(name.split("-")[0])
+        kind = {"equal": "shares", "autoscaling": "number"}.get(name.split("-")[0])
         assert (kind or name.split("-")[0]) in words
 
 
