@@ -1,4 +1,4 @@
-"""The grammar of the command line."""
+"""Argument parser of the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from goodalloc.models.support.validation import did_you_mean, literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Where each command lives; loaded only when it is called, so that starting up stays fast.
+#: Function of each command, imported only when it is called, so that the start stays fast.
 COMMANDS = {
     "solve": "goodalloc.experiments.cli.solve:solve_command",
     "check": "goodalloc.experiments.cli.solve:check_command",
@@ -46,15 +46,15 @@ FILE_HELP = "an instance file, or the name of an instance that ships"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises `ValueError` with one sentence instead of leaving the program."""
+    """Parser that raises `ValueError` with one sentence instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the complaint."""
+        """Raise `message` as a `ValueError` instead of exiting."""
         sentence = " ".join(message.split())
         raise ValueError(sentence if sentence.endswith((".", "?")) else f"{sentence}.")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse what is no choice, with the closest ones."""
+        """Refuse a value that is no choice, and suggest the closest choices."""
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
             closest = did_you_mean(value, choices)
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of `goodalloc` and all its commands."""
+    """Return the parser of `goodalloc` and all its commands."""
     parser = Parser(
         prog="goodalloc",
         usage="goodalloc [-h] [--version] COMMAND …",
@@ -87,7 +87,9 @@ def build_parser() -> argparse.ArgumentParser:
             build(command)
             command.add_argument("--json", action="store_true", help="print JSON")
             command.set_defaults(run=COMMANDS[name])
-    parser.epilog = "\n".join([*lines, "", "goodalloc COMMAND --help tells the options of one."])
+    parser.epilog = "\n".join(
+        [*lines, "", "goodalloc COMMAND --help lists the options of a command."]
+    )
     return parser
 
 
@@ -96,7 +98,7 @@ def _add_solve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--leximin",
         action="store_true",
-        help="at power -inf: also the second-least utility, then the third, …",
+        help="at power -inf: also maximise the second-least utility, then the third, …",
     )
     parser.add_argument(
         "--solver", default="highs", help="name, or package.module:function (default: highs)"
@@ -104,7 +106,7 @@ def _add_solve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--certificate",
         metavar="FILE",
-        help="prove the bound by prices and write them; `goodalloc verify` checks them",
+        help="prove the bound by prices and write them, for `goodalloc verify`",
     )
     _add_limits(parser, seconds=None)
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
@@ -113,8 +115,8 @@ def _add_solve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cross-check",
         choices=("scip",),
-        help="have another solver decide the node-indexed program, read from a file, and compare; "
-        "exit code 1 if the two cannot both be right",
+        help="solve the node-indexed program with another solver, from a file, and compare; exit "
+        "code 1 if the two contradict each other",
     )
     parser.add_argument(
         "--cross-check-seconds",
@@ -144,7 +146,7 @@ def _add_gap(parser: argparse.ArgumentParser) -> None:
         "--subset", type=whole(1), metavar="N", help="only the N smallest of these instances"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="list the runs that are left and their limit of time"
+        "--dry-run", action="store_true", help="list the missing runs and their time limits"
     )
     _add_grid(parser)
     _add_limits(parser, seconds=60.0)
@@ -152,8 +154,8 @@ def _add_gap(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="FOLDER",
         default="results/gap",
-        help="averages and pictures cover every run in it by this version under these limits, "
-        "those of earlier commands too (default: results/gap)",
+        help="folder of the results; averages and figures cover all its runs by this version under "
+        "these limits, also earlier ones (default: results/gap)",
     )
 
 
@@ -162,7 +164,7 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
         "--workload",
         choices=("pollux", "synergy"),
         default="pollux",
-        help="jobs of which evaluation (default: pollux); synergy: rigid jobs with modes on "
+        help="evaluation whose jobs are drawn (default: pollux); synergy: rigid jobs with modes on "
         "servers of 8 GPUs, 24 cores and 500 GB",
     )
     parser.add_argument(
@@ -178,12 +180,16 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument("--jobs", type=whole(1), help="number of jobs")
-    parser.add_argument("--load", type=number(0.0), help="GPUs asked for over GPUs (default: 1)")
-    parser.add_argument("--nodes", type=whole(1), help="(default: 16)")
-    parser.add_argument("--gpus-per-node", type=gpus_per_node, help="(default: 4)")
+    parser.add_argument(
+        "--load", type=number(0.0), help="requested GPUs over GPUs of the cluster (default: 1)"
+    )
+    parser.add_argument("--nodes", type=whole(1), help="number of nodes (default: 16)")
+    parser.add_argument(
+        "--gpus-per-node", type=gpus_per_node, help="GPUs of each node (default: 4)"
+    )
     add_groups(parser)
     parser.add_argument(
-        "--memory", type=number(0.0), metavar="GB", help="with --cores: memory of every node, too"
+        "--memory", type=number(0.0), metavar="GB", help="memory of every node, with --cores"
     )
     parser.add_argument("--state", help="cold, running, disturbed or settled (default: cold)")
     parser.add_argument("--rules", help="preset: default, osdi21 or sia (default: default)")
@@ -198,7 +204,7 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
         help="at most one distributed job a node (default: yes; synergy: no)",
     )
     parser.add_argument("--name", help="name of the instance")
-    parser.add_argument("--out", metavar="FILE", help="where to write it (default: print it)")
+    parser.add_argument("--out", metavar="FILE", help="file of the instance (default: print it)")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -207,7 +213,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--formulation",
         choices=("pattern", "aggregate", "node"),
-        help="(default: pattern, or aggregate where more than GPUs counts)",
+        help="(default: pattern, or aggregate with modes or types of GPU)",
     )
 
 
@@ -220,7 +226,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     _add_check(parser)
     parser.add_argument("certificate", help="a certificate file")
     parser.add_argument(
-        "--exact", action="store_true", help="add rational numbers as they are (smaller rounds)"
+        "--exact", action="store_true", help="calculate in rational numbers (smaller rounds)"
     )
     parser.add_argument(
         "--resolved",
@@ -231,10 +237,19 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=number(0.0), default=15.0, help="for each run")
+    parser.add_argument(
+        "--seconds", type=number(0.0), default=15.0, help="time limit of a run (default: 15)"
+    )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
-    parser.add_argument("--solvers", type=names, nargs="+", metavar="NAMES", help="which to run")
-    parser.add_argument("--out", metavar="FOLDER", default="results/demo", help="(results/demo)")
+    parser.add_argument(
+        "--solvers", type=names, nargs="+", metavar="NAMES", help="solvers, separated by commas"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        default="results/demo",
+        help="folder of the results (default: results/demo)",
+    )
 
 
 def _add_grid(parser: argparse.ArgumentParser) -> None:
@@ -243,7 +258,7 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
         type=names,
         nargs="+",
         metavar="NAMES",
-        help="separated by commas (default: by what counts in the instance)",
+        help="solvers, separated by commas (default: those that suit the instance)",
     )
     parser.add_argument(
         "--seeds",
@@ -251,7 +266,7 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[(0,)],
         metavar="SEEDS",
-        help="as 0,1,2 or 0-9 (default: 0)",
+        help="seeds, as 0,1,2 or 0-9 (default: 0)",
     )
 
 
@@ -264,11 +279,11 @@ def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
         "--gap",
         type=number(0.0, strict=False),
         default=DEFAULT_GAP,
-        help="relative gap that counts as optimal, as 1e-12 always does (default: 1e-9)",
+        help="relative gap at which a solver stops as optimal (default: 1e-9)",
     )
 
 
-#: All commands: by what they are for, each with a line of help and what adds its arguments.
+#: Commands by purpose, each with a line of help and the function that adds its arguments.
 GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "decide a round": {
         "solve": ("decide one instance", _add_solve),
@@ -279,8 +294,8 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
     "make and check": {
         "generate": ("draw an instance", _add_generate),
         "export": ("write an instance as a mathematical program", _add_export),
-        "check": ("check an allocation of an instance and say what it is worth", _add_check),
-        "verify": ("check a certificate that no allocation is worth more", _add_verify),
+        "check": ("check an allocation of an instance and print its fitness", _add_check),
+        "verify": ("check a certificate of a bound on the fitness", _add_verify),
     },
     "replay and reproduce": {
         "simulate": ("replay a workload under several policies; resumes", add_simulate),
@@ -288,8 +303,8 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
     },
     "measure and train": {
         "measure": ("measure the steps of a real training on this machine; resumes", add_measure),
-        "fit": ("fit a model of throughput to what was measured", add_fit),
-        "schedule": ("decide for the jobs of a cluster's folder, again and again", add_schedule),
-        "launch": ("train a job on what the scheduler gives it, to its end", add_launch),
+        "fit": ("fit a throughput model to measurements", add_fit),
+        "schedule": ("schedule the jobs of a cluster's folder", add_schedule),
+        "launch": ("train a job on the slots that the scheduler allocates", add_launch),
     },
 }

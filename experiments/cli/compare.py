@@ -1,4 +1,4 @@
-"""The commands that run many solvers: compare, gap, demo."""
+"""Commands that run many solvers: compare, gap, demo."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SOLVED_GAP = 0.01
 
 
 def compare_command(arguments: argparse.Namespace) -> Output:
-    """Decide an instance with several solvers and seeds."""
+    """Solve an instance with several solvers and seeds."""
     instance = find_instance(arguments.file)
     given, seeds = arguments.solvers, flat(arguments.seeds)
     solvers = usual_solvers(instance) if given is None else flat(given)
@@ -79,7 +79,7 @@ def compare_command(arguments: argparse.Namespace) -> Output:
 
 
 def _draw_comparison(results: Sequence[Result], path: Path) -> None:
-    """Gaps at the end beside gaps over time."""
+    """Draw final gaps beside gaps over time."""
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.reporting.plots import plot_comparison, save
@@ -92,7 +92,7 @@ def _draw_comparison(results: Sequence[Result], path: Path) -> None:
 
 
 def gap_command(arguments: argparse.Namespace) -> Output:
-    """Run the gap benchmark, or what is left of it, and sum it up."""
+    """Run the missing runs of the gap benchmark, and summarise all runs."""
     instances = benchmark_names() if arguments.instances is None else flat(arguments.instances)
     solvers = None if arguments.solvers is None else flat(arguments.solvers)
     plan = GapPlan(instances, solvers, flat(arguments.seeds), arguments.seconds, arguments.gap)
@@ -137,7 +137,7 @@ def gap_command(arguments: argparse.Namespace) -> Output:
 
 
 def _planned(plan: GapPlan, table: Path) -> Output:
-    """List the runs of a plan that a table lacks, instance by instance."""
+    """List the runs of `plan` that `table` lacks, by instance."""
     left = runs_left(plan, table)
     rows: list[dict[str, object]] = []
     for name in plan.instances:
@@ -162,9 +162,8 @@ def _planned(plan: GapPlan, table: Path) -> Output:
 def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:
     """Draw the profiles of all runs, and the gap over time on every instance.
 
-    The profiles compare solvers on the instances and seeds that all of them ran. In the performance
-    profile only runs that ended within `SOLVED_GAP` count as solved: being fast at something else
-    is no merit.
+    The profiles compare solvers on the instances and seeds that all of them ran. The
+    performance profile counts only runs that ended within `SOLVED_GAP` as solved.
     """
     from goodalloc.experiments.reporting import plots
 
@@ -190,7 +189,7 @@ def draw_gap_benchmark(rows: Sequence[dict[str, str]], folder: Path) -> None:
 
 
 def _draw_over_time(rows: Sequence[dict[str, Any]], folder: Path) -> None:
-    """The gap over time on one instance, each solver with its first seed."""
+    """Draw the gap over time on one instance, each solver with its first seed."""
     from goodalloc.experiments.reporting import plots
 
     histories: dict[str, list[tuple[float, float]]] = {}
@@ -208,7 +207,7 @@ def _draw_over_time(rows: Sequence[dict[str, Any]], folder: Path) -> None:
 
 
 def demo_command(arguments: argparse.Namespace) -> Output:
-    """Decide two of Pollux's rounds with every solver; print, write a table and a picture."""
+    """Solve two of Pollux's rounds with every solver; write a table and a figure."""
     from goodalloc.experiments.gap.demo import DEMO_INSTANCES, DEMO_SOLVERS, run_demo, write_demo
 
     solvers = DEMO_SOLVERS if arguments.solvers is None else flat(arguments.solvers)

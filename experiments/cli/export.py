@@ -1,4 +1,4 @@
-"""The command `export`: an instance as a mathematical program, for any solver."""
+"""Command `export`: write an instance as a mathematical program for any solver."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
 
-#: What the optimum of each formulation says of the fitness.
+#: Relation of the optimum of each formulation to the fitness.
 CLAIMS = {
     "pattern": "a relaxation: its optimum bounds the fitness, and equals the best but on rare "
     "rounds",
     "aggregate": "a relaxation without nodes: its optimum bounds the fitness",
     "node": "exact",
 }
-#: Largest cost that is written to a program; beyond it floating-point solvers give up.
+#: Largest exported cost; floating-point solvers fail beyond it.
 LARGEST_EXPORTED = 1e12
 
 
 class ExportedProgram(NamedTuple):
-    """A mathematical program that was written to a file.
+    """Mathematical program that was written to a file.
 
     Attributes
     ----------
     file, formulation
-        Where it is, and which of the formulations it is.
+        Path of the file, and name of the formulation.
     columns, rows, entries
         Size of its matrix.
     reference
@@ -84,18 +84,18 @@ def export_program(
     Parameters
     ----------
     instance
-        The round.
+        Instance of the round.
     path
         File whose name ends in ``.mps`` or ``.lp``.
     formulation
-        "pattern", "aggregate" or "node"; None for "pattern", and for "aggregate" where more than
-        GPUs counts. "node" is exact, the others bound the fitness.
+        "pattern", "aggregate" or "node"; None for "pattern", or for "aggregate" if the
+        instance has modes or types of GPU. "node" is exact, the others bound the fitness.
 
     Raises
     ------
     ValueError
-        If the file cannot be written, the formulation does not know what counts in the instance, or
-        no solver could tell the costs apart.
+        If `path` has another suffix or cannot be written, `formulation` is "pattern" and the
+        instance has modes or types of GPU, replicas take a part of a GPU, or a cost exceeds 1e12.
 
     Examples
     --------
@@ -129,27 +129,27 @@ def export_program(
 
 
 def _worth(power: float) -> str:
-    """What an objective is worth, by `program_fitness` of `formulations/basics/extreme_cost.py`."""
+    """Return the formula of `program_fitness` (`formulations/basics/extreme_cost.py`)."""
     if math.isinf(power):
         return "r exp(-z)"
     return "r exp(-z / n)" if power == 0 else "r (1 - p z / n)^(1 / p)"
 
 
 def build_program(instance: Instance, formulation: str) -> tuple[Program, float]:
-    """A formulation of an instance and the reference of its costs (`power_cost`, `extreme_cost`).
+    """Build a formulation of `instance`, and return it with the reference of its costs.
 
     Parameters
     ----------
     instance
-        The round.
+        Instance of the round.
     formulation
-        A key of `CLAIMS`; ``"pattern"`` is for rounds in which nothing but GPUs counts.
+        Key of `CLAIMS`; ``"pattern"`` only for instances without modes and types of GPU.
 
     Raises
     ------
     ValueError
-        If the formulation does not know what counts in the instance, or no solver could tell the
-        costs apart.
+        If `formulation` is "pattern" and the instance has modes or types of GPU, replicas take a
+        part of a GPU, or a cost exceeds 1e12.
     """
     from goodalloc.formulations.basics.extreme_cost import program_cost, with_extreme_cost
     from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
@@ -183,7 +183,7 @@ def build_program(instance: Instance, formulation: str) -> tuple[Program, float]
 def _formulate(
     instance: Instance, formulation: str, choices: Choices, cost: NDArray[np.float64]
 ) -> Program:
-    """A formulation over these choices."""
+    """Build the formulation over `choices`."""
     from goodalloc.formulations.gpu_rounds.patterns import build_patterns
     from goodalloc.formulations.mode_rounds.aggregate import build_aggregate
     from goodalloc.formulations.node_indexed.node_program import build_node_program

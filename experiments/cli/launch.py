@@ -1,4 +1,4 @@
-"""The command that trains a job on what the scheduler gives it."""
+"""Command `launch`: train a job on the slots that its scheduler allocates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def launch_command(arguments: argparse.Namespace) -> Output:
-    """Train a job to its end, on whatever its scheduler gives it meanwhile."""
+    """Train a job to its end on the slots that its scheduler allocates."""
     program = tuple(arguments.program)
     if shutil.which(program[0]) is None:
         raise ValueError(f"Command '{program[0]}' is not there; expected a program.")
@@ -44,6 +44,6 @@ def launch_command(arguments: argparse.Namespace) -> Output:
 
 
 def log_line(text: str) -> None:
-    """Tell people what happens, and when."""
+    """Write `text` with the time to the standard error."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The arguments of launch and schedule."""
+"""Arguments of the commands launch and schedule."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from goodalloc.experiments.cli.types import gpus_per_node, group, number, whole
 if TYPE_CHECKING:
     import argparse
 
-CLUSTER_HELP = "folder by which the scheduler and its jobs know each other"
+CLUSTER_HELP = "folder that the scheduler and its jobs share"
 
 
 def add_launch(parser: argparse.ArgumentParser) -> None:
-    """Of `goodalloc launch`."""
+    """Add the arguments of `goodalloc launch`."""
     parser.add_argument("--cluster", required=True, metavar="FOLDER", help=CLUSTER_HELP)
-    parser.add_argument("--name", required=True, help="of the job; names its folder, too")
+    parser.add_argument("--name", required=True, help="name of the job, and of its folder")
     parser.add_argument(
         "--replicas",
         type=whole(1),
         default=1,
         metavar="K",
-        help="asked for, where the policy does not choose (tiresias, fifo; default: 1)",
+        help="requested replicas, where the policy does not choose (tiresias, fifo; default: 1)",
     )
     parser.add_argument(
         "--retries",
         type=whole(0),
         default=3,
         metavar="N",
-        help="starts after failures in a row without progress (default: 3)",
+        help="restarts after consecutive failures without progress (default: 3)",
     )
     parser.add_argument(
         "program",
@@ -40,21 +40,21 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
 
 
 def add_schedule(parser: argparse.ArgumentParser) -> None:
-    """Of `goodalloc schedule`."""
+    """Add the arguments of `goodalloc schedule`."""
     parser.add_argument("--cluster", required=True, metavar="FOLDER", help=CLUSTER_HELP)
     parser.add_argument("--nodes", type=whole(1), metavar="N", help="with --gpus-per-node")
     parser.add_argument(
         "--gpus-per-node",
         type=gpus_per_node,
         metavar="G",
-        help="replicas that a node takes: its GPUs or, without any, say its cores",
+        help="replicas per node: its GPUs or, without any, for instance its cores",
     )
     parser.add_argument(
         "--group",
         type=group,
         action="append",
         metavar="NAME:NODES:GPUS",
-        help="a group of nodes, in place of the two; may be given again",
+        help="a group of nodes, instead of --nodes and --gpus-per-node; repeatable",
     )
     parser.add_argument(
         "--policy",
@@ -66,16 +66,14 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
         "--interval",
         type=number(0.0),
         default=60.0,
-        help="seconds between decisions; who comes or goes is answered at once (default: 60)",
+        help="seconds between decisions, besides those when a job comes or goes (default: 60)",
     )
     parser.add_argument(
         "--restart-delay",
         type=number(0.0, strict=False),
         default=30.0,
-        help="seconds that a restart is taken to cost, by Pollux's (default: 30)",
+        help="seconds of a restart that Pollux assumes (default: 30)",
     )
     parser.add_argument("--seconds", type=number(0.0), help="time limit of a decision")
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
-    parser.add_argument(
-        "--until-done", action="store_true", help="end as soon as there was a job and none is left"
-    )
+    parser.add_argument("--until-done", action="store_true", help="end when all jobs are done")

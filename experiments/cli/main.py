@@ -1,4 +1,4 @@
-"""The command line `goodalloc`: the only place that prints."""
+"""Entry point of the command line `goodalloc`, the only module that prints."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.cli.output import Output
 
-#: Environment variable that shows where an unexpected error came from.
+#: Environment variable that has unexpected errors raised with their traceback.
 TRACEBACK = "GOODALLOC_TRACEBACK"
 
-#: Characters of an error that are printed; of a longer one its beginning and its end.
+#: Most characters of a printed error; a longer one is cut in the middle.
 LONGEST_SENTENCE = 2000
 
 NEGATIVE = re.compile(r"-(\d.*|inf|infinity)$")
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
     0: done; 1: nothing found, an infeasible allocation, or a solver that failed; 2: bad input,
-    said in one sentence; 130: interrupted, and what that cost is said too.
+    described in one sentence; 130: interrupted, with a sentence on what is kept.
     """
     try:
         return _run(argv)
@@ -73,9 +73,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _joined(argv: Sequence[str]) -> list[str]:
-    """What begins with a minus looks like an option to argparse: it is joined to its option.
+    """Join values that begin with a minus to their option, since argparse takes them for options.
 
-    That is negative infinity, and ranges and outages that begin with a negative number.
+    These are negative infinity, and ranges and outages that begin with a negative number.
     """
     words: list[str] = []
     for word in argv:

@@ -1,4 +1,4 @@
-"""The commands about real trainings: measure, fit."""
+"""Commands on real trainings: measure, fit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.measure.profile_fit import ProfileFit
     from goodalloc.models.goodput.model import GoodputModel
 
-#: Seconds in which the processes of a measurement that was killed are gone.
+#: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
 
 #: Columns of the printed table.
@@ -54,7 +54,7 @@ SHOWN = (
 
 
 def measure_command(arguments: argparse.Namespace) -> Output:
-    """Measure a training in every configuration that is not in the file yet."""
+    """Measure a training in every configuration that the file lacks."""
     require_extra("measure", "Command measure")
     size = launched_size(os.environ)
     plan = MeasurePlan(
@@ -89,7 +89,7 @@ def measure_command(arguments: argparse.Namespace) -> Output:
 def _measure(
     plan: MeasurePlan, arguments: argparse.Namespace, start: Callable[[tuple[int, ...]], Crew]
 ) -> Output:
-    """Measure with processes that are started when the first is needed, and hold the lock too."""
+    """Measure with processes that `start` creates on first use and that hold the lock."""
     from goodalloc.experiments.measure.machine_state import hardware
 
     path, task = Path(arguments.out), find_task(plan.model)
@@ -119,7 +119,7 @@ def _measure(
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with numbers in place of their texts."""
+    """Return `row` with numbers parsed from their texts."""
     found: dict[str, Any] = dict(row)
     for name in SHOWN:
         value = found.get(name, "")
@@ -142,12 +142,12 @@ def _summary(rows: list[dict[str, Any]], path: Path) -> str:
 
 
 def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...]:
-    """Numbers of replicas.
+    """Return the numbers of replicas to measure.
 
     Raises
     ------
     ValueError
-        If there are not so many processes.
+        If a number of `given` exceeds the `size` processes that torchrun started.
     """
     if size is None:
         return (1, 2) if given is None else given
@@ -163,12 +163,13 @@ def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...
 
 
 def _check_machine(plan: MeasurePlan, size: int | None) -> None:
-    """Refuse what this machine cannot do.
+    """Refuse a plan that this machine cannot measure.
 
     Raises
     ------
     ValueError
-        If there are fewer GPUs than replicas, or memory cannot be limited.
+        If there are fewer GPUs than replicas, or a memory limit is given with GPUs, under torchrun
+        or on Windows.
     """
     import torch
 
@@ -188,7 +189,7 @@ def _check_machine(plan: MeasurePlan, size: int | None) -> None:
 
 
 def fit_command(arguments: argparse.Namespace) -> Output:
-    """Fit a model to a profile, say how well it predicts, and put jobs of it into an instance."""
+    """Fit a model to a profile, report its errors, and add jobs of it to an instance."""
     if arguments.jobs is not None and arguments.into is None:
         raise ValueError("argument --jobs: expected --into with it.")
     check_target(arguments.out)
@@ -234,7 +235,7 @@ def _write_fit(
     model: GoodputModel,
     rows: list[dict[str, Any]],
 ) -> str:
-    """Write model and picture; what was written."""
+    """Write model and figure, and return the line that names them."""
     from goodalloc.experiments.measure.profile_plot import plot_profile
     from goodalloc.experiments.reporting.plots import save
 

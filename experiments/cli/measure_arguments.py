@@ -1,4 +1,4 @@
-"""The arguments of measure and fit."""
+"""Arguments of the commands measure and fit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def counts(minimum: int) -> Callable[[str], tuple[int, ...]]:
-    """A type of argument: whole numbers from a minimum, separated by commas."""
+    """Return a parser of whole numbers of at least `minimum`, separated by commas."""
     one = whole(minimum)
     return lambda text: tuple(one(part.strip()) for part in text.split(","))
 
 
 def add_measure(parser: argparse.ArgumentParser) -> None:
-    """Of `goodalloc measure`."""
+    """Add the arguments of `goodalloc measure`."""
     parser.add_argument(
         "model",
         help="resnet, transformer, neumf, perceptron, or a function that returns a TrainingTask, "
@@ -28,7 +28,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         "--replicas",
         type=counts(1),
         metavar="COUNTS",
-        help="as 1,2 (default: 1,2; under torchrun 1, 2, 4, … and all)",
+        help="numbers of replicas (default: 1,2; under torchrun 1, 2, 4, … and all)",
     )
     parser.add_argument(
         "--batch-sizes",
@@ -49,10 +49,13 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         "--error",
         type=number(0.0),
         default=0.05,
-        help="relative standard error of a mean that is good enough (default: 0.05)",
+        help="relative standard error at which a mean is accepted (default: 0.05)",
     )
     parser.add_argument(
-        "--seconds", type=number(0.0), default=5.0, help="most for a configuration (default: 5)"
+        "--seconds",
+        type=number(0.0),
+        default=5.0,
+        help="time limit of a configuration (default: 5)",
     )
     parser.add_argument(
         "--memory",
@@ -62,13 +65,13 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument(
-        "--out", required=True, metavar="PROFILE.csv", help="goes on from what is there"
+        "--out", required=True, metavar="PROFILE.csv", help="table; an existing one is continued"
     )
 
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
-    """Of `goodalloc fit`."""
-    parser.add_argument("profile", help="what `goodalloc measure` wrote")
+    """Add the arguments of `goodalloc fit`."""
+    parser.add_argument("profile", help="table written by `goodalloc measure`")
     parser.add_argument(
         "--out", metavar="MODEL.json", help="write the model there, and a picture beside it"
     )
@@ -77,7 +80,7 @@ def add_fit(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--into", metavar="INSTANCE.json", help="add jobs to this instance")
     parser.add_argument(
-        "--jobs", type=whole(1), metavar="N", help="how many, with --into (default: 1)"
+        "--jobs", type=whole(1), metavar="N", help="number of added jobs, with --into (default: 1)"
     )
     parser.add_argument(
         "--noise-scale",
@@ -97,4 +100,4 @@ def add_fit(parser: argparse.ArgumentParser) -> None:
         metavar="EXAMPLES",
         help="the largest total batch size (default: the largest measured)",
     )
-    parser.add_argument("--seed", type=whole(0), default=0, help="of the folds (default: 0)")
+    parser.add_argument("--seed", type=whole(0), default=0, help="seed of the folds (default: 0)")

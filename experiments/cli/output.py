@@ -1,4 +1,4 @@
-"""What a command hands back to be printed, and what all commands need around files."""
+"""Output of a command, and checks of files that all commands share."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Output:
 
 
 def check_target(path: str | None) -> None:
-    """Refuse a file that could not be written later, before any time is spent.
+    """Refuse a file that cannot be written, before any time is spent.
 
     Raises
     ------
     ValueError
-        If it is a directory, or its directory does not exist or cannot be written.
+        If `path` is a directory, or its directory does not exist or cannot be written.
     """
     if path is None:
         return
@@ -49,7 +49,7 @@ def check_distinct(*paths: str | None) -> None:
     Raises
     ------
     ValueError
-        If two of the paths lead to the same file; those that are None are left out.
+        If two of `paths`, None aside, lead to the same file.
     """
     seen: set[Path] = set()
     for path in paths:
@@ -62,12 +62,12 @@ def check_distinct(*paths: str | None) -> None:
 
 
 def make_folder(path: str) -> Path:
-    """The folder of that name, created if need be.
+    """Return the folder `path`, created if necessary.
 
     Raises
     ------
     ValueError
-        If it cannot be created or is a file.
+        If `path` is a file or cannot be created or written.
     """
     folder = Path(path)
     try:
@@ -81,13 +81,13 @@ def make_folder(path: str) -> Path:
 
 
 def flat(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
-    """One tuple of many."""
+    """Return all items of `lists` as one tuple."""
     return tuple(item for items in lists for item in items)
 
 
 @contextlib.contextmanager
 def drawing(written: str) -> Iterator[None]:
-    """Where pictures are drawn: an interrupt says what there is already."""
+    """Add to an interrupt of the block, which draws figures, that `written` is complete."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The commands that replay workloads: simulate, reproduce."""
+"""Commands that replay workloads: simulate, reproduce."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
-    """Replay a workload under several policies; each goes on from where it was stopped."""
+    """Replay a workload under several policies, each from its last checkpoint."""
     if arguments.rates is not None:
         from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
 
@@ -102,7 +102,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
 
 
-#: Where rows come from, as the last line says it.
+#: Sources of rows, as the last line of the output names them.
 TRUTHS = {
     "profiles": "the shipped profiles",
     "artifact": "the artifact's measurements",
@@ -112,7 +112,7 @@ TRUTHS = {
 
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
-    """Do what a published table or figure takes; published beside ours."""
+    """Reproduce published tables and figures, with published values beside ours."""
     if arguments.what == "list":
         return _listed()
     require_choice("What to reproduce", arguments.what, ("list", *GROUPS, *REPRODUCTIONS))
@@ -167,7 +167,7 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
 
 
 def _planned(names: Sequence[str], plan: Plan) -> Output:
-    """List what each study would do, and how long that takes on this machine."""
+    """List the tasks of each study, and their expected minutes on this machine."""
     speed = slowdown()
     rows: list[dict[str, object]] = []
     for name in names:
@@ -185,7 +185,7 @@ def _planned(names: Sequence[str], plan: Plan) -> Output:
 
 
 def _listed() -> Output:
-    """What can be reproduced, and how long that takes."""
+    """List all studies and their minutes."""
     rows: list[dict[str, object]] = [
         {"name": name, "minutes": entry.minutes or "", "what": entry.title}
         for name, entry in ENTRIES.items()
@@ -199,7 +199,7 @@ def _listed() -> Output:
 def _reproduce(
     name: str, plan: Plan, arguments: argparse.Namespace
 ) -> tuple[str, list[dict[str, object]]]:
-    """Do what one reproduction takes; write its table and picture as soon as they are there."""
+    """Run one study and write its table and figure; return its text and its table."""
     reproduction = REPRODUCTIONS[name]
     reproduction.require(plan)
     tasks = list(dict.fromkeys(reproduction.tasks(plan)))
@@ -225,7 +225,7 @@ def _reproduce(
 
 
 def complaints_of(refused: Mapping[Path, str]) -> str:
-    """The first of what was said, and the folders of which something else was."""
+    """Return the first complaint, and the names of folders with another one."""
     said = {folder: complaint.replace(str(folder), "") for folder, complaint in refused.items()}
     first = next(iter(refused))
     others = [folder.name for folder in refused if said[folder] != said[first]]
@@ -241,7 +241,7 @@ def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def cluster_of(arguments: argparse.Namespace) -> Cluster:
-    """The nodes, in groups where these are given."""
+    """Return the cluster of the arguments."""
     size = uniform_size(arguments)
     groups = arguments.group or [("node", *size, "")]
     amounts = resources({} if arguments.cores is None else {"cpu": arguments.cores})
@@ -275,7 +275,7 @@ def run_with_progress(
     workers: Workers,
     expected: str = "",
 ) -> dict[Path, str]:
-    """Do the tasks under a progress bar, as `run_tasks`; an interrupt says how to go on."""
+    """Run tasks under a progress bar, as `run_tasks`; an interrupt says how to resume."""
     try:
         with progress_bar(name, len(tasks), quiet=arguments.json, expected=expected) as bar:
             return run_tasks(tasks, workers, bar.update)

@@ -1,4 +1,4 @@
-"""The arguments of the commands that replay workloads."""
+"""Arguments of the commands that replay workloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from goodalloc.experiments.cli.types import (
     workers,
 )
 
-#: Here, and not in the tables themselves, since loading those takes seconds.
+#: Written out here, since importing the registries would slow the start down.
 POLICIES_HELP = """\
 policies:
   Pollux          pollux, pollux-genetic, pollux-greedy, pollux-untied, pollux-proportional,
@@ -53,8 +53,7 @@ what:
 """
 
 
-#: Policies of `simulate` where none are named; with measured rates others, of which the last know
-#: one type of GPU only.
+#: Default policies of `simulate`; with measured rates others, the last for one type of GPU only.
 DEFAULT_POLICIES = ("pollux", "optimus", "tiresias")
 RATE_POLICIES = ("gavel", "gavel-completion", "allox")
 ONE_TYPE_POLICIES = ("fifo", "srtf", "tiresias")
@@ -121,7 +120,7 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         "--gaps",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="prove how far every decision is from the best by Pollux's objective (default: yes)",
+        help="prove the gap of every decision by Pollux's objective (default: yes)",
     )
     _add_workers(parser)
     _add_pictures(parser)
@@ -136,7 +135,7 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_workload(parser: argparse.ArgumentParser) -> None:
-    """What is drawn where no workload is given."""
+    """Add the arguments of drawn workloads."""
     parser.add_argument(
         "--load", type=number(0.0), help="of a drawn workload: jobs / 160 (default: 1)"
     )
@@ -151,18 +150,25 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_setting(parser: argparse.ArgumentParser) -> None:
-    """The cluster and its conditions."""
-    parser.add_argument("--nodes", type=whole(1), help="(default: 16)")
-    parser.add_argument("--gpus-per-node", type=gpus_per_node, help="(default: 4)")
+    """Add the arguments of the cluster and the rules of the replay."""
+    parser.add_argument("--nodes", type=whole(1), help="number of nodes (default: 16)")
+    parser.add_argument(
+        "--gpus-per-node", type=gpus_per_node, help="GPUs of each node (default: 4)"
+    )
     add_groups(parser)
     parser.add_argument(
         "--free-moves",
         action="store_true",
         help="no restart where a job only changes nodes, as in Sia's simulator",
     )
-    parser.add_argument("--interval", type=whole(1), default=60, help="seconds (default: 60)")
     parser.add_argument(
-        "--restart-delay", type=number(0.0, strict=False), default=30.0, help="s (default: 30)"
+        "--interval", type=whole(1), default=60, help="seconds between decisions (default: 60)"
+    )
+    parser.add_argument(
+        "--restart-delay",
+        type=number(0.0, strict=False),
+        default=30.0,
+        help="seconds of a restart (default: 30)",
     )
     parser.add_argument(
         "--interference",
@@ -176,20 +182,20 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FROM-TO:NODES",
-        help="nodes that are missing from one second to another, as 3600-7200:4; several are "
+        help="nodes that are missing between two seconds, as 3600-7200:4; several outages are "
         "separated by commas",
     )
     parser.add_argument(
         "--knowledge",
         default="explored",
-        help="what jobs know when they start: explored (nothing), history (what finished jobs of "
-        "their application measured) or profiled (default: explored)",
+        help="knowledge of jobs when they start: explored (none), history (measurements of "
+        "finished jobs of their application) or profiled (default: explored)",
     )
 
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", help="one of those below; list says what each is and how many minutes it takes"
+        "what", help="a study of the list below, or list to print all with their minutes"
     )
     parser.epilog = REPRODUCTIONS_HELP
     parser.add_argument(
@@ -198,7 +204,7 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[names("pollux")],
         metavar="NAMES",
-        help="what stands for Pollux (default: pollux, that is exact; also pollux-genetic)",
+        help="policies for Pollux (default: pollux, the exact one; also pollux-genetic)",
     )
     parser.add_argument(
         "--workloads",
@@ -215,12 +221,12 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[(0,)],
         metavar="SEEDS",
-        help="of the genetic algorithm, and of folds and classifiers, as 0-4 (default: 0)",
+        help="seeds of the genetic algorithm, of folds and classifiers, as 0-4 (default: 0)",
     )
     parser.add_argument(
         "--artifact",
         metavar="FOLDER",
-        help="folder simulator of the Pollux artifact; for sia and restrictions that of Sia's; for "
+        help="folder simulator of Pollux's artifact; for sia and restrictions that of Sia's; for "
         "time-shares and all of gavel one that holds simulation_throughputs.json (folder scheduler "
         "of Gavel's code), or gavel-throughputs with it; for openb, predictability and step-times "
         "that of their lists; for aiturbo one that holds aiturbo-jobs and dl2-ps-worker-speed; "
@@ -231,12 +237,12 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "--gaps",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="also prove how far every decision is from the best (default: no)",
+        help="also prove the gap of every decision (default: no)",
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="list the studies, their replays or other tasks, and the minutes that they take here",
+        help="list the studies, their numbers of tasks, and their expected minutes on this machine",
     )
     parser.add_argument(
         "--quick", action="store_true", help="fewer jobs, nodes or seeds, searches of 30 trials"
@@ -244,7 +250,10 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     _add_workers(parser)
     _add_pictures(parser)
     parser.add_argument(
-        "--out", metavar="FOLDER", default="results/reproduce", help="(default: results/reproduce)"
+        "--out",
+        metavar="FOLDER",
+        default="results/reproduce",
+        help="folder of the results (default: results/reproduce)",
     )
 
 
@@ -253,7 +262,7 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=workers,
         default="1",
-        help="replays at a time (default: 1), or the cluster that runs them: "
+        help="number of processes (default: 1), or the cluster that runs the tasks: "
         "dask:tcp://host:8786, dask:SCHEDULERFILE, ray:auto, ray:host:6379, ray:ray://host:10001",
     )
 
@@ -264,5 +273,5 @@ def _add_pictures(parser: argparse.ArgumentParser) -> None:
         type=picture_format,
         default="png",
         metavar="FORMAT",
-        help="png, pdf or svg (default: png)",
+        help="format of figures: png, pdf or svg (default: png)",
     )

@@ -1,4 +1,4 @@
-"""The command that decides for the jobs of a cluster's folder."""
+"""Command `schedule`: allocate a cluster to the jobs in its folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def schedule_command(arguments: argparse.Namespace) -> Output:
-    """Decide who gets what until it is asked to end, or all jobs are done."""
+    """Schedule until a stop request or, with ``--until-done``, until all jobs are done."""
     cluster = _cluster(arguments)
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
@@ -45,12 +45,13 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
 
 
 def _cluster(arguments: argparse.Namespace) -> Cluster:
-    """The nodes.
+    """Return the cluster.
 
     Raises
     ------
     ValueError
-        If they are not said, or have types of GPU.
+        If neither ``--group`` nor both ``--nodes`` and ``--gpus-per-node`` are given, or a group
+        has a type of GPU.
     """
     if arguments.group is None and (arguments.nodes is None or arguments.gpus_per_node is None):
         raise ValueError("arguments --nodes and --gpus-per-node: expected both, or --group.")

@@ -1,4 +1,4 @@
-"""The command `simulate --rates`: a user's own jobs by a user's own measured rates."""
+"""Command `simulate --rates`: replay given jobs by given measured rates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def simulate_rates_command(arguments: argparse.Namespace) -> Output:
-    """Replay jobs by measured rates under several policies; done ones are not done again."""
+    """Replay jobs by measured rates under several policies; finished replays are kept."""
     if arguments.workload is None:
         raise ValueError("argument --rates: no workload is given; expected the CSV of the jobs.")
     for name, default in arguments.not_with_rates.items():

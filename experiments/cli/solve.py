@@ -1,4 +1,4 @@
-"""The commands about one instance: solve, check, generate."""
+"""Commands on one instance: solve, check, generate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_PRINTED_JOBS = 40
 
 
 def solve_command(arguments: argparse.Namespace) -> Output:
-    """Decide an instance."""
+    """Solve an instance."""
     from goodalloc.solvers.certificates.solve import solve
     from goodalloc.solvers.interface.stop import Stop
 
@@ -84,7 +84,7 @@ def solve_command(arguments: argparse.Namespace) -> Output:
 
 
 def _start(path: str | None, instance: Instance) -> Allocation | None:
-    """The allocation to start from, which must be feasible."""
+    """Read the allocation to start from, which must be feasible."""
     if path is None:
         return None
     from goodalloc.data.files.allocation import read_allocation
@@ -97,7 +97,7 @@ def _start(path: str | None, instance: Instance) -> Allocation | None:
 
 
 def solve_text(instance: Instance, result: Result) -> str:
-    """A result for people."""
+    """Return a result as text."""
     cluster = instance.cluster
     limit = "" if result.limit is None else f" (stopped by {str(result.limit).replace('_', ' ')})"
     lines = [
@@ -133,7 +133,7 @@ def solve_text(instance: Instance, result: Result) -> str:
 
 
 def _cross_check(instance: Instance, result: Result, seconds: float) -> Output:
-    """What SCIP says of a result."""
+    """Return the outcome of the cross-check of `result` with SCIP."""
     from goodalloc.experiments.gap.scip_check import Verdict, cross_check
 
     check = cross_check(instance, result, seconds=seconds)
@@ -156,7 +156,7 @@ def _cross_check(instance: Instance, result: Result, seconds: float) -> Output:
 
 
 def placement_text(instance: Instance, allocation: Allocation) -> str:
-    """Who gets which GPUs, and in which mode, one line a job."""
+    """Return the placement and mode of every job as text, one line each."""
     names = instance.cluster.node_names
     width = max(len(job.name) for job in instance.jobs)
     lines = []
@@ -205,7 +205,7 @@ def generate_command(arguments: argparse.Namespace) -> Output:
 
 
 def _draw_pollux(arguments: argparse.Namespace) -> Instance:
-    """A round of elastic jobs, as in Pollux's evaluation."""
+    """Draw a round of elastic jobs, as in Pollux's evaluation."""
     from goodalloc.data.rounds.equipped import equip
     from goodalloc.data.rounds.generator import generate
     from goodalloc.data.rounds.typed import generate_typed
@@ -240,7 +240,7 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
 
 
 def _draw_synergy(arguments: argparse.Namespace) -> Instance:
-    """A round of rigid jobs with modes, as in Synergy's evaluation."""
+    """Draw a round of rigid jobs with modes, as in Synergy's evaluation."""
     from goodalloc.data.rounds.synergy import ONE_GPU, PUBLISHED_GPUS, synergy_round
 
     _refuse(arguments, "gpus_per_node", "group", "state", "rules", "cores", "memory")
@@ -257,7 +257,7 @@ def _draw_synergy(arguments: argparse.Namespace) -> Instance:
 
 
 def _refuse(arguments: argparse.Namespace, *names: str) -> None:
-    """Refuse arguments that make no difference to the workload."""
+    """Refuse arguments that have no effect on the workload."""
     for name in names:
         if getattr(arguments, name) not in (None, False):
             raise ValueError(
@@ -267,7 +267,7 @@ def _refuse(arguments: argparse.Namespace, *names: str) -> None:
 
 
 def _changed(rules: Rules, arguments: argparse.Namespace) -> Rules:
-    """The rules as arguments change them."""
+    """Return `rules` as changed by the arguments."""
     if arguments.power is not None:
         rules = rules.replace(power=arguments.power)
     if arguments.interference_avoidance is not None:

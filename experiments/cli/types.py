@@ -1,4 +1,4 @@
-"""The types that arguments of the command line have: each turns text into a value or complains."""
+"""Argument types of the command line, which parse text or raise `ArgumentTypeError`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PICTURE_FORMATS = ("png", "pdf", "svg")
 
 
 def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
-    """A type of argument: a finite number above (or at) a minimum."""
+    """Return a parser of finite numbers above `minimum`, or of at least it unless `strict`."""
 
     def parse(text: str) -> float:
         relation = "above" if strict else "of at least"
@@ -34,7 +34,7 @@ def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
 
 
 def any_number(text: str) -> float:
-    """A type of argument: a number, infinities included."""
+    """Parse a number, infinities included."""
     complaint = f"got {literal(text)}; expected a number, inf or -inf"
     try:
         value = float(text)
@@ -46,7 +46,7 @@ def any_number(text: str) -> float:
 
 
 def whole(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
-    """A type of argument: a whole number between a minimum and a maximum."""
+    """Return a parser of whole numbers from `minimum` to `maximum`."""
 
     def parse(text: str) -> int:
         complaint = f"got {text[:40]!r}; expected a whole number, {minimum} to {maximum}"
@@ -61,14 +61,14 @@ def whole(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
 
 
 def gpus_per_node(text: str) -> int:
-    """A type of argument: how many GPUs every node has."""
+    """Parse the number of GPUs per node."""
     from goodalloc.models.round.cluster import MOST_GPUS
 
     return whole(1, MOST_GPUS)(text)
 
 
 def workers(text: str) -> Workers:
-    """A type of argument: a number of processes, or a cluster of Dask or Ray."""
+    """Parse a number of processes, or a cluster of Dask or Ray."""
     from goodalloc.experiments.support.workers import parse_workers
 
     try:
@@ -78,7 +78,7 @@ def workers(text: str) -> Workers:
 
 
 def split(text: str) -> tuple[float, float, float]:
-    """A type of argument: three weights, separated by commas."""
+    """Parse three weights separated by commas."""
     complaint = f"got {literal(text)}; expected three weights, separated by commas"
     try:
         image, language, speech = (float(part) for part in text.split(","))
@@ -88,7 +88,7 @@ def split(text: str) -> tuple[float, float, float]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """A type of argument: names separated by commas."""
+    """Parse names separated by commas."""
     parts = tuple(part.strip() for part in text.split(","))
     if not all(parts):
         raise argparse.ArgumentTypeError(f"got {literal(text)}; expected names separated by commas")
@@ -96,7 +96,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """A type of argument: whole numbers separated by commas, or a range as 0-9."""
+    """Parse whole numbers separated by commas, or ranges such as 0-9."""
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -119,7 +119,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def group(text: str) -> tuple[str, int, int, str]:
-    """A type of argument: name, nodes, GPUs and perhaps their type, separated by colons."""
+    """Parse name, nodes, GPUs and optionally their type, separated by colons."""
     parts = text.split(":")
     if len(parts) not in (3, 4) or not all(parts):
         raise argparse.ArgumentTypeError(f"got {literal(text)}; expected NAME:NODES:GPUS or …:TYPE")
@@ -127,9 +127,9 @@ def group(text: str) -> tuple[str, int, int, str]:
 
 
 def outages(text: str) -> tuple[tuple[int, int, int], ...]:
-    """A type of argument: outages separated by commas, as 3600-7200:4.
+    """Parse outages separated by commas, such as 3600-7200:4.
 
-    Each is the second when it begins, the one when it is over, and the number of nodes.
+    Each is its first second, its last one, and the number of nodes.
     """
     return tuple(_outage(part) for part in text.split(","))
 
@@ -145,7 +145,7 @@ def _outage(text: str) -> tuple[int, int, int]:
 
 
 def picture_format(text: str) -> str:
-    """A type of argument: what pictures are written as."""
+    """Parse the file format of figures."""
     if text not in PICTURE_FORMATS:
         raise argparse.ArgumentTypeError(
             f"got {literal(text)}; expected {', '.join(PICTURE_FORMATS)}"
@@ -154,14 +154,14 @@ def picture_format(text: str) -> str:
 
 
 def add_groups(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say which groups of nodes there are, and their cores."""
+    """Add the arguments of groups of nodes and their cores."""
     parser.add_argument(
         "--group",
         type=group,
         action="append",
         metavar="NAME:NODES:GPUS[:TYPE]",
-        help="a group of nodes, in place of the two; may be given again; with types of GPU (t4, "
-        "a100, rtx2080ti) every job may run on any of them",
+        help="a group of nodes, in place of --nodes and --gpus-per-node; repeatable; with types of "
+        "GPU (t4, a100, rtx2080ti) every job may run on any of them",
     )
     parser.add_argument(
         "--cores",
@@ -172,12 +172,12 @@ def add_groups(parser: argparse.ArgumentParser) -> None:
 
 
 def uniform_size(arguments: argparse.Namespace) -> tuple[int, int]:
-    """Nodes and GPUs of each where nodes are all alike.
+    """Return the number of nodes and of GPUs on each, where all nodes are alike.
 
     Raises
     ------
     ValueError
-        If they are given beside groups.
+        If ``--nodes`` or ``--gpus-per-node`` is given together with ``--group``.
     """
     for name in ("nodes", "gpus_per_node"):
         if arguments.group is not None and getattr(arguments, name) is not None:

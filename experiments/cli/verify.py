@@ -1,4 +1,4 @@
-"""Checking certificates: the command `verify`; the checkers themselves stand alone."""
+"""Command `verify`: check certificates with the stand-alone checkers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def verify_certificate(
     exact: bool = False,
     resolved: str | os.PathLike[str] | None = None,
 ) -> CertificateVerdict:
-    """Check a certificate of a round or of time shares with the checkers that stand alone.
+    """Check a certificate of a round or of time shares with the stand-alone checkers.
 
     Parameters
     ----------

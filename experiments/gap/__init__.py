@@ -1,4 +1,4 @@
-"""Solvers side by side on instances: the gap benchmark, comparisons, the demonstration."""
+"""Comparisons of solvers on instances: the gap benchmark, `compare` and the demonstration."""
 
 import lazy_loader
 

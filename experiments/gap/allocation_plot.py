@@ -1,4 +1,4 @@
-"""The picture of an allocation: who gets which GPUs."""
+"""Figure of an allocation, the GPUs of every node by job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_LABELLED_NODES = 32
 
 
 def plot_allocation(instance: Instance, allocation: Allocation, ax: Axes | None = None) -> Axes:
-    """Who gets which GPUs: a row a node, a square a GPU, coloured by application.
+    """Draw an allocation: a row for each node, a square for each GPU, coloured by application.
 
     Numbers are the jobs' indices, where there is room for them; distributed jobs are hatched.
 
@@ -87,7 +87,7 @@ def plot_allocation(instance: Instance, allocation: Allocation, ax: Axes | None 
 
 
 def _application_colours(instance: Instance) -> dict[str, str]:
-    """Colours of the applications, ever lighter, so that a print in grey tells them apart too."""
+    """Return the colours of the applications, of rising lightness, distinct also in grey."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -97,7 +97,7 @@ def _application_colours(instance: Instance) -> dict[str, str]:
 
 
 def _label(ax: Axes, x: float, y: float, text: str, face: str, *, boxed: bool) -> None:
-    """A number on a coloured square, dark on light and light on dark."""
+    """Draw a number on a coloured square, dark on light and light on dark."""
     red, green, blue = (int(face[i : i + 2], 16) for i in (1, 3, 5))
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 130
     box = {"facecolor": face, "edgecolor": "none", "pad": 0.8} if boxed else None

@@ -1,4 +1,4 @@
-"""Several solvers on one instance, each with several seeds, judged by one bound.
+"""Comparison of solvers on one instance, each with several seeds, by one common bound.
 
 It is the least that a solver that ships, or a relaxation, vouches for and that no answer refutes.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def usual_solvers(instance: Instance) -> tuple[str, ...]:
-    """Solvers worth comparing on an instance: those that know what counts in it."""
+    """Return the solvers that suit an instance, by its modes, types of GPU and rules."""
     if instance.plain:
         return ("highs", "local_search", "greedy", "genetic")
     if instance.shares_gpus:
@@ -49,7 +49,7 @@ def check_solvers(names: Sequence[str]) -> None:
     Raises
     ------
     ValueError
-        With one sentence that names it.
+        If `names` is empty, a name occurs twice, or a solver does not exist.
     """
     if not names:
         raise ValueError("Solvers: got none; expected at least one.")
@@ -68,7 +68,7 @@ def attempt(
     start: Allocation | None = None,
     bound: float | None = None,
 ) -> Result:
-    """As `solve`, but whatever a solver raises becomes a result without an allocation.
+    """Solve as `solve` does, and turn exceptions of the solver into a result with their message.
 
     So one broken solver never ends a comparison. Interrupts pass through.
     """
@@ -100,7 +100,7 @@ def compare(
     start: Allocation | None = None,
     report: Callable[[Result], None] = lambda result: None,
 ) -> list[Result]:
-    """Decide an instance with every solver and seed, and judge all by the best bound believed.
+    """Solve an instance with every solver and seed, and judge all by the best accepted bound.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _attempts(
     stop: Stop | None,
     start: Allocation | None,
 ) -> Iterator[Result]:
-    """The results one by one; the bound believed so far is given to those that prove none."""
+    """Yield the results; solvers without a bound get the best one accepted so far."""
     known = NO_BOUND
     best = math.nan
     for solver in solvers:
@@ -168,7 +168,7 @@ def _attempts(
 def with_common_bound(
     instance: Instance, results: Sequence[Result], gap: float = Stop().gap
 ) -> list[Result]:
-    """The same results, each with the least bound that any of them vouches for and none refutes.
+    """Return the results with the least bound that any of them proves and none refutes.
 
     Where no such bound is left it is the knapsack's. What an answer refutes is said in the message
     of the result whose bound it was, claims included.
@@ -193,7 +193,7 @@ def with_common_bound(
 
 
 def _judged(result: Result, common: Bound, best: Result, gap: float) -> Result:
-    """A result by the common bound and by the best answer."""
+    """Return `result` judged by the common bound and the best allocation."""
     notes, whose = [result.message], f"the allocation of {best.solver} (seed {best.seed})"
     if result.evidence is not Evidence.GIVEN:  # that of another result
         notes.append(refutation("bound", result.bound, best.fitness, whose))

@@ -1,4 +1,4 @@
-"""The demonstration: two of Pollux's rounds decided exactly and by every heuristic, with proof."""
+"""Demonstration: two of Pollux's rounds solved exactly and by every heuristic, with proofs."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ DEMO_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class DemoRound:
-    """What the demonstration found on one instance."""
+    """Results of the demonstration on one instance."""
 
     instance: Instance
     results: list[Result]
 
     @property
     def best(self) -> Result | None:
-        """The result with the best allocation."""
+        """Result with the best allocation."""
         return best_of(self.results)
 
     def title(self) -> str:
-        """Its size in words."""
+        """Name and size of the instance."""
         cluster = self.instance.cluster
         return (
             f"{self.instance.num_jobs} jobs on {cluster.num_nodes} nodes, {cluster.num_gpus} GPUs"
         )
 
     def rows(self) -> list[dict[str, object]]:
-        """One row a solver."""
+        """Return a row for every solver."""
         name = {"instance": self.instance.name}
         return [name | row for row in comparison_rows(self.results)]
 
     def text(self) -> str:
-        """The table that is printed."""
+        """Return the table as text."""
         columns = [column for column in SUMMARY_COLUMNS if column != "seed"]
         table = comparison_text(self.rows(), self.results, columns)
         return f"{self.instance.name}: {self.title()}\n\n{table}"
@@ -75,7 +75,7 @@ def run_demo(
     seed: int = 0,
     report: Callable[[Result], None] = lambda result: None,
 ) -> list[DemoRound]:
-    """Decide every round, by default those of `DEMO_INSTANCES`, with every solver.
+    """Solve every round, by default those of `DEMO_INSTANCES`, with every solver.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def write_demo(rounds: Sequence[DemoRound], folder: Path) -> tuple[Path, Path]:
     Raises
     ------
     ValueError
-        If they cannot be written.
+        If a file cannot be written.
     """
     from goodalloc.experiments.reporting.plots import save
 
@@ -108,7 +108,7 @@ def write_demo(rounds: Sequence[DemoRound], folder: Path) -> tuple[Path, Path]:
 
 
 def demo_figure(rounds: Sequence[DemoRound]) -> Figure:
-    """A row for every round: its best allocation, the gaps of all solvers, and those over time."""
+    """Draw for every round its best allocation, the final gaps, and the gaps over time."""
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.gap.allocation_plot import plot_allocation

@@ -1,4 +1,4 @@
-"""The gap benchmark: instances × solvers × seeds into one table that survives any interruption."""
+"""Gap benchmark: instances × solvers × seeds in one table that survives interruptions."""
 
 from __future__ import annotations
 
@@ -46,22 +46,21 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True)
 class GapPlan:
-    """Which runs to make.
+    """Runs of the gap benchmark.
 
     Parameters
     ----------
     instances
-        Paths, or names of instances that ship.
+        Paths of instance files, or names of shipped instances.
     solvers, seeds
-        Each instance is decided by each solver with each seed; by its `usual_solvers` where the
-        solvers are None.
+        Solvers and seeds of every instance; None for the `usual_solvers` of each.
     seconds, gap
         Limits of every run.
 
     Raises
     ------
     ValueError
-        If something is empty, given twice, or makes no sense.
+        If `instances`, `solvers` or `seeds` is empty or has duplicates, or a limit is out of range.
     """
 
     instances: tuple[str, ...]
@@ -80,11 +79,11 @@ class GapPlan:
             check_solvers(self.solvers)
 
     def solvers_of(self, name: str) -> tuple[str, ...]:
-        """Which solvers decide an instance."""
+        """Return the solvers of an instance."""
         return usual_solvers(find_instance(name)) if self.solvers is None else self.solvers
 
     def tasks(self) -> list[Task]:
-        """All runs, instance by instance."""
+        """Return all runs, by instance."""
         stop = Stop(seconds=self.seconds, gap=self.gap)
         return [
             Task(instance, solver, seed, stop, known_bound(instance))
@@ -118,14 +117,14 @@ def check_seeds(seeds: Sequence[int]) -> None:
 def run_gap(
     plan: GapPlan, table: Path, report: Callable[[Row], None] = lambda row: None
 ) -> list[dict[str, str]]:
-    """Make the runs that the table does not hold yet, and return its `comparable_rows`.
+    """Make the runs that the table lacks, and return its `comparable_rows`.
 
     Every row is written as soon as its run ends; a crash, an exception or a timeout is a row too.
 
     Raises
     ------
     ValueError
-        If another process is writing the table, or it is no table of this benchmark.
+        If another process is writing `table`, or `table` is not of this benchmark.
     """
     digests = {name: source_digest(name) for name in plan.instances}
     with locked(table.parent), Worker() as worker:
@@ -149,7 +148,7 @@ def runs_left(plan: GapPlan, table: Path) -> list[Task]:
 
 
 def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
-    """The rows of the table that bear comparison with the plan's, earlier plans' included.
+    """Return the rows of the table that are comparable with the plan's, earlier ones included.
 
     They ran under the plan's limits, with this version, on instances as they are now. Gaps are to
     the bound that `with_least_bounds` believes of the instance.
@@ -188,7 +187,7 @@ def _key(row: Row) -> tuple[str, ...]:
 
 
 def gap_row(task: Task, outcome: Result | Failure, digests: Mapping[str, str]) -> dict[str, object]:
-    """The outcome of a run as a row of the table."""
+    """Return the outcome of a run as a row of the table."""
     settings = _settings(task, digests)
     if isinstance(outcome, Failure):
         return settings | {
@@ -202,7 +201,7 @@ def gap_row(task: Task, outcome: Result | Failure, digests: Mapping[str, str]) -
 
 
 def pack_history(history: Sequence[Incumbent]) -> str:
-    """Seconds and fitness of the incumbents, thinned out, as ``0.1:0.2 0.5:0.3``."""
+    """Return a subset of the incumbents as text ``SECONDS:FITNESS SECONDS:FITNESS …``."""
     step = max(-(-len(history) // HISTORY_POINTS), 1)
     kept = list(history[::step])
     if history and kept[-1] is not history[-1]:
@@ -211,18 +210,18 @@ def pack_history(history: Sequence[Incumbent]) -> str:
 
 
 def unpack_history(text: str) -> list[tuple[float, float]]:
-    """The reverse of `pack_history`: (seconds, fitness) pairs."""
+    """Return the (seconds, fitness) pairs of a text of `pack_history`."""
     pairs = (point.split(":") for point in text.split())
     return [(float(seconds), float(fitness)) for seconds, fitness in pairs]
 
 
 def read_rows(table: Path) -> list[dict[str, str]]:
-    """The rows of a table; none if it does not exist.
+    """Read the rows of a table; none if it does not exist.
 
     Raises
     ------
     ValueError
-        If it cannot be read, or a row is none of the benchmark; the sentence names its line.
+        If the file is unreadable, or a line is no row of this benchmark.
     """
     if not table.exists() or (table.is_file() and not table.stat().st_size):
         return []
@@ -244,24 +243,24 @@ def _is_number(cell: str) -> bool:
 
 
 def append_row(table: Path, row: Row) -> None:
-    """Append a row that is on disk when this returns; the header comes first.
+    """Append a row to a table, after a header if it is new, and flush it to the disk.
 
     Raises
     ------
     ValueError
-        If it cannot be written; then nothing of it is there.
+        If the row cannot be written; then no part of it is kept.
     """
     header, line = csv_text([dict(row)], GAP_COLUMNS).split("\n", 1)
     append_lines(table, line, f"{header}\n")
 
 
 def repair(table: Path) -> None:
-    """Cut off a last line that was never finished, as a power cut may leave it.
+    """Remove an unfinished last line, which a power cut may leave.
 
     Raises
     ------
     ValueError
-        If the file is no table of this benchmark: it is left alone.
+        If the file is no table of this benchmark; it stays as it is.
     """
     if not table.exists():
         return
@@ -279,7 +278,7 @@ def repair(table: Path) -> None:
 
 
 def typed_rows(rows: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
-    """Rows with numbers as numbers; what is empty is NaN."""
+    """Return rows with numbers parsed, and NaN for empty ones."""
     numbers = {"fitness", "bound", "gap", "solve_seconds"}
     return [
         {

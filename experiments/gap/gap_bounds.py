@@ -1,4 +1,4 @@
-"""Gaps of the rows of the gap benchmark: to the least bound that is believed and no row refutes.
+"""Gaps in the table of the gap benchmark, to the least accepted bound that no row refutes.
 
 The rows come from a file, and anybody may have written to it. So a bound counts by the name of its
 solver, which must be one that ships, and not by what the row says of it; where no such bound stands
@@ -37,12 +37,12 @@ _VOUCHED = (str(Evidence.PRICES), str(Evidence.SOLVER))
 
 
 def digest(text: str) -> str:
-    """What tells an instance from another of its name, by its text."""
+    """Return a digest of the text of an instance."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def source_digest(source: str) -> str:
-    """The `digest` of an instance in a file or of one that ships; empty if it cannot be read."""
+    """Return the `digest` of an instance file or shipped instance; empty if it is unreadable."""
     try:
         return digest(instance_text(find_instance(source)))
     except ValueError:
@@ -50,7 +50,7 @@ def source_digest(source: str) -> str:
 
 
 def known_bound(source: str) -> float | None:
-    """The best bound known of an instance, if it ships."""
+    """Return the best known bound of a shipped instance, or None."""
     known = best_known(source)
     return None if known is None else known.bound
 
@@ -61,7 +61,7 @@ def _shipped_digest(name: str) -> str:
 
 
 def with_least_bounds(rows: Sequence[Row]) -> list[Row]:
-    """The rows, each with the bound that is believed of its instance, and what follows from that.
+    """Return the rows with the accepted bound of their instance, and the gaps to it.
 
     Beside the gap, ``more_starved`` and ``served_over_best`` say how many jobs more starve than in
     the best row, and what the served are worth over the served there
@@ -84,7 +84,7 @@ def with_least_bounds(rows: Sequence[Row]) -> list[Row]:
 
 
 def bounds_text(rows: Sequence[Row]) -> str:
-    """Whose bounds `with_least_bounds` believed, how they are known to hold, of how many instances.
+    """Return the sources and evidence of the accepted bounds, with their numbers of instances.
 
     In a line; empty if there are none.
     """
@@ -98,7 +98,7 @@ def _whose(row: Row) -> str:
 
 
 def _judged(rows: Sequence[Row]) -> list[Row]:
-    """The rows of one instance by the bound that is believed of it."""
+    """Return the rows of one instance with its accepted bound."""
     bounds = [_bound(row) for row in rows]
     stated = [*bounds, _known(rows[0])]
     greatest = _greatest(rows)
@@ -114,7 +114,7 @@ def _judged(rows: Sequence[Row]) -> list[Row]:
 
 
 def _known(row: Row) -> Bound:
-    """The best bound known of the instance of a row, if it ships."""
+    """Return the best known bound of the instance of a row, if it ships."""
     value = known_bound(row["instance"])
     if value is None or row.get("digest") != _shipped_digest(row["instance"]):
         return NO_BOUND
@@ -122,13 +122,13 @@ def _known(row: Row) -> Bound:
 
 
 def _greatest(rows: Sequence[Row]) -> float:
-    """The greatest fitness; NaN without any."""
+    """Return the greatest fitness; NaN without any."""
     values = [_number(row, "fitness") for row in rows]
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 def _bound(row: Row) -> Bound:
-    """The bound of a row as far as it counts: that of a solver that ships."""
+    """Return the bound of a row if its solver ships."""
     value = _number(row, "bound")
     evidence = row.get("evidence", "")
     if math.isnan(value) or evidence not in _VOUCHED or not ships(row["solver"]):
@@ -138,7 +138,7 @@ def _bound(row: Row) -> Bound:
 
 
 def _knapsack(row: Row) -> Bound:
-    """The knapsack's bound on the instance of a row, if that is still what it was."""
+    """Return the knapsack's bound on the instance of a row, if the instance is unchanged."""
     try:
         instance = find_instance(row["instance"])
     except ValueError:
@@ -148,7 +148,7 @@ def _knapsack(row: Row) -> Bound:
 
 
 def _possible(row: Row, limit: Bound) -> Row:
-    """The row, without its fitness where no allocation can be worth so much."""
+    """Return the row, without its fitness if that exceeds every feasible allocation's."""
     fitness = _number(row, "fitness")
     if limit.evidence is Evidence.NONE or not refutes(fitness, limit.value):
         return row
@@ -157,7 +157,7 @@ def _possible(row: Row, limit: Bound) -> Row:
 
 
 def _by(row: Row, own: Bound, common: Bound, best: Row | None) -> Row:
-    """A row by the common bound and by the best row."""
+    """Return a row judged by the common bound and the best row."""
     fitness, claimed = _number(row, "fitness"), _number(row, "claimed_bound")
     notes = [row.get("message", "")]
     if best is not None:
@@ -183,7 +183,7 @@ def _by(row: Row, own: Bound, common: Bound, best: Row | None) -> Row:
 
 
 def _beside(row: Row, best: Row) -> Row:
-    """How many jobs more starve than in the best row, and what the served are worth over its."""
+    """Return the excess of starved jobs over the best row, and the ratio of served fitness."""
     more = _number(row, "starved") - _number(best, "starved")
     ratio = _number(row, "served_fitness") / (_number(best, "served_fitness") or math.nan)
     return {
@@ -193,7 +193,7 @@ def _beside(row: Row, best: Row) -> Row:
 
 
 def _number(row: Row, column: str) -> float:
-    """A number of a row; NaN where there is none."""
+    """Return a number of a row; NaN if it is empty."""
     text = row.get(column) or "nan"
     try:
         return float(text)

@@ -39,7 +39,7 @@ COLUMNS = tuple(field.name for field in fields(BestKnown))
 
 
 def write_instances(folder: Path) -> None:
-    """Generate and write every instance; values of those that changed are forgotten."""
+    """Generate and write every instance, and remove the best known values of changed ones."""
     folder.mkdir(parents=True, exist_ok=True)
     known = read_best_known(folder)
     for name, arguments in BENCHMARKS.items():
@@ -52,7 +52,7 @@ def write_instances(folder: Path) -> None:
 
 
 def write_best_known(folder: Path, solver: str, seconds: float) -> None:
-    """Decide every instance and keep what is best: the old value or the new one."""
+    """Solve every instance, and keep the better of the old and the new values."""
     known = read_best_known(folder)
     for name in BENCHMARKS:
         instance = read_instance(folder / f"{name}.json")
@@ -63,7 +63,7 @@ def write_best_known(folder: Path, solver: str, seconds: float) -> None:
 
 
 def read_best_known(folder: Path) -> dict[str, BestKnown]:
-    """The values in a folder; none if it holds no table."""
+    """Read the best known values in a folder; none without a table."""
     table = folder / "best_known.csv"
     return parse_best_known(table.read_text(encoding="utf-8")) if table.is_file() else {}
 
@@ -75,7 +75,7 @@ def keep_best_known(folder: Path, known: Mapping[str, BestKnown]) -> None:
 
 
 def better(old: BestKnown | None, result: Result) -> BestKnown:
-    """The greater fitness with the lesser of the bounds that it does not refute."""
+    """Return the greater fitness with the lesser bound that it does not refute."""
     new = BestKnown(
         result.instance, result.fitness, result.bound, result.gap, result.solver, library_version()
     )

@@ -1,4 +1,4 @@
-"""Checking a result with SCIP, which reads the node-indexed program from a file.
+"""Cross-check of a result with SCIP, which reads the node-indexed program from a file.
 
 What is common to the two roads is the formulation (`formulations/node_indexed/node_milp.py`) and
 the utilities; solver, program and decoding are others than those of `solve`. The program is written
@@ -39,7 +39,7 @@ AGREE = 1e-6
 
 
 class Verdict(StrEnum):
-    """What a cross-check came to."""
+    """Verdict of a cross-check."""
 
     AGREE = "agree"
     CONSISTENT = "consistent"
@@ -50,7 +50,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class CrossCheck:
-    """What another solver says of a result.
+    """Outcome of a cross-check with another solver.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def cross_check(instance: Instance, result: Result, *, seconds: float | None = N
 
 
 def _not_comparable(instance: Instance, result: Result) -> str:
-    """Why no program at one scale can tell whether the result is right; empty if one can."""
+    """Return why costs at one scale cannot check the result; empty if they can."""
     if result.allocation is None:
         return f"{result.solver} found no allocation"
     power, greatest = instance.rules.power, max(node_choices(instance).values())
@@ -133,7 +133,7 @@ def _not_comparable(instance: Instance, result: Result) -> str:
 
 
 def _worst_best(instance: Instance) -> float:
-    """The best utility of the job whose best is the least: some choice of every job is as good."""
+    """Return the least over the jobs of their best utility."""
     best = np.zeros(instance.num_jobs)
     for choice, utility in node_choices(instance).items():
         best[choice.job] = max(best[choice.job], utility)
@@ -168,7 +168,7 @@ def _compare(
     claimed: float,
     bound: float,
 ) -> CrossCheck:
-    """The verdict; `claimed` and `bound` are SCIP's objective and bound as fitness."""
+    """Return the verdict; `claimed` and `bound` are SCIP's objective and bound as fitness."""
     value, broken = math.nan, ""
     if allocation is not None:
         found = violations(instance, allocation)
@@ -196,7 +196,7 @@ def _compare(
 
 
 def _contradiction(result: Result, status: str, value: float, claimed: float, bound: float) -> str:
-    """What cannot be true together; empty if all can."""
+    """Return a contradiction between the two solvers; empty without one."""
     if status == "infeasible":
         return f"SCIP finds no allocation as good as that of {result.solver}"
     if _exceeds(claimed, value):
@@ -212,5 +212,5 @@ def _contradiction(result: Result, status: str, value: float, claimed: float, bo
 
 
 def _exceeds(value: float, bound: float) -> bool:
-    """Whether a value is above a bound by more than solvers differ; NaN never is."""
+    """Return whether a value exceeds a bound beyond the tolerance; NaN never does."""
     return value > bound * (1.0 + AGREE)

@@ -1,4 +1,4 @@
-"""A process that runs solvers on demand, so that a hang or a crash is an outcome, not the end."""
+"""Process that runs solvers, so that a hang or a crash ends one run only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: an instance (a path or the name of one that ships), a solver, a seed, limits."""
+    """Run of a solver: instance (a path or a shipped name), solver, seed and limits."""
 
     instance: str
     solver: str
@@ -40,7 +40,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a task has no result.
+    """Reason why a task has no result.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _since(begin: float) -> float:
 
 
 def _warm_up(solver: str) -> None:
-    """Import what a solver needs before any clock runs.
+    """Import the modules of a solver before its time is measured.
 
     Some libraries import only what they are about to use, so our solvers decide a tiny round first.
     """
@@ -121,7 +121,7 @@ def _warm_up(solver: str) -> None:
 
 
 def _serve(pipe: Connection) -> None:
-    """Answer tasks until the other end is closed; instances are kept while they repeat."""
+    """Run tasks until the connection is closed; an instance is kept while it repeats."""
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     source, instance = "", None
     warm: set[str] = set()
