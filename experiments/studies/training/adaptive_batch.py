@@ -1,18 +1,18 @@
 """Adaptive against fixed batch sizes: seconds of real training to the same validation target.
 
-A network learns digits under an agent on one core, with every batch size of a grid kept to the end
-and with rules that set it as they go. All scale the learning rate by AdaScale, but for AdaBatch,
-whose schedule stands for it. Seconds are those of the loop without evaluations, fits in the agent's
-child included where they slow it down. The best fixed batch size is the one with the least mean
-over the seeds, found after the fact, as is the middle one; what finding it costs (all the other
-runs) is not counted, nor is what `goodput, profiled` spends on timing passes at a few batch sizes
-beforehand, which is a column of its own. Ratios are taken seed by seed.
+A network learns digits under an agent on one core, with fixed batch sizes of a grid and with rules
+that adapt it. All scale the learning rate by AdaScale, except AdaBatch, whose schedule replaces
+that. Seconds are those of the training loop without evaluations, including delays by fits in the
+agent's child process. The best fixed batch size is the one with the least mean over the seeds, and
+is known only afterwards, as is the median one; the cost of finding it (all other runs) is not
+counted. The time that `goodput, profiled` spends on timing passes at a few batch sizes beforehand
+is a column of its own. Ratios are paired by seed.
 
-The learning rate for M0 is far below what the network bears, so that training lasts long enough to
-be timed. At such rates AdaScale is cautious: `digits_efficiency.py` has what it leaves.
+The learning rate for M0 is far below the largest stable one, so that training lasts long enough to
+be timed. At such rates AdaScale is cautious: `digits_efficiency.py` measures its efficiency.
 
-Runs of a seed follow each other, and every seed begins with another contender, so that a change of
-the machine hits all alike.
+The runs of a seed follow each other, and every seed begins with another contender, so that a
+change in the speed of the machine affects all contenders equally.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.experiments.reporting.axes import logarithmic, open_axes
-from goodalloc.experiments.reporting.estimates import estimate, estimated, shown_estimate
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, STYLES
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.training.digits_run import DigitsRun
@@ -31,15 +31,14 @@ from goodalloc.experiments.studies.training.digits_training import DigitsJob, re
 from goodalloc.experiments.support.records import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from goodalloc.experiments.reporting.estimates import Estimate
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
 
-#: M of the grid; the first one is M0.
+#: Fixed batch sizes M; the first is M0.
 GRID = (16, 32, 64, 128, 256, 512, 1024)
 
 #: Batch sizes at which passes are timed beforehand.
@@ -52,25 +51,23 @@ STRIDE = 5
 
 JOB = DigitsJob("wide perceptron", rate=0.005, epochs=600, evaluate=512, decay=0.999)
 
-#: Quick trainings have a larger rate, so fewer steps.
+#: Learning rate of quick trainings, larger so that they take fewer steps.
 QUICK_RATE = 0.02
 
 
 class Contender(NamedTuple):
-    """What sets the batch size.
+    """Fixed batch size or rule that adapts it.
 
     Attributes
     ----------
     name
-        For people.
-    batch_rule
-        As in `DigitsJob`.
+        Label in tables and figures.
+    batch_rule, learning_rate
+        Rules of the `DigitsJob`.
     total
-        M, where it is fixed.
+        Batch size M if it is fixed.
     profiled
         Whether the throughput is known beforehand.
-    learning_rate
-        As in `DigitsJob`.
     """
 
     name: str
@@ -108,7 +105,7 @@ def _seeds(plan: Plan) -> range:
 
 
 def _tasks(plan: Plan) -> list[DigitsRun]:
-    """Seed by seed, each beginning with another contender."""
+    """Return the runs by seed, each seed beginning with another contender."""
     return [
         _run(plan, CONTENDERS[(place + STRIDE * seed) % len(CONTENDERS)], seed)
         for seed in _seeds(plan)
@@ -116,8 +113,38 @@ def _tasks(plan: Plan) -> list[DigitsRun]:
     ]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every contender."""
+class ContenderRow(NamedTuple):
+    """Outcome of a contender, means over the seeds.
+
+    Attributes
+    ----------
+    runs, reached
+        Number of trainings, and of those that reached the target.
+    place
+        "best" or "median" of the fixed batch sizes, else empty.
+    seconds, processor_seconds
+        Time to the target, by the clock and of the training thread.
+    over_best, over_median
+        Seconds over those of the best and of the median fixed batch size.
+    profile_seconds
+        Seconds of timing passes beforehand; None without it.
+    """
+
+    contender: str
+    runs: int
+    reached: int
+    place: str
+    seconds: Estimate
+    over_best: Estimate
+    over_median: Estimate
+    processor_seconds: Estimate
+    examples: Estimate
+    last_batch_size: Estimate
+    profile_seconds: float | None
+
+
+def _rows(plan: Plan) -> list[ContenderRow]:
+    """Return a row for every contender."""
     runs = {one.name: [_run(plan, one, seed) for seed in _seeds(plan)] for one in CONTENDERS}
     ends = {name: [run.history()[-1] for run in mine] for name, mine in runs.items()}
     seconds = {name: np.array([end.seconds for end in mine]) for name, mine in ends.items()}
@@ -125,60 +152,54 @@ def _rows(plan: Plan) -> Rows:
         (name for name in seconds if name not in ADAPTIVE), key=lambda name: seconds[name].mean()
     )
     best, middle = fixed[0], fixed[len(fixed) // 2]
-    rows: Rows = []
+    rows = []
     for name, mine in ends.items():
-        row: dict[str, Any] = {
-            "contender": name,
-            "runs": len(mine),
-            "reached": sum(end.validation_loss <= JOB.target for end in mine),
-            "place": {best: "best", middle: "median"}.get(name, ""),
-        }
-        values = {
-            "seconds": seconds[name],
-            "over_best": seconds[name] / seconds[best],
-            "over_median": seconds[name] / seconds[middle],
-            "processor_seconds": [end.processor_seconds for end in mine],
-            "examples": [end.examples for end in mine],
-            "last_batch_size": [end.total for end in mine],
-        }
-        for column, found in values.items():
-            row |= estimated(column, [float(value) for value in found])
         profiles = [profile for run in runs[name] if (profile := run.profile())]
         spent = [profile.seconds for profile in profiles]
-        rows.append(row | {"profile_seconds": estimate(spent)["mean"] if spent else ""})
+        rows.append(
+            ContenderRow(
+                name,
+                runs=len(mine),
+                reached=sum(end.validation_loss <= JOB.target for end in mine),
+                place={best: "best", middle: "median"}.get(name, ""),
+                seconds=estimate_of(seconds[name].tolist()),
+                over_best=estimate_of((seconds[name] / seconds[best]).tolist()),
+                over_median=estimate_of((seconds[name] / seconds[middle]).tolist()),
+                processor_seconds=estimate_of([end.processor_seconds for end in mine]),
+                examples=estimate_of([end.examples for end in mine]),
+                last_batch_size=estimate_of([end.total for end in mine]),
+                profile_seconds=estimate_of(spent).mean if spent else None,
+            )
+        )
     return rows
 
 
-def _shown(rows: Rows) -> Rows:
-    """The table as people read it."""
+def _shown(rows: list[ContenderRow]) -> Rows:
+    """Return the table that people read."""
     return [
         {
-            "contender": row["contender"],
-            "reached": f"{row['reached']} of {row['runs']}",
-            "seconds": _interval(row, "seconds", ".1f"),
-            "over best fixed": _interval(row, "over_best"),
-            "over median fixed": _interval(row, "over_median"),
-            "processor s": f"{row['processor_seconds']:.1f}",
-            "examples": f"{row['examples']:.0f}",
-            "last M": f"{row['last_batch_size']:.0f}",
-            "place": row["place"],
+            "contender": row.contender,
+            "reached": f"{row.reached} of {row.runs}",
+            "seconds": row.seconds.text(".1f"),
+            "over best fixed": row.over_best.text(".2f"),
+            "over median fixed": row.over_median.text(".2f"),
+            "processor s": f"{row.processor_seconds.mean:.1f}",
+            "examples": f"{row.examples.mean:.0f}",
+            "last M": f"{row.last_batch_size.mean:.0f}",
+            "place": row.place,
         }
         for row in rows
     ]
 
 
-def _interval(row: Mapping[str, Any], name: str, form: str = ".2f") -> str:
-    return shown_estimate(row[name], row[f"{name}_half_width"], form)
-
-
-def _plot(plan: Plan, rows: Rows) -> Figure:
-    """Seconds by contender; batch sizes and losses of the first seed over time."""
+def _plot(plan: Plan, rows: list[ContenderRow]) -> Figure:
+    """Draw seconds by contender, and batch sizes and losses of the first seed over time."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13.0, 4.4), layout="constrained")
     bars, sizes, losses = figure.subplots(1, 3, width_ratios=(1.0, 1.0, 1.0))
     _plot_seconds(rows, bars)
-    best = next(row["contender"] for row in rows if row["place"] == "best")
+    best = next(row.contender for row in rows if row.place == "best")
     names = [*ADAPTIVE, best]
     for index, name in enumerate(names):
         contender = next(one for one in CONTENDERS if one.name == name)
@@ -206,21 +227,19 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
     return figure
 
 
-def _plot_seconds(rows: Rows, ax: Axes) -> None:
-    """A bar for every contender, fixed ones grey, with intervals."""
+def _plot_seconds(rows: list[ContenderRow], ax: Axes) -> None:
+    """Draw a bar with its interval for every contender, grey for fixed batch sizes."""
     for place, row in enumerate(rows):
-        adaptive = row["contender"] in ADAPTIVE
+        adaptive = row.contender in ADAPTIVE
         ax.barh(
             place,
-            row["seconds"],
-            xerr=row["seconds_half_width"],
+            row.seconds.mean,
+            xerr=row.seconds.half_width,
             height=0.65,
             capsize=3,
-            color=COLOURS[ADAPTIVE.index(row["contender"])] if adaptive else "#BBBBBB",
+            color=COLOURS[ADAPTIVE.index(row.contender)] if adaptive else "#BBBBBB",
         )
-    names = [
-        f"{row['contender']} ({row['place']})" if row["place"] else row["contender"] for row in rows
-    ]
+    names = [f"{row.contender} ({row.place})" if row.place else row.contender for row in rows]
     ax.set_yticks(range(len(rows)), names)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)

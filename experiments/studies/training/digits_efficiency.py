@@ -1,21 +1,27 @@
-r"""Figure 2 of Pollux on real training: efficiency predicted and measured; and AdaScale's claim.
+r"""Figure 2 of Pollux on real training: efficiency, predicted and measured, and AdaScale's claim.
 
 A network learns digits to a validation target at several batch sizes M, from the same weights and
-with the learning rate tuned for M0, scaled by a rule. Measured efficiency is the examples that the
-run at M0 needed over those that the run at M needed,
+with the learning rate tuned for M0, scaled by a rule. The measured efficiency is the number of
+examples of the run at M0 over that of the run at M,
 
 .. math:: E(M) = n_0 M_0 / (n M),                                                         (1)
 
-with n steps. A scheduler predicts it before any step at M is made, from the gradient statistics of
-the run at M0: at its t-th evaluation by (7) of `models/goodput/statistical_efficiency.py`, E_t(M),
+with n steps. A scheduler predicts it before any step at M, from the gradient statistics of the run
+at M0: at its t-th evaluation by (7) of `models/goodput/statistical_efficiency.py`, E_t(M),
 so that the examples at M for the same progress are those at M0 over E_t(M), and over the whole
 training
 
 .. math:: \hat E(M) = \Bigl(\frac{1}{T} \sum_{t=1}^T \frac{1}{E_t(M)}\Bigr)^{-1}.         (2)
 
-AdaScale (ICML'20) claims that training at M is as far after as many scale-invariant steps, the sum
-of its gains, as training at M0 after steps. (1) and (2) agree if that is so and the statistics do
-not depend on M. Errors are taken seed by seed, as are the confidence intervals (95 %, Student's t).
+AdaScale claims that training at M progresses per scale-invariant step, the sum of its gains, as
+training at M0 does per step. (1) and (2) agree if that is so and the statistics do not depend on M.
+Errors are paired by seed, and confidence intervals are over seeds (95 %, Student's t).
+
+References
+----------
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+    OSDI 2021. https://www.usenix.org/conference/osdi21/presentation/qiao
+Johnson et al., "AdaScale SGD: A User-Friendly Algorithm for Distributed Training", ICML 2020.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.experiments.reporting.axes import logarithmic, open_axes
-from goodalloc.experiments.reporting.estimates import estimate, shown_estimate
+from goodalloc.experiments.reporting.estimates import NO_ESTIMATE, Estimate, estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.training.digits_run import DigitsRun
@@ -36,7 +42,7 @@ from goodalloc.experiments.support.records import digest
 from goodalloc.models.goodput.statistical_efficiency import efficiency
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Case(NamedTuple):
-    """A network, its optimiser with the rate for M0, and how the rate follows the batch size."""
+    """Network, optimiser with its rate for M0, and rule that scales the rate."""
 
     network: str
     optimiser: str
@@ -65,19 +71,19 @@ CASES = (
     Case("perceptron", "adam", 0.001, "square-root"),
     Case("perceptron", "adam", 0.004, "square-root"),
 )
-#: Those of quick runs; the first one's training is drawn.
+#: Cases of quick runs; the training of the first is drawn.
 DRAWN = Case("perceptron", "sgd", 0.1, "adascale")
 QUICK = (DRAWN, Case("perceptron", "sgd", 0.4, "adascale"))
 
-#: M over M0, and M0.
+#: Batch sizes M over M0, and M0.
 SCALES, INITIAL = (1, 2, 4, 8), 16
 
-#: Evaluations are as often as this many examples; a run that is not done by then has failed.
+#: Examples between evaluations, and epochs after which a run has failed.
 EVALUATE, EPOCHS = 64, 60
 
 SEEDS, QUICK_SEEDS = 10, 3
 
-#: Labels of the axis of losses.
+#: Ticks of the axis of losses.
 LOSSES = (0.2, 0.5, 1.0, 2.0)
 
 
@@ -86,7 +92,7 @@ def _cases(plan: Plan) -> tuple[Case, ...]:
 
 
 def _run(plan: Plan, case: Case, scale: int, seed: int) -> DigitsRun:
-    """One training; rules make no difference at M0."""
+    """Return one training; at M0 all rules are equal."""
     rule = "adascale" if scale == 1 else case.rule
     job = DigitsJob(
         network=case.network,
@@ -116,98 +122,119 @@ def _tasks(plan: Plan) -> list[DigitsRun]:
 
 
 def _histories(plan: Plan, case: Case, scale: int) -> list[list[Moment]]:
-    """Of all seeds."""
+    """Return the histories of all seeds."""
     seeds = range(QUICK_SEEDS if plan.quick else SEEDS)
     return [_run(plan, case, scale, seed).history() for seed in seeds]
 
 
 def predicted(initial: Sequence[Moment], batch_size: float) -> float:
-    """Efficiency (2) of a batch size, by the run at M0.
+    """Return the efficiency (2) of a batch size by the run at M0.
 
     Parameters
     ----------
     initial
-        Its evaluations.
+        Evaluations of the run at M0.
     batch_size
-        M.
+        Batch size M in examples.
     """
     inverse = [1.0 / float(efficiency(one.gradient, INITIAL, batch_size)) for one in initial]
     return len(inverse) / sum(inverse)
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every case and batch size."""
-    target = DigitsJob().target
-    rows: Rows = []
+class EfficiencyRow(NamedTuple):
+    """Outcome of the trainings of a case at one batch size, means over the seeds.
+
+    Attributes
+    ----------
+    network, optimiser, rate, rule
+        The case.
+    runs, reached
+        Number of trainings, and of those that reached the target; without all of them only
+        `predicted` is known.
+    measured, predicted, error
+        Efficiency by (1), by (2), and the relative error of (2).
+    scale_invariant_steps
+        Scale-invariant steps over those at M0.
+    """
+
+    network: str
+    optimiser: str
+    rate: float
+    rule: str
+    batch_size: int
+    runs: int
+    reached: int
+    steps: Estimate
+    examples: Estimate
+    measured: Estimate
+    predicted: Estimate
+    error: Estimate
+    scale_invariant_steps: Estimate
+
+
+def _rows(plan: Plan) -> list[EfficiencyRow]:
+    """Return a row for every case and batch size."""
+    rows = []
     for case in _cases(plan):
         initial = _histories(plan, case, 1)
         for scale in SCALES:
             runs = _histories(plan, case, scale)
-            reached = sum(run[-1].validation_loss <= target for run in runs)
-            row: dict[str, Any] = {
-                **case._asdict(),
-                "batch_size": INITIAL * scale,
-                "runs": len(runs),
-                "reached": reached,
-            }
-            rows.append(row | _estimates(initial, runs, INITIAL * scale, reached == len(runs)))
+            rows.append(_row(case, INITIAL * scale, initial, runs))
     return rows
 
 
-def _estimates(
-    initial: list[list[Moment]], runs: list[list[Moment]], batch_size: int, reached: bool
-) -> dict[str, Any]:
-    """Means over the seeds with the half-widths of their intervals; blank where one never came."""
+def _row(
+    case: Case, batch_size: int, initial: list[list[Moment]], runs: list[list[Moment]]
+) -> EfficiencyRow:
+    """Return the row of the trainings `runs` at `batch_size`, beside those at M0, by seed."""
     pairs = [(before[-1], run[-1]) for before, run in zip(initial, runs, strict=True)]
     guesses = [predicted(before, batch_size) for before in initial]
     gained = [before.examples / run.examples for before, run in pairs]
-    columns: dict[str, list[Any]] = {
-        "steps": [run.steps for _, run in pairs],
-        "examples": [run.examples for _, run in pairs],
-        "measured": gained,
-        "predicted": guesses,
-        "error": [guess / found - 1.0 for guess, found in zip(guesses, gained, strict=True)],
-        "scale_invariant_steps": [
-            run.scale_invariant_steps / before.scale_invariant_steps for before, run in pairs
-        ],
-    }
-    found: dict[str, Any] = {}
-    for name, values in columns.items():
-        known = reached or name == "predicted"
-        mean = estimate([float(value) for value in values]) if known else {}
-        found[name] = mean.get("mean", "")
-        found[f"{name}_half_width"] = mean.get("half_width", "")
-    return found
+    steps = [run.scale_invariant_steps / before.scale_invariant_steps for before, run in pairs]
+    reached = sum(run.validation_loss <= DigitsJob().target for _, run in pairs)
+
+    def known(values: Sequence[float]) -> Estimate:
+        return estimate_of(values) if reached == len(runs) else NO_ESTIMATE
+
+    return EfficiencyRow(
+        *case,
+        batch_size=batch_size,
+        runs=len(runs),
+        reached=reached,
+        steps=known([run.steps for _, run in pairs]),
+        examples=known([run.examples for _, run in pairs]),
+        measured=known(gained),
+        predicted=estimate_of(guesses),
+        error=known([guess / found - 1.0 for guess, found in zip(guesses, gained, strict=True)]),
+        scale_invariant_steps=known(steps),
+    )
 
 
-def _shown(rows: Rows) -> Rows:
-    """The table as people read it: batch sizes other than M0."""
+def _shown(rows: list[EfficiencyRow]) -> Rows:
+    """Return the table that people read: batch sizes other than M0."""
     return [
         {
-            "network": row["network"],
-            "rule": f"{row['optimiser']}, {row['rule']}",
-            "rate": row["rate"],
-            "M": row["batch_size"],
-            "reached": f"{row['reached']} of {row['runs']}",
-            "measured": _interval(row, "measured"),
-            "predicted": _interval(row, "predicted"),
-            "error %": _interval(row, "error", 100.0),
-            "scale-invariant steps": _interval(row, "scale_invariant_steps"),
+            "network": row.network,
+            "rule": f"{row.optimiser}, {row.rule}",
+            "rate": row.rate,
+            "M": row.batch_size,
+            "reached": f"{row.reached} of {row.runs}",
+            "measured": _interval(row.measured),
+            "predicted": _interval(row.predicted),
+            "error %": _interval(Estimate(*(100.0 * part for part in row.error)), ".1f"),
+            "scale-invariant steps": _interval(row.scale_invariant_steps),
         }
         for row in rows
-        if row["batch_size"] != INITIAL
+        if row.batch_size != INITIAL
     ]
 
 
-def _interval(row: Mapping[str, Any], name: str, unit: float = 1.0) -> str:
-    mean, half = row[name], row[f"{name}_half_width"]
-    if mean == "":
-        return ""
-    return shown_estimate(unit * mean, unit * half, ".1f" if unit > 1.0 else ".3f")
+def _interval(found: Estimate, form: str = ".3f") -> str:
+    return "" if math.isnan(found.mean) else found.text(form)
 
 
-def _plot(plan: Plan, rows: Rows) -> Figure:
-    """Losses by steps and by scale-invariant steps; efficiencies by batch size."""
+def _plot(plan: Plan, rows: list[EfficiencyRow]) -> Figure:
+    """Draw losses by steps and by scale-invariant steps, and efficiencies by batch size."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12.5, 4.4), layout="constrained")
@@ -222,7 +249,7 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
 
 
 def _plot_losses(plan: Plan, ax: Axes, column: str) -> None:
-    """Mean over the seeds of the validation loss, as long as all are under way."""
+    """Draw the mean validation loss over the seeds, until the first of them ends."""
     for index, scale in enumerate(SCALES):
         runs = _histories(plan, DRAWN, scale)
         least = min(getattr(run[-1], column) for run in runs)
@@ -248,29 +275,24 @@ def _plot_losses(plan: Plan, ax: Axes, column: str) -> None:
     open_axes(ax)
 
 
-def _plot_efficiencies(rows: Rows, ax: Axes) -> None:
-    """Measured with intervals, and predicted as a line, of AdaScale's cases."""
-    cases = dict.fromkeys(
-        (row["network"], row["rate"]) for row in rows if row["rule"] == "adascale"
-    )
+def _plot_efficiencies(rows: list[EfficiencyRow], ax: Axes) -> None:
+    """Draw AdaScale's cases: measured as marks with intervals, predicted as lines."""
+    cases = dict.fromkeys((row.network, row.rate) for row in rows if row.rule == "adascale")
     for index, (network, rate) in enumerate(cases):
         mine = [
             row
             for row in rows
-            if (row["network"], row["rate"], row["rule"]) == (network, rate, "adascale")
-            and row["measured"] != ""
+            if (row.network, row.rate, row.rule) == (network, rate, "adascale")
+            and not math.isnan(row.measured.mean)
         ]
         shift = 1.05 ** (index - len(cases) / 2)
-        sizes = [row["batch_size"] * shift for row in mine]
+        sizes = [row.batch_size * shift for row in mine]
         look: dict[str, Any] = {"color": COLOURS[index], "linewidth": 1.2}
-        ax.plot(sizes, [row["predicted"] for row in mine], **look)
+        ax.plot(sizes, [row.predicted.mean for row in mine], **look)
         ax.errorbar(
             sizes,
-            [row["measured"] for row in mine],
-            [
-                0.0 if math.isnan(row["measured_half_width"]) else row["measured_half_width"]
-                for row in mine
-            ],
+            [row.measured.mean for row in mine],
+            np.nan_to_num([row.measured.half_width for row in mine]),
             linestyle="none",
             marker=MARKERS[index],
             markersize=4.5,

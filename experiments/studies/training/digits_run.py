@@ -1,4 +1,4 @@
-"""Trainings on digits as tasks, each done at once or not at all; what one leaves is its history."""
+"""Trainings on digits as tasks, each of which writes its history or nothing."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 HISTORY, PROFILE = "history.csv", "profile.json"
 
-#: Of the columns of a history.
+#: Types of the columns of a history.
 KINDS: tuple[Callable[[str], Any], ...] = (int, int, float, float, float, int, float, float, float)
 
-#: Seconds for which passes of each size are timed.
+#: Seconds for which passes of each batch size are timed.
 PROFILE_SECONDS = 0.3
 
 
 class Profile(NamedTuple):
-    """What was measured of a job before it began.
+    """Throughput of a job, measured before it begins.
 
     Attributes
     ----------
     throughput
-        As fitted.
+        Fitted parameters.
     seconds
-        That it took.
+        Time of the measurement.
     """
 
     throughput: ThroughputParameters
@@ -57,9 +57,9 @@ def measure_profile(job: DigitsJob, sizes: Sequence[int]) -> Profile:
     Parameters
     ----------
     job
-        What; its rules make no difference.
+        Job; its rules have no effect.
     sizes
-        M.
+        Batch sizes M.
     """
     begin = time.perf_counter()
     table = []
@@ -72,18 +72,18 @@ def measure_profile(job: DigitsJob, sizes: Sequence[int]) -> Profile:
 
 @dataclass(frozen=True)
 class DigitsRun:
-    """One training.
+    """Task of one training.
 
     Parameters
     ----------
     folder
-        Where its history goes.
+        Folder of its history.
     job
-        What.
+        The trained job.
     profiled
-        Batch sizes at which it is timed before, so that the agent knows its throughput.
+        Batch sizes that are timed beforehand, so that the agent knows the throughput.
     timed
-        Whether its seconds matter, so that nothing else is measured meanwhile.
+        Whether its seconds are evaluated; then no other measurement runs at the same time.
     """
 
     folder: Path
@@ -92,7 +92,7 @@ class DigitsRun:
     timed: bool = False
 
     def description(self) -> dict[str, Any]:
-        """Everything that the history depends on, the machine where it is timed."""
+        """Return all inputs that the history depends on, with the machine if it is timed."""
         return {
             "format": "goodalloc-digits-run",
             "version": 1,
@@ -103,12 +103,12 @@ class DigitsRun:
         }
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Train, unless that is done.
+        """Train, unless the history exists.
 
         Raises
         ------
         ValueError
-            If the folder holds something else, or something else is being measured beside it.
+            If `folder` holds another training, or `timed` and another measurement is running.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         check_description(self.folder / DESCRIPTION, self.description())
@@ -126,12 +126,12 @@ class DigitsRun:
         write_atomically(self.folder / HISTORY, text)
 
     def history(self) -> list[Moment]:
-        """What was written once it has run.
+        """Return the history of a task that has run.
 
         Raises
         ------
         ValueError
-            If the file is gone or is not what was written.
+            If the file is missing or damaged.
         """
         path = self.folder / HISTORY
         try:
@@ -149,7 +149,7 @@ class DigitsRun:
             ) from error
 
     def profile(self) -> Profile | None:
-        """What was measured before; None where nothing was."""
+        """Return the measured throughput; None if `profiled` is empty."""
         if not self.profiled:
             return None
         found = json.loads((self.folder / PROFILE).read_text(encoding="utf-8"))

@@ -1,9 +1,9 @@
-"""A training agent at work: small networks learn scikit-learn's digits up to a validation target.
+"""Training with an agent: small networks learn scikit-learn's digits to a validation target.
 
-The 1,797 digits are divided by a seed, a fifth of them to validate, and the same seed gives weights
-and order of the examples. So runs that differ in nothing but batch size and rules begin alike. The
-validation loss is evaluated every so many examples, outside of what is timed, and training ends
-when it is at the target.
+The 1,797 digits are divided by a seed, a fifth of them for validation, and the same seed fixes the
+initial weights and the order of the examples, so that runs that differ only in batch size and rules
+begin alike. The validation loss is evaluated regularly, outside the timed steps, and training ends
+when it reaches the target.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from goodalloc.models.adaptation.batch_rules import BatchRule
     from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
-#: One digit in so many is kept to validate.
+#: Digits over digits for validation.
 VALIDATION = 5
 
-#: Examples of 8 x 8 pixels, values from 0 to 16; and classes.
+#: Pixels of an example (8 x 8), their greatest value, and number of classes.
 PIXELS, BRIGHTEST, CLASSES = 64, 16.0, 10
 
-#: Hidden neurons of the perceptrons, channels of the convolutions.
+#: Hidden neurons of the perceptrons, and channels of the convolutions.
 HIDDEN = {"perceptron": (64,), "wide perceptron": (512, 512)}
 CHANNELS = 8
 
-#: Steps between two questions to the batch rule, seconds between two fits: trainings are short.
+#: Steps between decisions of the batch rule, and seconds between fits: trainings are short.
 DECISION_STEPS, PUBLISH_SECONDS = 20, 1.0
 
 
 class DigitsJob(NamedTuple):
-    """What is trained, and how.
+    """Network, optimiser and rules of a training.
 
     Attributes
     ----------
@@ -68,15 +68,15 @@ class DigitsJob(NamedTuple):
     target
         Validation loss at which training ends.
     epochs
-        After which it ends in any case.
+        Most epochs.
     evaluate
         Examples between two evaluations.
     growth_epochs
-        Between two growths of AdaBatch.
+        Epochs between two growths of AdaBatch.
     decay
         Theta of the moving averages of the gradient statistics.
     seed
-        Of everything.
+        Seed of the division of the digits, the weights and the order of the examples.
     """
 
     network: str = "perceptron"
@@ -96,7 +96,7 @@ class DigitsJob(NamedTuple):
 
     @property
     def rule(self) -> BatchRule:
-        """What sets the batch size."""
+        """Rule that sets the batch size."""
         if self.batch_rule == "fixed":
             return FixedBatch(self.total)
         if self.batch_rule == "adabatch":  # without decay, as the rate does not decay otherwise
@@ -105,20 +105,20 @@ class DigitsJob(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A training at one of its evaluations.
+    """State of a training at one of its evaluations.
 
     Attributes
     ----------
     steps, examples, scale_invariant_steps
-        So far.
+        Totals until then.
     seconds, processor_seconds
-        Of training so far, by the clock and of the thread that trains.
+        Training time until then, by the clock and of the training thread.
     total
-        M of the last step.
+        Batch size M of the last step.
     validation_loss
-        Now.
+        Mean loss over the validation examples.
     square, variance
-        Gradient statistics, at M0.
+        Gradient statistics at M0.
     """
 
     steps: int
@@ -138,14 +138,14 @@ class Moment(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What came out of a training.
+    """Outcome of a training.
 
     Attributes
     ----------
     history
         Its evaluations.
     times
-        Medians of its passes, as `PassTimes.table` has them.
+        Medians of its pass times, as in `PassTimes.table`.
     """
 
     history: list[Moment]
@@ -164,15 +164,15 @@ def train(
     Parameters
     ----------
     job
-        What.
+        The trained job.
     folder
-        For the agent's files.
+        Folder of the agent's files.
     throughput
-        What the agent is told of it beforehand.
+        Parameters that the agent knows beforehand.
     report
-        Is told the share of the epochs that is over.
+        Called with the fraction of the epochs that is over.
     most_seconds
-        After which training ends too.
+        Time limit.
     """
     import torch
     from torch.nn.functional import cross_entropy
@@ -218,7 +218,7 @@ def train(
 def _agent(
     job: DigitsJob, learnt: Any, folder: Path, throughput: ThroughputParameters | None
 ) -> TrainingAgent:
-    """The agent of a job, around a new network."""
+    """Return the agent of a job with a new network."""
     import torch
     from torch.utils.data import DataLoader
 
@@ -245,13 +245,13 @@ def _agent(
 
 
 def _clocks() -> NDArray[np.float64]:
-    """Seconds by the clock, and of this thread."""
+    """Return the seconds by the clock and of this thread, shape (2,)."""
     return np.array([time.perf_counter(), time.thread_time()])
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Have PyTorch compute on one thread meanwhile."""
+    """Limit PyTorch to one thread within the block."""
     import torch
 
     threads = torch.get_num_threads()
@@ -263,24 +263,24 @@ def one_thread() -> Iterator[None]:
 
 
 def require_training(what: str = "Training on digits") -> None:
-    """Refuse to train where a library for it is missing.
+    """Refuse to train without the libraries for it.
 
     Parameters
     ----------
     what
-        Needs it, as a sentence begins.
+        Subject of the sentence that names the missing library.
 
     Raises
     ------
     ValueError
-        With what to install.
+        If a library of the extras "measure" and "predict" is missing.
     """
     for extra in ("measure", "predict"):
         require_extra(extra, what)
 
 
 def digits(seed: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Inputs and classes to learn from, and those to validate with."""
+    """Return inputs and classes for training, and those for validation."""
     import torch
     from sklearn.datasets import load_digits
 
@@ -293,14 +293,14 @@ def digits(seed: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def network(name: str) -> Any:
-    """A network by its name."""
+    """Return a new network by its name."""
     if name == "convolutional":
         return convolutional(CHANNELS, CHANNELS)
     return perceptron(HIDDEN[name])
 
 
 def perceptron(hidden: Sequence[int]) -> Any:
-    """Hidden layers of so many neurons each."""
+    """Return a perceptron with these numbers of hidden neurons."""
     from torch import nn
 
     layers: list[Any] = []
@@ -312,7 +312,7 @@ def perceptron(hidden: Sequence[int]) -> Any:
 
 
 def convolutional(first: int, second: int) -> Any:
-    """Two convolutions of so many channels."""
+    """Return a network of two convolutions with these numbers of channels."""
     from torch import nn
 
     return nn.Sequential(

@@ -1,22 +1,21 @@
-"""Real elastic jobs under a live scheduler: what policies are worth on this machine.
+"""Real elastic jobs under a live scheduler on this machine: completion times by policy.
 
-Three trainings of small networks (`elastic_job.py`) come some seconds apart to a cluster of one
-node with two slots, a core each. They are launched and scheduled by the commands `goodalloc launch`
-and `goodalloc schedule`, as processes that know each other by files only. Every policy meets the
-same jobs with the same seeds, a repetition after the other.
+Three trainings of small networks (`elastic_job.py`) arrive some seconds apart on a cluster of one
+node with two slots, a core each. The commands `goodalloc launch` and `goodalloc schedule` launch
+and schedule them as processes that communicate through files only. Every policy schedules the same
+jobs with the same seeds, one repetition after the other.
 
-Pollux decides every round exactly, by the models that the jobs fit to what they measured so far;
-"equal" deals the slots out in order of submission; "tiresias" gives each job the one that was asked
-for, those that came first to begin with. A job is done after the same scale-invariant steps in all
-cases; the accuracy on held-out examples tells whether larger batches were worth what the agent
-believes.
+Pollux decides every round exactly, by the models that the jobs fit to their measurements; "equal"
+divides the slots in order of submission; "tiresias" gives each job the one requested slot, in order
+of submission at the start. A job ends after the same scale-invariant steps under every policy; the
+accuracy on held-out examples shows whether larger batches progressed as the agent assumes.
 
-What comes out is this machine's. On two cores there is little to win: a second replica of a network
-so small that it trains in half a minute spends much of its time on exchanging gradients and may
-cost more than it brings, which a job learns only by running on two; the refitting of the models
-takes its share of the same cores; and a restart, mostly importing PyTorch, takes a good part of
-what a job lasts. Who never starts a job again, as Tiresias, may well do best. Other programs on the
-machine blur all of it.
+The results depend on this machine. On two cores there is little to gain: a second replica of a
+network so small that it trains in half a minute spends much of its time on exchanging gradients and
+may cost more than it gains, which a job learns only by running on two; fitting the models takes
+time of the same cores; and a restart, mostly importing PyTorch, takes a considerable part of a
+job's duration. A policy that never restarts jobs, as Tiresias, may well do best. Other programs on
+the machine disturb all measurements.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.files.job_state import read_job_state
 from goodalloc.data.files.job_submission import read_job_submission
 from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, SUBMISSION, job_folder
@@ -40,7 +39,12 @@ from goodalloc.experiments.live.replica_group import kill_replicas
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.training.digits_training import require_training
 from goodalloc.experiments.studies.training.elastic_job import NETWORKS, OUTCOME
-from goodalloc.experiments.studies.training.elastic_report import plot_elastic, summarise_elastic
+from goodalloc.experiments.studies.training.elastic_report import (
+    ElasticRecords,
+    ElasticRow,
+    plot_elastic,
+    summarise_elastic,
+)
 from goodalloc.experiments.support.folder_lock import measuring_alone
 from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.records import DESCRIPTION, check_description, digest
@@ -51,33 +55,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.files.job_state import JobState
-    from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.experiments.studies.training.elastic_report import Held
     from goodalloc.experiments.support.tasks import Report
 
-#: The file of what a run gave, and the folder of its cluster.
+#: Name of the file of the records of a run, and of the folder of its cluster.
 RECORDS, CLUSTER = "records.json", "cluster"
 
 #: Slots of the cluster's only node.
 SLOTS = 2
 
-#: Seconds after which a run counts as hung; that a process has to end; between two looks.
+#: Time limit of a run, of the end of a process, and time between two looks, in seconds.
 PATIENCE, GRACE, GLANCE = 600.0, 15.0, 0.05
 
 
 class Extent(NamedTuple):
-    """How much is measured.
+    """Extent of the measurement.
 
     Attributes
     ----------
     policies, repetitions
-        Who decides, and how often all is repeated.
+        Names of the policies, and number of repetitions of each.
     share
-        Of the steps of a whole job.
+        Fraction of the steps of a whole job.
     apart
-        Seconds between two jobs.
+        Seconds between the submissions of two jobs.
     interval, restart_delay
-        Of the scheduler, in seconds.
+        Options of the scheduler, in seconds.
     """
 
     policies: tuple[str, ...]
@@ -94,18 +98,18 @@ QUICK = Extent(("pollux", "equal"), 1, 0.3, 3.0, 3.0, 5.0)
 
 @dataclass(frozen=True)
 class ElasticTask:
-    """All jobs under one policy once; done at once or not at all.
+    """Task that trains all jobs once under one policy, as a whole or not at all.
 
     Parameters
     ----------
     folder
-        Where the records go.
+        Folder of the records.
     policy
-        Who decides.
+        Name of the policy.
     repetition
-        Its number, from 0; the seed of the jobs.
+        Number of the repetition from 0, the seed of the jobs.
     extent
-        How much is measured.
+        Extent of the measurement.
     """
 
     folder: Path
@@ -114,10 +118,10 @@ class ElasticTask:
     extent: Extent
 
     def description(self) -> dict[str, Any]:
-        """Everything that the records depend on, the machine as far as it is known."""
+        """Return all inputs that the records depend on, with the known facts of the machine."""
         return {
             "format": "goodalloc-elastic",
-            "version": 1,
+            "version": 2,
             "library": library_version(),
             "policy": self.policy,
             "repetition": self.repetition,
@@ -131,12 +135,12 @@ class ElasticTask:
         }
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Train all jobs, unless that is done, and nothing else meanwhile.
+        """Train all jobs while no other measurement runs, unless the records exist.
 
         Raises
         ------
         ValueError
-            If something else is being measured, or a job fails.
+            If another measurement is running, or a job or the scheduler fails.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         check_description(self.folder / DESCRIPTION, self.description())
@@ -147,10 +151,10 @@ class ElasticTask:
             shutil.rmtree(cluster, ignore_errors=True)
             cluster.mkdir()
             ends = self._train(cluster, report)
-            write_atomically(self.folder / RECORDS, dump(self._records(cluster, ends)) + "\n")
+            write_atomically(self.folder / RECORDS, self._records(cluster, ends).text() + "\n")
 
     def _train(self, cluster: Path, report: Report) -> dict[str, float]:
-        """Launch job after job, and wait for them: when each ended, in seconds since 1970."""
+        """Launch and await all jobs, and return their ends in seconds since 1970."""
         extent, ends = self.extent, dict[str, float]()
         with _programs(cluster) as start:
             scheduler = start(
@@ -204,8 +208,12 @@ class ElasticTask:
                 time.sleep(GLANCE)
         return ends
 
-    def _records(self, cluster: Path, ends: dict[str, float]) -> dict[str, Any]:
-        """A row a job, and who held how many slots from when on."""
+    def records(self) -> ElasticRecords:
+        """Return the records of a task that has run."""
+        return ElasticRecords.parse((self.folder / RECORDS).read_text(encoding="utf-8"))
+
+    def _records(self, cluster: Path, ends: dict[str, float]) -> ElasticRecords:
+        """Return a row for every job, and the slots of all jobs over time."""
         lines = (cluster / DECISIONS).read_text(encoding="utf-8").splitlines()
         decisions = [json.loads(line) for line in lines]
         submitted = {
@@ -225,34 +233,34 @@ class ElasticTask:
             end = ends[name] - begin
             first = next(at for at, slots in held if slots.get(name))
             rows.append(
-                {
-                    "policy": self.policy,
-                    "repetition": self.repetition,
-                    "job": name,
-                    "submitted_s": submitted[name] - begin,
-                    "first_slot_s": first,
-                    "end_s": end,
-                    "completion_s": ends[name] - submitted[name],
-                    "restarts": state.restarts,
-                    "slot_seconds": slot_seconds(held, name, end),
+                ElasticRow(
+                    self.policy,
+                    self.repetition,
+                    name,
+                    submitted_s=submitted[name] - begin,
+                    first_slot_s=first,
+                    end_s=end,
+                    completion_s=ends[name] - submitted[name],
+                    restarts=state.restarts,
+                    slot_seconds=slot_seconds(held, name, end),
                     **outcome,
                     **machine(),
-                }
+                )
             )
-        return {"rows": rows, "held": held, "seconds": [row["seconds"] for row in decisions]}
+        return ElasticRecords(rows, held, [row["seconds"] for row in decisions])
 
 
-def slot_seconds(held: list[tuple[float, dict[str, int]]], name: str, end: float) -> float:
-    """What a job held in all.
+def slot_seconds(held: Held, name: str, end: float) -> float:
+    """Return the total slot time of a job, in seconds.
 
     Parameters
     ----------
     held
-        Seconds, and slots by job from then on.
+        Times in seconds, and the slots of every job from then on.
     name
-        Of the job.
+        Name of the job.
     end
-        When it ended.
+        End of the job, in seconds.
     """
     times = [*(at for at, _ in held[1:]), end]
     return sum(
@@ -263,7 +271,7 @@ def slot_seconds(held: list[tuple[float, dict[str, int]]], name: str, end: float
 
 @contextlib.contextmanager
 def _programs(cluster: Path) -> Iterator[Any]:
-    """Starts commands of goodalloc on a cluster's folder, and leaves none behind."""
+    """Yield a function that starts commands on the folder of a cluster; end all afterwards."""
     path = os.pathsep.join(filter(None, sys.path))
     running: list[subprocess.Popen[bytes]] = []
 
@@ -305,12 +313,12 @@ def _programs(cluster: Path) -> Iterator[Any]:
 
 
 def _require_success(cluster: Path, name: str, process: subprocess.Popen[bytes]) -> None:
-    """Refuse to go on without a job, or without the scheduler.
+    """Refuse to continue after a failure of a job or of the scheduler.
 
     Raises
     ------
     ValueError
-        With the last thing that it said.
+        If `process` ended with another exit code than 0; its last output is in the message.
     """
     if process.returncode == 0:
         return
@@ -320,7 +328,7 @@ def _require_success(cluster: Path, name: str, process: subprocess.Popen[bytes])
 
 
 def _tasks(plan: Plan) -> list[ElasticTask]:
-    """One for every repetition and policy; little of everything if quick."""
+    """Return a task for every repetition and policy, of a smaller extent if quick."""
     extent = QUICK if plan.quick else FULL
     tasks = []
     for repetition in range(extent.repetitions):
@@ -331,21 +339,16 @@ def _tasks(plan: Plan) -> list[ElasticTask]:
     return tasks
 
 
-def _records_of(plan: Plan) -> list[dict[str, Any]]:
-    tasks = _tasks(plan)
-    return [json.loads((task.folder / RECORDS).read_text(encoding="utf-8")) for task in tasks]
-
-
-def _rows(plan: Plan) -> Rows:
-    """A row for every job, policy and repetition."""
-    return [row for records in _records_of(plan) for row in records["rows"]]
+def _rows(plan: Plan) -> list[ElasticRow]:
+    """Return a row for every job, policy and repetition."""
+    return [row for task in _tasks(plan) for row in task.records().rows]
 
 
 ELASTIC = Reproduction(
     "elastic: real jobs under a live scheduler, two slots of this machine",
     _tasks,
     _rows,
-    lambda plan, _: plot_elastic(_records_of(plan)),
+    lambda plan, _: plot_elastic([task.records() for task in _tasks(plan)]),
     lambda _: require_training("Training elastic jobs"),
     summarise_elastic,
     ignores=("pollux", "seeds", "gaps", "workloads", "artifact"),

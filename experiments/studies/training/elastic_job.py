@@ -27,30 +27,30 @@ from goodalloc.models.goodput.model import BatchLimits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: M0 to M_max, and m.
+#: Limits of the total (M0 to M_max) and of the atomic batch size.
 LIMITS = BatchLimits(32, 512, 8, 256, True)
 
-#: Learning rate at M0, and momentum, of all.
+#: Learning rate at M0, and momentum.
 RATE, MOMENTUM = 0.01, 0.9
 
-#: What a job says at its end, in its folder.
+#: Name of the file of a job's outcome, in its folder.
 OUTCOME = "outcome.json"
 
-#: More passes through the data than any job takes.
+#: Most epochs, more than any job takes.
 EPOCHS = 1_000_000
 
 
 class ElasticNetwork(NamedTuple):
-    """What is trained, and for how long.
+    """Network and length of a training.
 
     Attributes
     ----------
     steps
-        Scale-invariant steps to the end, of a whole job.
+        Scale-invariant steps of a whole job.
     neurons
-        Of the hidden layers of a perceptron, or none.
+        Neurons of the hidden layers of a perceptron; empty for convolutions.
     channels
-        Of the two convolutions of the other kind, or none.
+        Channels of the two convolutions; empty for a perceptron.
     """
 
     steps: float
@@ -58,7 +58,7 @@ class ElasticNetwork(NamedTuple):
     channels: tuple[int, ...] = ()
 
     def module(self) -> Any:
-        """The network, with PyTorch's usual initial weights."""
+        """Return the network with PyTorch's usual initial weights."""
         return convolutional(*self.channels) if self.channels else perceptron(self.neurons)
 
 
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv
-        Those three; the arguments of the process if None.
+        Name of the network, seed and share; None for the arguments of the process.
     """
     name, seed, share = sys.argv[1:] if argv is None else argv
     options = AgentOptions.of_launcher(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from goodalloc.experiments.reporting.estimates import NO_ESTIMATE
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.training import adaptive_batch, digits_efficiency
 from goodalloc.experiments.studies.training.adaptive_batch import ADAPTIVE_BATCH, Contender
@@ -139,16 +140,16 @@ def test_the_table_of_efficiencies_has_a_row_for_every_case_and_batch_size(
     for task in DIGITS_EFFICIENCY.tasks(plan):
         task.run(lambda _: None)
     rows = DIGITS_EFFICIENCY.rows(plan)
-    assert [(row["rate"], row["batch_size"]) for row in rows] == [
+    assert [(row.rate, row.batch_size) for row in rows] == [
         (0.1, 16),
         (0.1, 32),
         (0.001, 16),
         (0.001, 32),
     ]
-    assert rows[0]["measured"] == rows[0]["predicted"] == 1.0
-    assert 0.7 < rows[1]["measured"] < 1.0
-    assert [row["reached"] for row in rows] == [2, 2, 0, 0]
-    assert rows[3]["measured"] == rows[3]["error_half_width"] == ""
+    assert rows[0].measured.mean == rows[0].predicted.mean == 1.0
+    assert 0.7 < rows[1].measured.mean < 1.0
+    assert [row.reached for row in rows] == [2, 2, 0, 0]
+    assert rows[3].measured is rows[3].error is NO_ESTIMATE
     shown = DIGITS_EFFICIENCY.shown(rows)
     assert [row["reached"] for row in shown] == ["2 of 2", "0 of 2"]
     assert len(DIGITS_EFFICIENCY.plot(plan, rows).axes) == 3
@@ -173,13 +174,12 @@ def test_adaptive_batches_are_compared_with_the_best_and_the_median_fixed_one(
     assert [task.folder for task in tasks[:4]] != [task.folder for task in tasks[4:]]
     for task in tasks:
         task.run(lambda _: None)
-    rows = {row["contender"]: row for row in ADAPTIVE_BATCH.rows(plan)}
-    assert sorted(row["place"] for row in rows.values()) == ["", "", "best", "median"]
-    best = next(row for row in rows.values() if row["place"] == "best")
-    assert best["over_best"] == 1.0
-    assert best["over_best_half_width"] == 0.0
-    assert rows["fixed 256"]["last_batch_size"] == 256
-    assert rows["goodput"]["profile_seconds"] > 0.0
-    assert rows["fixed 16"]["profile_seconds"] == ""
-    assert all(row["reached"] == 2 for row in rows.values())
+    rows = {row.contender: row for row in ADAPTIVE_BATCH.rows(plan)}
+    assert sorted(row.place for row in rows.values()) == ["", "", "best", "median"]
+    best = next(row for row in rows.values() if row.place == "best")
+    assert best.over_best == (1.0, 0.0)
+    assert rows["fixed 256"].last_batch_size.mean == 256
+    assert (rows["goodput"].profile_seconds or 0.0) > 0.0
+    assert rows["fixed 16"].profile_seconds is None
+    assert all(row.reached == 2 for row in rows.values())
     assert len(ADAPTIVE_BATCH.plot(plan, list(rows.values())).axes) == 3

@@ -22,7 +22,11 @@ from goodalloc.experiments.studies.training.elastic import (
     slot_seconds,
 )
 from goodalloc.experiments.studies.training.elastic_job import LIMITS, NETWORKS, OUTCOME
-from goodalloc.experiments.studies.training.elastic_report import plot_elastic, summarise_elastic
+from goodalloc.experiments.studies.training.elastic_report import (
+    ElasticRecords,
+    plot_elastic,
+    summarise_elastic,
+)
 from goodalloc.experiments.support import extras
 from goodalloc.experiments.support.folder_lock import locked
 
@@ -79,15 +83,15 @@ def test_a_run_is_done_at_once_or_not_at_all(pretended: list[str], tmp_path: Pat
     """A row a job; the second time nothing is trained, and another run is refused the folder."""
     task = ElasticTask(tmp_path / "one", "equal", 1, QUICK)
     task.run()
-    records = json.loads((task.folder / RECORDS).read_text(encoding="utf-8"))
-    rows = records["rows"]
-    assert [row["job"] for row in rows] == list(NETWORKS)
-    assert [row["submitted_s"] for row in rows] == [0.0, 10.0, 20.0]
-    assert [row["first_slot_s"] for row in rows] == [5.0, 15.0, 25.0]
-    assert [row["completion_s"] for row in rows] == [9.0] * 3
-    assert [row["slot_seconds"] for row in rows] == [4.0, 8.0, 4.0]
-    assert [row["restarts"] for row in rows] == [0, 1, 2]
-    assert records["held"][1] == [5.0, {"convolutional": 1}]
+    records = task.records()
+    rows = records.rows
+    assert [row.job for row in rows] == list(NETWORKS)
+    assert [row.submitted_s for row in rows] == [0.0, 10.0, 20.0]
+    assert [row.first_slot_s for row in rows] == [5.0, 15.0, 25.0]
+    assert [row.completion_s for row in rows] == [9.0] * 3
+    assert [row.slot_seconds for row in rows] == [4.0, 8.0, 4.0]
+    assert [row.restarts for row in rows] == [0, 1, 2]
+    assert records.held[1] == (5.0, {"convolutional": 1})
     task.run()
     assert pretended == ["equal"]
     with pytest.raises(ValueError, match="holds another replay: repetition in its"):
@@ -117,7 +121,7 @@ def test_the_summary_compares_with_equal_shares_repetition_by_repetition(
         for policy in ("pollux", "equal"):
             task = ElasticTask(tmp_path / f"{policy}-{repetition}", policy, repetition, QUICK)
             task.run()
-            rows += json.loads((task.folder / RECORDS).read_text(encoding="utf-8"))["rows"]
+            rows += task.records().rows
     assert len(pretended) == 4
     pollux, equal = summarise_elastic(rows)
     assert pollux["average_completion_s"] == 6.0
@@ -141,7 +145,7 @@ def test_reproduce_elastic_writes_a_row_for_every_job(
     assert set(table["truth"]) == {"machine"}
     assert (tmp_path / "elastic.png").read_bytes().startswith(b"\x89PNG")
     found = sorted(tmp_path.glob(f"elastic/*/{RECORDS}"))
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in found]
+    records = [ElasticRecords.parse(path.read_text(encoding="utf-8")) for path in found]
     figure = plot_elastic(records)
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["equal", "pollux", "tiresias", ""]
     assert main(["reproduce", "elastic", "--out", str(tmp_path)]) == 0
