@@ -1,4 +1,4 @@
-"""The applications of Pollux and Sia: shipped profiles and the artifacts' measurements."""
+"""Applications of Pollux and Sia: shipped profiles, and measurements of the artifacts."""
 
 import lazy_loader
 

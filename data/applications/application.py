@@ -1,4 +1,4 @@
-"""The truth about an application: what a replay lets a job experience, whatever it predicts.
+"""True behaviour of an application, which a replay lets its jobs experience.
 
 Two sources stand behind one interface: the shipped profiles (`ProfiledApplication`, no outside
 data) and the measurements of the Pollux artifact (`data/applications/traces.py`). Progress is
@@ -28,26 +28,26 @@ Spread = tuple[int, ...]
 
 
 def packed(gpus: int, gpus_per_node: int = 4) -> Spread:
-    """GPUs on each node of as few nodes as possible."""
+    """Return the GPUs on each node when `gpus` are packed on the fewest nodes."""
     full, rest = divmod(gpus, gpus_per_node)
     return (gpus_per_node,) * full + ((rest,) if rest else ())
 
 
 def examples_per_second(application: Application) -> float:
-    """True throughput on one GPU with the largest batch that fits there."""
+    """Return the true throughput on one GPU with the largest batch that fits on it."""
     atomic = int(application.batch.atomic_maximum)
     return atomic / application.step_times((1,), atomic).step
 
 
 class PassTime(NamedTuple):
-    """Seconds of a pass on one GPU: what it takes however few its examples, and each of them."""
+    """Seconds of a pass on one GPU: a fixed part, and a part for each example."""
 
     fixed: float
     per_example: float
 
 
 def pass_time(application: Application) -> PassTime:
-    """The line through a pass with the least and one with the greatest batch that fits on a GPU.
+    """Return the line through passes with the smallest and the largest batch that fit on a GPU.
 
     The input of the next pass is prepared while examples are trained on, not during the fixed part
     (`models/goodput/input_pipeline.py` has it so for the jobs' predictions).
@@ -71,7 +71,7 @@ class StepTimes(NamedTuple):
 
 
 class Application(Protocol):
-    """What is true of every job of one application.
+    """Protocol of the true behaviour of an application.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Application(Protocol):
     def restart_delay(self) -> float | None: ...
 
     def on(self, gpu_type: str) -> Application:
-        """The same application on a type of GPU, whose name is empty where there is only one.
+        """Return the application on a type of GPU; an empty name stands for the only type.
 
         Raises
         ------
@@ -118,24 +118,24 @@ class Application(Protocol):
         ...
 
     def step_times(self, spread: Spread, atomic_batch_size: int) -> StepTimes:
-        """Times of one pass on these GPUs with this many examples a GPU."""
+        """Return the times of a pass on the GPUs of `spread` with this many examples per GPU."""
         ...
 
     def gradient_statistics(self, batch_size: int, epoch: int) -> GradientStatistics:
-        """Gradient statistics at a total batch size in an epoch, counted from 0."""
+        """Return the gradient statistics at a total batch size in an epoch, counted from 0."""
         ...
 
     def progress(self, epoch: int) -> float:
-        """Cumulative progress at the end of an epoch, counted from 0."""
+        """Return the cumulative progress at the end of an epoch, counted from 0."""
         ...
 
     def steps(self, batch_size: int, epoch: int) -> float:
-        """Optimiser steps at a total batch size until the end of an epoch, counted from 0."""
+        """Return the optimiser steps at a total batch size to the end of an epoch (from 0)."""
         ...
 
 
 class ProfiledApplication:
-    """The truth of a shipped profile: its fitted throughput and its gradient statistics.
+    """True behaviour by a shipped profile: its fitted throughput and gradient statistics.
 
     Parameters
     ----------
@@ -157,13 +157,13 @@ class ProfiledApplication:
         self._types: dict[str, Application] = {"": self, FIRST_TYPE: self}
 
     def on(self, gpu_type: str) -> Application:
-        """The profile on that type."""
+        """Return the profile on that type."""
         if gpu_type not in self._types:
             self._types[gpu_type] = ProfiledApplication(load_type_profile(self.name, gpu_type))
         return self._types[gpu_type]
 
     def step_times(self, spread: Spread, atomic_batch_size: int) -> StepTimes:
-        """Times by the fitted throughput model: only one node or several counts."""
+        """Return the times by the fitted throughput model, for one node or several."""
         key = (min(len(spread), 2), sum(spread), atomic_batch_size)
         if key not in self._times:
             nodes, replicas, atomic = key
@@ -174,11 +174,11 @@ class ProfiledApplication:
         return self._times[key]
 
     def gradient_statistics(self, batch_size: int, epoch: int) -> GradientStatistics:
-        """Statistics of the epoch, linear between the measured batch sizes."""
+        """Return the statistics of the epoch, linear between the measured batch sizes."""
         return self.profile.gradient_in_epoch(epoch, batch_size)
 
     def progress(self, epoch: int) -> float:
-        """Cumulative progress of the profile at the end of an epoch."""
+        """Return the cumulative progress of the profile at the end of an epoch."""
         return self._progress[epoch]
 
     @cached_property
@@ -186,7 +186,7 @@ class ProfiledApplication:
         return [float(p) for p in self.profile.progress * self.profile.total_progress]
 
     def steps(self, batch_size: int, epoch: int) -> float:
-        """Every epoch takes its progress divided by the gain of a step, summed over epochs."""
+        """Return the sum over epochs of their progress divided by the gain of a step."""
         if batch_size not in self._steps:
             initial = self.batch.initial
             gains = [
@@ -200,5 +200,5 @@ class ProfiledApplication:
 
 @lru_cache(maxsize=1)
 def profiled_applications() -> dict[str, Application]:
-    """All applications with a shipped profile, by name."""
+    """Return all applications with a shipped profile, by name."""
     return {name: ProfiledApplication(load_profile(name)) for name in application_names()}

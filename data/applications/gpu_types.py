@@ -24,12 +24,12 @@ FIRST_TYPE = "t4"
 
 
 def gpu_types() -> tuple[str, ...]:
-    """Names of the types of GPU that there are profiles for, the first type first."""
+    """Return the names of the types of GPU with profiles, `FIRST_TYPE` first."""
     return (FIRST_TYPE, *sorted(_shipped()))
 
 
 def load_type_profile(application: str, gpu_type: str) -> Profile:
-    """The shipped profile of an application on a type of GPU.
+    """Return the shipped profile of an application on a type of GPU.
 
     Throughput and the largest atomic batch size, which memory bounds, are those of the type; how
     training proceeds does not depend on it.
@@ -81,7 +81,7 @@ def parse_gpu_types(text: str) -> dict[str, dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, dict[str, Any]]:
-    """The table shipped with the package, read once."""
+    """Return the shipped table, read once."""
     return parse_gpu_types(read_shipped(SHIPPED))
 
 

@@ -1,4 +1,4 @@
-"""The measurements of Pollux's artifact: which applications, and the step times of each."""
+"""Measurements of Pollux's artifact: its applications, and the step times of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Application(NamedTuple):
-    """What the artifact states about an application rather than measures.
+    """Facts that the artifact states about an application, without measurements.
 
     Batch sizes in examples; `restriction` is (total batch size, replicas) where Pollux fixes them.
     """
@@ -118,7 +118,7 @@ def read_gradient(folder: Path) -> tuple[dict[str, Any], float]:
 
 
 def relative_errors(predicted: Floats, measured: Floats) -> dict[str, float]:
-    """Median, 90th percentile and maximum of abs(predicted / measured - 1)."""
+    """Return the median, 90th percentile and maximum of abs(predicted / measured - 1)."""
     error = np.abs(predicted / measured - 1.0)
     return {
         "median": float(np.median(error)),

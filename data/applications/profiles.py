@@ -26,7 +26,7 @@ SHIPPED = "profiles/applications.json"
 
 
 class Restriction(NamedTuple):
-    """What Pollux fixes for an application: its total batch size (examples) and its replicas."""
+    """Total batch size (examples) and replicas that Pollux fixes for an application."""
 
     batch_size: int
     replicas: int
@@ -41,7 +41,7 @@ class ErrorSummary(NamedTuple):
 
 
 class FitErrors(NamedTuple):
-    """How well the throughput parameters fit.
+    """Errors of the fitted throughput parameters.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class FitErrors(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """An application: throughput, batch limits and gradient statistics as training proceeds.
+    """Profile of an application: throughput, batch limits and gradient statistics by progress.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Profile:
     fit_errors: FitErrors
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense and make the arrays read-only."""
+        """Refuse values out of range, and make the arrays read-only."""
         item = f"profile {self.name!r}"
         require_count(f"{item}: epochs", self.epochs, 1)
         require_number(f"{item}: total_progress", self.total_progress, 0.0, strict=True)
@@ -170,7 +170,7 @@ class Profile:
         return self.gradient_in_epoch(epoch, batch_size)
 
     def gradient_in_epoch(self, epoch: int, batch_size: float) -> GradientStatistics:
-        """As `gradient_statistics`, in an epoch counted from 0; nothing is checked."""
+        """Return `gradient_statistics` in an epoch counted from 0, without checks."""
         return GradientStatistics(
             float(np.interp(batch_size, self.batch_sizes, self.gradient_square[:, epoch])),
             float(np.interp(batch_size, self.batch_sizes, self.gradient_variance[:, epoch])),

@@ -30,7 +30,7 @@ RUN = (*RISING, "grad_sqr", "grad_var")
 
 
 def batch_size_of(path: Path) -> int:
-    """Examples of a step of a run, which the name of its file says.
+    """Return the total batch size of a run, parsed from the name of its file.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def batch_size_of(path: Path) -> int:
 
 
 def read_run(path: Path) -> dict[str, Floats]:
-    """The epochs of a run: cumulative progress and steps, and gradient statistics.
+    """Read the epochs of a run: cumulative progress and steps, and gradient statistics.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def read_run(path: Path) -> dict[str, Floats]:
 
 
 def read_placements(path: Path) -> pd.DataFrame:
-    """Measured placements: GPUs of each node as digits, and the columns `POINT` and `TIMES`.
+    """Read measured placements: GPUs of each node as digits, and the columns `POINT` and `TIMES`.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def read_placements(path: Path) -> pd.DataFrame:
 
 
 def read_scalability(path: Path) -> pd.DataFrame:
-    """Measurements on many nodes: the columns `POINT` and `TIMES`.
+    """Read measurements on many nodes: the columns `POINT` and `TIMES`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The measurements of the artifacts of Pollux (OSDI'21) and Sia (SOSP'23) as the truth of a replay.
+"""True behaviour by the measurements of the artifacts of Pollux and Sia.
 
 Read from the artifact's folders ``traces/APPLICATION``; nothing of it is shipped. Sia's has files
 for several types of GPU, of which the T4 are those of Pollux. Interpolated as the published
@@ -66,7 +66,7 @@ SIA_RESTART_DELAY = {
 
 
 class MeasuredApplication:
-    """The truth that was measured of one application.
+    """True behaviour of an application by its measurements.
 
     Parameters
     ----------
@@ -132,13 +132,13 @@ class MeasuredApplication:
         self._gradients: dict[tuple[int, int], GradientStatistics] = {}
 
     def on(self, gpu_type: str) -> Application:
-        """What was measured on that type."""
+        """Return the application as measured on that type."""
         if gpu_type not in self._types:
             self._types[gpu_type] = MeasuredApplication(self._folder, gpu_type)
         return self._types[gpu_type]
 
     def step_times(self, spread: Spread, atomic_batch_size: int) -> StepTimes:
-        """Measured or interpolated times; a `ValueError` outside the measured range."""
+        """Return measured or interpolated times; raise `ValueError` outside their range."""
         key = (spread, atomic_batch_size)
         if key not in self._times:
             self._times[key] = self._interpolate(spread, atomic_batch_size)
@@ -178,7 +178,7 @@ class MeasuredApplication:
         return self._interpolator
 
     def gradient_statistics(self, batch_size: int, epoch: int) -> GradientStatistics:
-        """Measured statistics of the epoch, linear between the measured batch sizes."""
+        """Return the measured statistics of the epoch, linear between the measured batch sizes."""
         key = (batch_size, epoch)
         if key not in self._gradients:
             self._gradients[key] = GradientStatistics(
@@ -187,11 +187,11 @@ class MeasuredApplication:
         return self._gradients[key]
 
     def progress(self, epoch: int) -> float:
-        """Least cumulative progress of the measured batch sizes at the end of an epoch."""
+        """Return the least cumulative progress of the batch sizes at the end of an epoch."""
         return float(self._progress[epoch])
 
     def steps(self, batch_size: int, epoch: int) -> float:
-        """Measured cumulative steps, linear between the measured batch sizes."""
+        """Return the measured cumulative steps, linear between the measured batch sizes."""
         return self._at(batch_size, epoch, "iteration")
 
     def _at(self, batch_size: int, epoch: int, column: str) -> float:
@@ -206,7 +206,7 @@ class MeasuredApplication:
 
 @lru_cache(maxsize=2)
 def measured_applications(folder: str | os.PathLike[str]) -> dict[str, Application]:
-    """All applications of an artifact, by name.
+    """Return all applications of an artifact, by name.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The truth that replays follow: measurements of an artifact, or the shipped profiles."""
+"""Selection of the true behaviour: measurements of an artifact, or the shipped profiles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def applications_of(traces: str | None) -> dict[str, Application]:
-    """The truth: measurements in a folder, or the shipped profiles where there is none."""
+    """Return the applications measured in a folder, or the shipped profiles if `traces` is None."""
     if traces is None:
         return profiled_applications()
     from goodalloc.data.applications.traces import measured_applications

@@ -47,7 +47,7 @@ MACHINE = 32
 
 @dataclass(frozen=True, eq=False)
 class LossJob:
-    """A job of the experiment.
+    """Job whose loss falls by one of SLAQ's two laws.
 
     Parameters
     ----------
@@ -74,18 +74,18 @@ class LossJob:
         return len(self.left) - 1
 
     def rate(self, cores: Floats) -> Floats:
-        """Iterations a second on so many cores."""
+        """Return the iterations per second on these numbers of cores."""
         with np.errstate(divide="ignore"):
             return np.asarray(
                 1.0 / (self.serial + self.work / cores + self.exchange * (cores > MACHINE))
             )
 
     def left_after(self, done: float) -> float:
-        """What is left of its fall, linear between iterations."""
+        """Return the remaining fraction of the loss reduction after `done` iterations."""
         return float(np.interp(done, np.arange(len(self.left)), self.left))
 
     def history(self, done: float) -> LossHistory:
-        """What is known after so many iterations."""
+        """Return the measured losses after `done` iterations."""
         return LossHistory(0.0, 1.0, self.losses[: int(done + WHOLE_TOLERANCE) + 1], done)
 
 
@@ -120,7 +120,7 @@ def draw_loss_jobs(
 
 
 def _draw(random: np.random.Generator, arrival: float, machines: bool, noise: float) -> LossJob:
-    """One job; whether there are machines changes nothing else of it."""
+    """Draw one job; `machines` affects its exchange only."""
     number = round(float(np.exp(random.uniform(*np.log(ITERATIONS)))))
     work = float(np.exp(random.uniform(*np.log(WORK))))
     serial = random.uniform(*SERIAL)

@@ -43,7 +43,7 @@ class Arrivals(NamedTuple):
 
 
 def most_jobs_a_second() -> float:
-    """The arrival rate of load 1: the greatest at which the machines keep up with the jobs.
+    """Return the arrival rate of load 1, the greatest that the machines can sustain.
 
     Jobs of a speedup below *s* go to processors, the others to GPUs, so that both are just busy:
     with *S* log-uniform up to *b* and *X* the seconds on a GPU, the rate is that of GPUs,
@@ -65,7 +65,7 @@ def most_jobs_a_second() -> float:
 
 
 def draw_arrivals(seed: int, jobs: int, load: float) -> Arrivals:
-    """So many jobs that come at random; all at once at an infinite load.
+    """Draw jobs with random arrivals; all arrive at once if `load` is infinite.
 
     Raises
     ------

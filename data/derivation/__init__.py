@@ -1,1 +1,1 @@
-"""The scripts that derive the shipped documents from published measurements."""
+"""Scripts that derive the shipped documents from published measurements."""

@@ -1,4 +1,4 @@
-"""The fits of Gavel's pairs: how much two slow each other down, and who fits on a GPU with whom.
+"""Fits of Gavel's pairs: how much two jobs slow each other down, and which fit on one GPU.
 
 Slow-downs (2) of `data/gavel/model.py` minimise the same loss as the times do, over all pairs on a
 type; memory (3) is a linear program: the least sum of what is missing to say rightly, with a
@@ -34,7 +34,7 @@ PARTS = 10
 
 
 class Slowdowns:
-    """The pairs that share a GPU of a type, and the fit of (2) to them.
+    """Pairs that share a GPU of a type, and the fit of (2) to them.
 
     Parameters are the logarithms of delta, by the families of both, then the powers x and y of
     every family.
@@ -59,12 +59,12 @@ class Slowdowns:
         self.columns = columns
 
     def predicted(self, parameters: Floats) -> Floats:
-        """Logarithm of the rate beside the other over that alone."""
+        """Return the logarithm of the rate beside the other job over the rate alone."""
         found: Floats = -np.logaddexp(0.0, self.columns @ parameters)
         return found
 
     def fit(self, seen: Flags) -> Floats:
-        """The parameters, by the pairs that are seen."""
+        """Fit the parameters to the pairs that `seen` selects."""
         columns, logs = self.columns[seen], self.logs[seen]
         prior = PRIOR * np.eye(columns.shape[1])
 
@@ -89,7 +89,7 @@ class Slowdowns:
         return found
 
     def held_out(self) -> Floats:
-        """Slow-downs that the fit has not seen over the measured ones."""
+        """Return predicted over measured slow-downs, each by a fit without it."""
         quotients = np.zeros_like(self.logs)
         for part in range(PARTS):
             out = self.part == part
@@ -98,7 +98,7 @@ class Slowdowns:
         return quotients
 
     def entries(self, parameters: Floats) -> dict[str, dict[str, Any]]:
-        """The parameters as the document has them, by family."""
+        """Return the parameters in the form of the document, by family."""
         many = len(self.families)
         parameters = np.where(self.columns.any(axis=0), parameters, 0.0)
         beside = np.exp(parameters[: many * many]).reshape(many, many).tolist()
@@ -114,7 +114,7 @@ class Slowdowns:
 
 
 def fit_memory(measured: RateTable, kind: int) -> dict[str, dict[str, float]]:
-    """The parameters of (3) on a type, by family."""
+    """Fit the parameters of (3) on a type, by family."""
     configurations = measured.configurations
     families = sorted({configuration.family for configuration in configurations})
     largest = {

@@ -101,7 +101,7 @@ def derive_gavel_rates(reference: Path) -> dict[str, Any]:
 
 
 def _families(measured: RateTable) -> dict[str, dict[str, list[int]]]:
-    """Batch sizes of every family, and on how many GPUs it runs somewhere."""
+    """Return the batch sizes of every family, and the numbers of GPUs on which it runs."""
     families: dict[str, dict[str, list[int]]] = {}
     for index, (family, size) in enumerate(measured.configurations):
         several = bool(measured.alone[index, 1:].any())
@@ -111,7 +111,7 @@ def _families(measured: RateTable) -> dict[str, dict[str, list[int]]]:
 
 
 def _times(measured: RateTable, kind: int, family: str) -> _Times:
-    """What was measured of a family on a type; one replica once, since it cannot be apart."""
+    """Return the measurements of a family on a type; those of one replica once."""
     rows = [index for index, one in enumerate(measured.configurations) if one.family == family]
     design, seconds, ranks = [], [], []
     for rank, index in enumerate(rows):
@@ -129,7 +129,7 @@ def _times(measured: RateTable, kind: int, family: str) -> _Times:
 
 
 def _fit_times(times: _Times) -> Floats:
-    """The parameters of (1), in the order of the columns; 0 where they hardly count."""
+    """Fit the parameters of (1), in the order of the columns; 0 where they are negligible."""
     design, seconds = times.design, times.seconds
     used = design.any(axis=0)
     matrix = design[:, used] / seconds[:, None]
@@ -154,7 +154,7 @@ def _fit_times(times: _Times) -> Floats:
 
 
 def _times_held_out(times: _Times) -> Floats:
-    """Rates over measured ones where the fit has not seen the batch size; none if there is one."""
+    """Return predicted over measured rates by fits without their batch size; empty for one size."""
     quotients = [np.zeros(0)]
     for rank in range(int(times.rank.max()) + 1 if times.rank.max() else 0):
         out = times.rank == rank
@@ -165,7 +165,7 @@ def _times_held_out(times: _Times) -> Floats:
 
 
 def _time_entries(parameters: Floats, replicas: Sequence[int]) -> dict[str, Any]:
-    """The parameters of (1) as the document has them; no averaging where nothing is averaged."""
+    """Return the parameters of (1) in the form of the document."""
     fixed, per_example = parameters[:2].tolist()
     together, apart = parameters[2:].reshape(2, -1)[:, : len(replicas) - 1].tolist()
     return {
@@ -177,7 +177,7 @@ def _time_entries(parameters: Floats, replicas: Sequence[int]) -> dict[str, Any]
 
 
 def compared_rates(rates: RateTable, kind: int) -> dict[str, Floats]:
-    """What errors are stated of, on a type: rates alone and in pairs, and slow-downs in pairs."""
+    """Return the quantities whose errors are stated: rates alone and in pairs, and slow-downs."""
     alone, paired = rates.alone[:, :, kind], rates.paired[:, :, 0, kind]
     single = alone[:, 0, 0]
     return {
@@ -188,7 +188,7 @@ def compared_rates(rates: RateTable, kind: int) -> dict[str, Floats]:
 
 
 def _errors(measured: RateTable, model: RateTable) -> dict[str, Any]:
-    """How far the model is off where both have a rate, and how often one has none."""
+    """Return the relative errors of the model, and how often only one of the two has a rate."""
     quotients: dict[str, list[Floats]] = {}
     for kind in range(len(TYPES)):
         theirs = compared_rates(measured, kind)
@@ -204,7 +204,7 @@ def _errors(measured: RateTable, model: RateTable) -> dict[str, Any]:
 
 
 def _by_type(quotients: Sequence[Floats]) -> dict[str, Any]:
-    """How far quotients of rates are from 1, by type and for all together."""
+    """Return the distance of ratios of rates from 1, by type and for all types."""
     parts = dict(zip(TYPES, quotients, strict=True)) | {"all": np.concatenate(quotients)}
     return {
         name: {"measurements": int(part.size), **relative_errors(part, np.ones_like(part))}

@@ -31,7 +31,7 @@ SOURCE = {
 
 
 def statistics(folder: Path) -> dict[str, Any]:
-    """Counts over the published nodes and the default list of pods.
+    """Return counts over the published nodes and the default list of pods.
 
     Raises
     ------

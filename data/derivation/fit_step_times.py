@@ -90,7 +90,7 @@ def _entry(measured: MeasuredSteps) -> dict[str, Any]:
 
 
 def _typical(path: Path) -> dict[str, float]:
-    """The median of the curves that rise."""
+    """Return the median of the rising curves."""
     table = read_table(path, ("a", "b", "d"))
     a, b, d = (table.numbers(column) for column in ("a", "b", "d"))
     rising = (a < 0) & (b > 0) & (d > 0)

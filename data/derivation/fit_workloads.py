@@ -34,7 +34,7 @@ SOURCE = {
 
 
 def statistics(reference: Path) -> dict[str, Any]:
-    """Counts over all published workloads.
+    """Return counts over all published workloads.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def _read_all(folder: Path) -> list[Submission]:
 
 
 def _requests(jobs: Sequence[Submission], application: str) -> list[list[int]]:
-    """Triples of GPUs, batch size, and how many jobs asked for them."""
+    """Return triples of GPUs, batch size, and number of jobs with that request."""
     asked = Counter((j.replicas, j.batch_size) for j in jobs if j.application == application)
     return [[*request, count] for request, count in sorted(asked.items())]
 

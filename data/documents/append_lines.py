@@ -53,7 +53,7 @@ def _append(handle: int, text: str, heading: str) -> None:
 
 
 def cut_unfinished(path: str | os.PathLike[str]) -> None:
-    """Cut off a last line without an end; nothing where there is no file.
+    """Remove an unfinished last line; do nothing without a file.
 
     Raises
     ------

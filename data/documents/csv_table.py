@@ -46,7 +46,7 @@ class Table:
         return len(self.lines)
 
     def only(self, rows: Iterable[int]) -> Table:
-        """The same table with only these rows, by their indices."""
+        """Return the table with only the rows of these indices."""
         kept = list(rows)
         columns = {name: tuple(cells[row] for row in kept) for name, cells in self.columns.items()}
         return Table(self.path, tuple(self.lines[row] for row in kept), columns)
@@ -60,7 +60,7 @@ class Table:
         whole: bool = False,
         strict: bool = False,
     ) -> Floats:
-        """A column of finite numbers.
+        """Return a column as finite numbers.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class Table:
         return values
 
     def counts(self, column: str, least: int = 1) -> list[int]:
-        """A column of whole numbers of at least so much, and at most `LARGEST_COUNT`.
+        """Return a column as whole numbers from `minimum` to `LARGEST_COUNT`.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Table:
         return found
 
     def refusal(self, row: int, column: str, expected: str) -> ValueError:
-        """What is wrong with a cell, in one sentence."""
+        """Return a sentence that names the cell and what was expected."""
         cell = shown(self.columns[column][row])
         complaint = f"line {self.lines[row]}: {column} is {cell}; expected {expected}."
         return ValueError(in_file(self.path, ValueError(complaint)))
@@ -125,7 +125,7 @@ def read_table(
     *,
     least: int = 1,
 ) -> Table:
-    """These columns of a file; blanks around cells do not count, nor do others and blank lines.
+    """Read these columns of a file; other columns, blank lines and blanks around cells are ignored.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ Document = dict[str, Any]
 
 
 class Literal:
-    """A literal that JSON does not know (NaN, Infinity): every check of a value refuses it."""
+    """Literal that JSON does not define (NaN, Infinity), which every check of a value refuses."""
 
     __slots__ = ("text",)
 
@@ -37,7 +37,7 @@ class Literal:
 
 
 def parse(text: str) -> Any:
-    """The value that a JSON text stands for.
+    """Return the value of a JSON text.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> Document:
 
 
 def read_text(path: str | os.PathLike[str], kind: str = "JSON") -> str:
-    """The text of a file.
+    """Read the text of a file.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def read_text(path: str | os.PathLike[str], kind: str = "JSON") -> str:
 
 
 def read_document(path: str | os.PathLike[str], formats: Iterable[str]) -> Document:
-    """The object in a file of one of our formats, version 1.
+    """Read the object in a file of one of our formats, version 1.
 
     Raises
     ------
@@ -116,12 +116,12 @@ def read_document(path: str | os.PathLike[str], formats: Iterable[str]) -> Docum
 
 
 def in_file(path: str | os.PathLike[str], error: ValueError) -> str:
-    """The sentence of an error, with the file it happened in put before it."""
+    """Return the sentence of an error, preceded by the file in which it occurred."""
     return f"File '{path}': {error}"
 
 
 def check_format(document: object, formats: Iterable[str], version: int = 1) -> Document:
-    """The document itself, if it is an object of one of the formats and of that version."""
+    """Return the document if it is an object of one of the formats and of that version."""
     expected = " or ".join(f"'{name}'" for name in formats)
     if not isinstance(document, dict):
         raise ValueError(f"the document is {shown(document)}; expected an object of {expected}.")
@@ -137,7 +137,7 @@ def check_format(document: object, formats: Iterable[str], version: int = 1) -> 
 
 
 def check_object(item: str, value: object) -> Document:
-    """The value itself, if it is an object."""
+    """Return the value if it is an object."""
     if not isinstance(value, dict):
         raise ValueError(f"{item} is {shown(value)}; expected an object.")
     return value
@@ -146,7 +146,7 @@ def check_object(item: str, value: object) -> Document:
 def check_keys(
     item: str, value: object, required: Iterable[str], optional: Iterable[str] = ()
 ) -> Document:
-    """The value itself, if it is an object with all the required keys and no unknown ones."""
+    """Return the value if it is an object with all required keys and no unknown ones."""
     found, required, optional = check_object(item, value), tuple(required), tuple(optional)
     known = (*required, *optional)
     for key in found:
@@ -162,14 +162,14 @@ def check_keys(
 
 
 def check_list(item: str, value: object) -> list[Any]:
-    """The value itself, if it is a list."""
+    """Return the value if it is a list."""
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{item} is {shown(value)}; expected a list.")
     return list(value)
 
 
 def check_text(item: str, value: object) -> str:
-    """The value itself, if it is a string of printable characters, maybe empty."""
+    """Return the value if it is a string of printable characters, possibly empty."""
     if value == "":
         return ""
     require_name(item, value)
@@ -177,7 +177,7 @@ def check_text(item: str, value: object) -> str:
 
 
 def as_float(value: object) -> Any:
-    """An integer as the float it stands for; anything else, and what is too large, as it is."""
+    """Return an integer as a float; other values, and too large integers, unchanged."""
     if type(value) is int:
         try:
             return float(value)
@@ -187,7 +187,7 @@ def as_float(value: object) -> Any:
 
 
 def pack_number(value: float) -> float | str | None:
-    """A number as JSON has it: infinities as ``"inf"`` and ``"-inf"``, NaN as null."""
+    """Return a number in JSON's terms: infinities as ``"inf"`` and ``"-inf"``, NaN as null."""
     if math.isnan(value):
         return None
     if math.isinf(value):
@@ -196,7 +196,7 @@ def pack_number(value: float) -> float | str | None:
 
 
 def unpack_number(item: str, value: object) -> float:
-    """The reverse of `pack_number`."""
+    """Return the number that `pack_number` packed."""
     if value is None:
         return math.nan
     if value in ("inf", "-inf"):
@@ -208,14 +208,14 @@ def unpack_number(item: str, value: object) -> float:
 
 
 def shown(value: object) -> str:
-    """A value of a document as a message shows it: what is long only by its length."""
+    """Return a value of a document for a message; long ones by their length only."""
     if isinstance(value, (dict, list)) and len(value) > 4:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
     return literal(value)
 
 
 def rows_text(head: Mapping[str, Any], tables: Mapping[str, Any]) -> str:
-    """A JSON object, indented, with each entry of its tables (objects or lists) on one line."""
+    """Return a JSON object as indented text, with each entry of its tables on one line."""
     parts = [f" {json.dumps(key)}: {dump(value)}" for key, value in head.items()]
     for key, table in tables.items():
         if isinstance(table, Mapping):
@@ -230,7 +230,7 @@ def rows_text(head: Mapping[str, Any], tables: Mapping[str, Any]) -> str:
 
 
 def dump(value: object) -> str:
-    """One line of JSON; floats by their shortest exact decimal."""
+    """Return one line of JSON, floats by their shortest exact decimal."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
@@ -249,7 +249,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """As `write_atomically`, for bytes."""
+    """Write bytes as `write_atomically` writes text."""
     try:
         target = Path(path).resolve()
         if target.is_dir():

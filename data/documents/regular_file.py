@@ -25,7 +25,7 @@ _KINDS = {
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file, opened for reading; a pipe or a device, which may have no end, is refused.
+    """Open a file for reading, and refuse pipes and devices, which may have no end.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def _fault(found: os.stat_result) -> str:
-    """Why something is not read, as a part of a sentence; empty if it is."""
+    """Return why a path cannot be read, as a part of a sentence; empty if it can."""
     if not stat.S_ISREG(found.st_mode):
         return f"is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no file')}; expected a file"
     if found.st_size > LARGEST_FILE:
@@ -59,7 +59,7 @@ def _fault(found: os.stat_result) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file.
+    """Read the content of a file.
 
     Raises
     ------

@@ -20,12 +20,12 @@ DIGITS = 12
 
 
 def read_shipped(path: str) -> str:
-    """The text of a file that ships in this folder, by its path below it."""
+    """Read the text of a shipped file, by its path below this folder."""
     return resources.files("goodalloc.data").joinpath(*path.split("/")).read_text(encoding="utf-8")
 
 
 def parse_document(text: str, name: str, version: int) -> Document:
-    """The object that a text stands for, of this format and version.
+    """Return the object of a text, of this format and version.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def write_document(value: object, indent: str = "") -> str:
 
 
 def _block(opening: str, items: Sequence[str], closing: str, indent: str) -> str:
-    """Put each item on a line of its own."""
+    """Return each item on a line of its own."""
     lines = ",\n".join(f"{indent}  {item}" for item in items)
     return f"{opening}\n{lines}\n{indent}{closing}"
 

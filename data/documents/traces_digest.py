@@ -1,4 +1,4 @@
-"""What tells one folder of measurements from another."""
+"""Digest of a folder of measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from goodalloc.data.documents.regular_file import read_bytes
 
 @lru_cache(maxsize=8)
 def traces_digest(folder: str | None) -> str:
-    """Twelve characters that depend on the names and contents of all its CSV files; none for None.
+    """Return a digest of the names and contents of all CSV files of a folder; empty for None.
 
     Raises
     ------

@@ -119,7 +119,7 @@ def allocation_to_dict(allocation: Allocation, instance: Instance) -> Document:
 
 
 def allocation_from_dict(document: object, instance: Instance) -> Allocation:
-    """The reverse of `allocation_to_dict`.
+    """Return the allocation of a document of `allocation_to_dict`.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def check_instance_name(document: Document, instance: Instance) -> None:
 
 
 def placements_to_dict(allocation: Allocation, instance: Instance) -> dict[str, dict[str, int]]:
-    """GPUs by job name and node name; jobs without any are left out."""
+    """Return the GPUs by job name and node name, without jobs that hold none."""
     shape = (instance.num_jobs, instance.cluster.num_nodes)
     if (allocation.num_jobs, allocation.num_nodes) != shape:
         raise ValueError(
@@ -157,7 +157,7 @@ def placements_to_dict(allocation: Allocation, instance: Instance) -> dict[str, 
 
 
 def modes_to_dict(allocation: Allocation, instance: Instance) -> Document:
-    """Under the key ``modes`` the mode of every job that runs and has any; nothing if none has."""
+    """Return the mode of every running job that has modes, under the key ``modes``."""
     if instance.plain:
         return {}
     rows = zip(instance.jobs, allocation.mode.tolist(), allocation.job_nodes.tolist(), strict=True)
@@ -167,7 +167,7 @@ def modes_to_dict(allocation: Allocation, instance: Instance) -> Document:
 
 
 def placements_from_dict(value: Any, instance: Instance, modes: Any) -> Allocation:
-    """The reverse of `placements_to_dict` and `modes_to_dict`.
+    """Return the placements of a document of `placements_to_dict` and `modes_to_dict`.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def placements_from_dict(value: Any, instance: Instance, modes: Any) -> Allocati
 
 
 def _mode_index(job: Job, name: object) -> int:
-    """Which of its modes a job runs in."""
+    """Return the index of the mode in which a job runs."""
     names = [mode.name for mode in job.modes]
     if not names and name is None:
         return 0

@@ -1,4 +1,4 @@
-"""The names of file formats that several readers know."""
+"""Names of file formats that several readers accept."""
 
 ALLOCATION_FORMAT = "goodalloc-allocation"
 RESULT_FORMAT = "goodalloc-result"

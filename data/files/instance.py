@@ -127,7 +127,7 @@ def instance_to_dict(instance: Instance) -> Document:
 
 
 def instance_from_dict(document: object, default_name: str = "instance") -> Instance:
-    """The reverse of `instance_to_dict`.
+    """Return the instance of a document of `instance_to_dict`.
 
     Raises
     ------
@@ -154,12 +154,12 @@ def instance_from_dict(document: object, default_name: str = "instance") -> Inst
 
 
 def _plain(value: Any) -> Any:
-    """A value without numpy types."""
+    """Return a value without numpy types."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _group_to_dict(group: NodeGroup) -> Document:
-    """A group as JSON has it; what has its default value is left out."""
+    """Return a group as a JSON object without default values."""
     document: Document = {"name": group.name, "nodes": int(group.nodes), "gpus": int(group.gpus)}
     if group.gpu_type:
         document["gpu_type"] = group.gpu_type
@@ -180,7 +180,7 @@ def _cluster(value: object) -> Cluster:
 
 
 def _resources(item: str, value: object) -> Resources:
-    """Amounts by name; what makes no sense is refused where they are used."""
+    """Return amounts by name, which are checked where they are used."""
     if not isinstance(value, dict):
         raise ValueError(f"{item}: resources is {shown(value)}; expected an object of amounts.")
     return tuple((name, as_float(value[name])) for name in sorted(value))
@@ -207,7 +207,7 @@ def _rules(value: object) -> Rules:
 
 
 def _job_to_dict(job: Job, table: ModelTable, node_names: tuple[str, ...]) -> Document:
-    """A job as JSON has it; what has its default value is left out."""
+    """Return a job as a JSON object without default values."""
     document: Document = {"name": job.name}
     if job.modes:
         document["modes"] = {
@@ -238,7 +238,7 @@ def _mode_to_dict(mode: Mode, table: ModelTable, application: str) -> Document:
 
 
 def _modes(item: str, value: object, models: dict[str, Any]) -> tuple[Mode, ...]:
-    """The modes of a job, by name."""
+    """Return the modes of a job, by name."""
     if not isinstance(value, dict) or not value:
         raise ValueError(f"{item}: modes is {shown(value)}; expected an object of modes by name.")
     modes = []
@@ -258,7 +258,7 @@ def _modes(item: str, value: object, models: dict[str, Any]) -> tuple[Mode, ...]
 
 
 def _model(item: str, name: object, models: dict[str, Any]) -> Any:
-    """The model of that name, or None for null."""
+    """Return the model of that name, or None for null."""
     if name is None:
         return None
     if not isinstance(name, str) or name not in models:
@@ -292,7 +292,7 @@ def _job(index: int, value: object, models: dict[str, Any], cluster: Cluster) ->
 
 
 def placement_from_dict(item: str, value: object, cluster: Cluster) -> tuple[tuple[int, int], ...]:
-    """A placement by node names, ``{"node-3": 2}``, as (node index, GPUs) pairs in node order.
+    """Return a placement by node names, ``{"node-3": 2}``, as (node index, GPUs) in node order.
 
     Raises
     ------
@@ -315,5 +315,5 @@ def placement_from_dict(item: str, value: object, cluster: Cluster) -> tuple[tup
 
 
 def _few(names: tuple[str, ...]) -> str:
-    """Some names, for a message."""
+    """Return some of the names, for a message."""
     return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])}, … {names[-1]}"

@@ -1,4 +1,4 @@
-"""The state of a training job as its agent publishes it, and the allocation that it is given.
+"""State of a training job as published by its agent, and the allocation for it.
 
 `goodalloc-job-state` is an object in one file: who the job is, where it runs, how far it is, and
 the three parts of its goodput model as far as they are known. `JobState.job` makes of it the job of
@@ -74,7 +74,7 @@ _SECONDS = ("submitted", "published", "attained_service", "scale_invariant_steps
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """What an agent says of its job.
+    """State of a job as published by its agent.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class JobState:
     finished: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse values out of range."""
         require_name("Job state", self.name)
         item = f"Job '{self.name}'"
         for name, least in _COUNTS.items():
@@ -153,13 +153,13 @@ class JobState:
 
     @property
     def model(self) -> GoodputModel | None:
-        """Its goodput model, or None as long as a part of it is unknown."""
+        """Goodput model of the job; None while a part of it is unknown."""
         if self.gradient is None or self.throughput is None:
             return None
         return GoodputModel(self.throughput, self.gradient, self.batch)
 
     def job(self, cluster: Cluster, now: float | None = None) -> Job:
-        """The job of an instance.
+        """Return the job in the form of an instance's.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ def write_job_state(path: str | os.PathLike[str], state: JobState) -> None:
 
 
 def read_job_state(path: str | os.PathLike[str]) -> JobState:
-    """The state in a file.
+    """Read the state in a file.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def read_job_state(path: str | os.PathLike[str]) -> JobState:
 
 
 def _model_parts(item: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Throughput, gradient and batch limits, checked; None for what is not known."""
+    """Return throughput, gradient and batch limits, checked; None for unknown ones."""
     filled = {"batch": given["batch"]}
     for name, stand_in in (("throughput", _UNKNOWN.throughput), ("gradient", _UNKNOWN.gradient)):
         filled[name] = stand_in._asdict() if given[name] is None else given[name]
@@ -235,7 +235,7 @@ def _model_parts(item: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_placement(path: str | os.PathLike[str], name: str) -> dict[str, int]:
-    """What a scheduler's file gives a job: GPUs by name of node; nothing if it does not run.
+    """Read a job's GPUs by node from a scheduler's file; empty if the job does not run.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def read_placement(path: str | os.PathLike[str], name: str) -> dict[str, int]:
 
 
 def read_placements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
-    """What a scheduler's file gives to every job that runs: GPUs by name of node, by job.
+    """Read the GPUs by node of every running job from a scheduler's file.
 
     Raises
     ------
@@ -264,7 +264,7 @@ def read_placements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
 
 
 def _placement(path: str | os.PathLike[str], name: str, found: object) -> dict[str, int]:
-    """What a file gives to a job, checked."""
+    """Return the checked placement of a job in a file."""
     try:
         return _check_placement(f"Job '{name}'", found)
     except ValueError as error:
@@ -272,7 +272,7 @@ def _placement(path: str | os.PathLike[str], name: str, found: object) -> dict[s
 
 
 def _placements_in(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The placements in a file, unchecked but for being an object."""
+    """Return the placements in a file, checked only to be an object."""
     document = read_document(path, (ALLOCATION_FORMAT, RESULT_FORMAT))
     placements = document.get("placements")
     if not isinstance(placements, dict):
@@ -282,7 +282,7 @@ def _placements_in(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _check_placement(item: str, value: object) -> dict[str, int]:
-    """GPUs by name of node; refuses anything else."""
+    """Refuse a placement other than GPUs by name of node."""
     if not isinstance(value, dict):
         raise ValueError(f"{item}: placement is {shown(value)}; expected an object of node names.")
     for node, gpus in value.items():

@@ -1,4 +1,4 @@
-"""What a launcher says of a job before it ever ran: its name, its program, and since when it waits.
+"""Submission of a job by its launcher: name, program, and time of submission.
 
 `goodalloc-submission` is an object in one file of the job's folder; see `FORMAT.md`.
 """
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class JobSubmission:
-    """What a user asked for.
+    """Submission of a job by its user.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class JobSubmission:
     replicas: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse values out of range."""
         require_job_name(self.name)
         item = f"Job '{self.name}'"
         if not self.command or not all(isinstance(word, str) for word in self.command):
@@ -97,7 +97,7 @@ def write_job_submission(path: str | os.PathLike[str], submission: JobSubmission
 
 
 def read_job_submission(path: str | os.PathLike[str]) -> JobSubmission:
-    """The submission in a file.
+    """Read the submission in a file.
 
     Raises
     ------

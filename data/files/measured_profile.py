@@ -89,7 +89,7 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class MeasuredProfile:
-    """What was measured of a training; arrays of shape (configurations,), in the file's order.
+    """Measurements of a training; arrays of shape (configurations,), in the file's order.
 
     Parameters
     ----------
@@ -123,11 +123,11 @@ class MeasuredProfile:
 
     @property
     def configurations(self) -> Floats:
-        """What (1) is fitted to apart: N, K and m, of shape (configurations, 3)."""
+        """N, K and m of (1) of each configuration, shape (configurations, 3)."""
         return np.stack([self.nodes, self.replicas, self.atomic_batch_size], axis=1)
 
     def observations(self) -> Observations:
-        """What `fit_throughput` takes: a job, whose steps have no accumulated passes any more."""
+        """Return the argument of `fit_throughput` for one job, without accumulated passes."""
         last = self.step_time - self.accumulation_steps * self.gradient_time
         columns = (
             self.nodes,
@@ -141,7 +141,7 @@ class MeasuredProfile:
 
 
 def rows_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as the text of their file, numbers to seven digits."""
+    """Return rows as the text of their file, numbers to seven digits."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -152,7 +152,7 @@ def rows_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:
-    """The rows of a file, as text, checked.
+    """Read the rows of a file as text, checked.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def _number(item: str, name: str, text: str, *, positive: bool) -> float:
 
 
 def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
-    """What a file has that was measured; what was disturbed all the time only if all was.
+    """Read the measured configurations of a file, without disturbed ones unless all are.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The table of models in an instance file, which its jobs share."""
+"""Table of models in an instance file, which its jobs share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ModelTable:
-    """The models of an instance, each written once."""
+    """Models of an instance, each written once."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Document] = {}
@@ -26,7 +26,7 @@ class ModelTable:
         self._counts: dict[str, int] = {}
 
     def name(self, model: JobModel, application: str) -> str | None:
-        """The name of a model in the table, into which it goes if it is new."""
+        """Return the name of a model in the table, and add the model if it is new."""
         if model is None:
             return None
         known = self._by_identity.get(id(model))
@@ -48,7 +48,7 @@ class ModelTable:
 
 
 def model_to_dict(model: GoodputModel | SpeedupTable) -> Document:
-    """One entry of the table of models, as JSON has it."""
+    """Return an entry of the table of models as a JSON object."""
     if isinstance(model, SpeedupTable):
         return {
             name: [float(s) for s in row] for name, row in zip(model._fields, model, strict=True)
@@ -65,7 +65,7 @@ def model_to_dict(model: GoodputModel | SpeedupTable) -> Document:
 
 
 def model_from_dict(item: str, value: object) -> GoodputModel | SpeedupTable:
-    """One entry of the table of models.
+    """Return the model of an entry of the table.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def _batch_limits(item: str, value: object) -> dict[str, Any]:
 
 
 def _profiled(item: str, value: Document) -> GoodputModel:
-    """The model of a shipped application at some progress."""
+    """Return the model of a shipped application at some progress."""
     from goodalloc.data.applications.profiles import application_names, load_profile
 
     application, progress = value["application"], value["progress"]

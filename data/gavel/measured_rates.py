@@ -101,7 +101,7 @@ def read_rate_table(path: str | os.PathLike[str]) -> RateTable:
 
 
 def _rows_of(table: Table) -> dict[_Key, dict[int, int]]:
-    """The row of every model, type of GPU and number of GPUs, by its number of nodes."""
+    """Return the row of every model, type of GPU and number of GPUs, by its number of nodes."""
     found: dict[_Key, dict[int, int]] = {}
     gpus, nodes = _gpus(table), table.counts("nodes")
     models, types = (table.columns[name] for name in RATE_COLUMNS[:2])
@@ -180,7 +180,7 @@ def read_rate_jobs(path: str | os.PathLike[str], rates: RateTable) -> tuple[Gave
 
 
 def _gpus(table: Table) -> list[int]:
-    """The column of numbers of GPUs."""
+    """Return the column of numbers of GPUs."""
     numbers: list[int] = table.numbers("gpus", 1, MOST_GPUS, whole=True).astype(int).tolist()
     return numbers
 

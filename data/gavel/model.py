@@ -1,4 +1,4 @@
-r"""A model of Gavel's throughputs, with parameters fitted to its table, that ships.
+r"""Model of Gavel's throughputs with shipped parameters, fitted to its table.
 
 On type *w*, *K* replicas of family *f* with *B* examples each, consolidated or not (*c*), make
 
@@ -64,7 +64,7 @@ _LISTS = ("averaging_consolidated", "averaging_apart")
 
 
 def parse_gavel_rates(text: str) -> RateTable:
-    """The rates that a document of parameters stands for.
+    """Return the rates of a document of parameters.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def parse_gavel_rates(text: str) -> RateTable:
 
 
 def gavel_rates(folder: str | os.PathLike[str] | None) -> RateTable:
-    """Those of the published table in a folder, or where none is named those that ship.
+    """Return the rates of the published table in a folder, or the shipped ones without a folder.
 
     Raises
     ------
@@ -105,12 +105,12 @@ def gavel_rates(folder: str | os.PathLike[str] | None) -> RateTable:
 
 @lru_cache(maxsize=1)
 def shipped_gavel_rates() -> RateTable:
-    """The rates by the parameters that ship, read once."""
+    """Return the rates by the shipped parameters, read once."""
     return parse_gavel_rates(read_shipped(SHIPPED))
 
 
 def model_rates(families: Mapping[str, Any], types: Mapping[str, Any]) -> RateTable:
-    """Rates (1) to (3) of every configuration.
+    """Return the rates (1) to (3) of every configuration.
 
     Parameters
     ----------
@@ -148,12 +148,12 @@ def model_rates(families: Mapping[str, Any], types: Mapping[str, Any]) -> RateTa
 
 
 def _line(parameters: Mapping[str, Any], item: str, batch_size: int) -> float:
-    """A fixed part and one for every example."""
+    """Return a fixed part plus a part for every example."""
     return float(parameters[f"{item}_fixed"] + parameters[f"{item}_per_example"] * batch_size)
 
 
 def _alone(parameters: Mapping[str, Any], batch_size: int, memory: float) -> Floats:
-    """Steps per second alone by (1), 0 where (3) forbids; shape (numbers of replicas, 2)."""
+    """Return steps per second alone by (1), 0 where (3) forbids; shape (numbers of replicas, 2)."""
     averaging = np.array([[0.0, *parameters[key]] for key in _LISTS]).T
     seconds = _line(parameters, "compute", batch_size) + averaging
     replicas = np.array(REPLICAS[: len(averaging)])[:, None]
@@ -163,7 +163,7 @@ def _alone(parameters: Mapping[str, Any], batch_size: int, memory: float) -> Flo
 
 
 def relative_sizes(configurations: Sequence[Configuration]) -> Floats:
-    """B over the mean of its family, geometric and of the ends; 1 where there is one batch size."""
+    """Return B over the geometric mean of its family's extremes; 1 for a single batch size."""
     sizes = np.array([max(configuration.batch_size, 1) for configuration in configurations], float)
     families = np.array([configuration.family for configuration in configurations])
     centre = np.ones_like(sizes)
@@ -190,7 +190,7 @@ def _check_family(item: str, family: object) -> None:
 def _check_parameters(
     item: str, value: object, families: Mapping[str, Any], family: Mapping[str, Any]
 ) -> None:
-    """Refuse parameters of a family on a type that are missing or make no sense."""
+    """Refuse parameters of a family on a type that are missing or out of range."""
     found = check_keys(item, value, (*_POSITIVE, *_POWERS, *_LISTS, "beside"))
     for key in _POSITIVE:
         require_number(f"{item}: {key}", as_float(found[key]), minimum=0.0)

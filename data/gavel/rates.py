@@ -89,7 +89,7 @@ _Found = dict[tuple[Configuration, int], tuple[float, _Row]]
 
 
 def _table(document: object) -> RateTable:
-    """The rates of a document of the published form."""
+    """Return the rates of a document of the published form."""
     expected = [kind + end for kind in TYPES for end in ("", APART)]
     if not isinstance(document, dict) or sorted(document) != sorted(expected):
         raise ValueError(f"the types are not {', '.join(expected)}; expected an object of these.")
@@ -110,7 +110,7 @@ def _table(document: object) -> RateTable:
 def _pairs(
     name: str, found: dict[str, _Found]
 ) -> Iterator[tuple[Configuration, Configuration, int, float]]:
-    """Both of a pair, its replicas, and the rate of the first; refuses what does not agree."""
+    """Return both jobs of a pair, their replicas and the rate of the first."""
     rows, apart = found[name], found[name + APART]
     for job, (_, pairs) in rows.items():
         for other, (rate, rate_of_other) in pairs.items():
@@ -129,14 +129,14 @@ def _pairs(
 
 
 def _rows(item: str, value: object) -> _Found:
-    """What the table says of a type."""
+    """Return the rows of a type."""
     if not isinstance(value, dict) or not value:
         raise ValueError(f"{item} is {shown(value)}; expected an object of jobs.")
     return {_job(item, text): _row(f"{item}: {text}", text, value[text]) for text in value}
 
 
 def _row(item: str, text: str, value: object) -> tuple[float, _Row]:
-    """What the table says of a job on a type: alone, and beside others of as many replicas."""
+    """Return the rates of a job on a type: alone, and beside others of as many replicas."""
     if not isinstance(value, dict) or "null" not in value:
         raise ValueError(f"{item} is {shown(value)}; expected an object with the rate of 'null'.")
     pairs: _Row = {}
@@ -161,7 +161,7 @@ def _number(item: str, value: object) -> float:
 
 
 def _job(item: str, text: str) -> tuple[Configuration, int]:
-    """What a job trains and on how many GPUs, from its text in the table."""
+    """Return the configuration and the GPUs of a job from its text in the table."""
     job = _JOB.fullmatch(text)
     if job is None or int(job[2]) not in REPLICAS:
         expected = "('MODEL (batch size N)', GPUs) with 1, 2, 4 or 8 GPUs"

@@ -48,7 +48,7 @@ _KEYS = ("format", "version", "names", *_ARRAYS, "goal", "promised")
 
 
 class ShareProblem(NamedTuple):
-    """What `best_shares` is asked.
+    """Problem of `best_shares`.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class ShareProblem(NamedTuple):
 
 
 def read_time_sharing(path: str | os.PathLike[str]) -> ShareProblem:
-    """The problem in a file.
+    """Read the problem in a file.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def write_time_sharing(problem: ShareProblem, path: str | os.PathLike[str]) -> N
 
 
 def time_sharing_to_dict(problem: ShareProblem) -> Document:
-    """A problem as JSON has it; see `FORMAT.md`.
+    """Return a problem as a JSON object; see `FORMAT.md`.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def time_sharing_to_dict(problem: ShareProblem) -> Document:
 
 
 def time_sharing_from_dict(document: object) -> ShareProblem:
-    """The reverse of `time_sharing_to_dict`.
+    """Return the problem of a document of `time_sharing_to_dict`.
 
     Raises
     ------
@@ -151,14 +151,14 @@ def _goal(value: object) -> Goal:
 
 
 def digest_of(document: Document) -> str:
-    """SHA-256 of a document, equal for documents that differ in order, spaces or 1 for 1.0."""
+    """Return the SHA-256 of a document, invariant to order, spaces and 1 for 1.0."""
     even = json.loads(json.dumps(document), parse_int=float)
     text = json.dumps(even, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_time_shares(path: str | os.PathLike[str], sharing: TimeSharing) -> Floats | None:
-    """The shares in a file, shape (lines, types); None where it says that there are none.
+    """Read the shares in a file, shape (lines, types); None if the file has none.
 
     They need not keep to the limits; ask `share_violations`.
 
@@ -190,7 +190,7 @@ def write_time_shares(
 
 
 def time_shares_to_dict(shares: Floats | None, sharing: TimeSharing) -> Document:
-    """Shares as JSON has them; see `FORMAT.md`.
+    """Return shares as a JSON object; see `FORMAT.md`.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def time_shares_to_dict(shares: Floats | None, sharing: TimeSharing) -> Document
 
 
 def time_shares_from_dict(document: object, sharing: TimeSharing) -> Floats | None:
-    """The reverse of `time_shares_to_dict`.
+    """Return the shares of a document of `time_shares_to_dict`.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def numbers(item: str, value: object, depth: int = 3) -> list[Any]:
-    """Lists of numbers, and of nothing else, as lists of floats.
+    """Return lists of numbers, and of nothing else, as lists of floats.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ DEADLINE_FACTORS = (1.2, 2.0, 10.0)
 
 
 class GavelJob(NamedTuple):
-    """A job: when it comes, what it trains, and for how long.
+    """Job of the workload: its arrival, configuration and length.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class GavelJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GavelWorkload:
-    """What jobs are like.
+    """Parameters of a workload.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def draw_deadlines(
     rates: RateTable,
     factors: tuple[float, ...] = DEADLINE_FACTORS,
 ) -> dict[str, float]:
-    """Deadlines of jobs, in seconds from the start of the workload, by name.
+    """Draw the deadlines of jobs, in seconds from the start of the workload, by name.
 
     A job is to end within 1.2, 2 or 10 times what it takes on its fastest type, each as likely, as
     in the published experiment on cost (a documented reading).
@@ -209,12 +209,12 @@ def draw_deadlines(
 
 
 def _stream(seed: int, purpose: int) -> np.random.Generator:
-    """Random numbers for one purpose, so that more jobs leave the first as they are."""
+    """Return random numbers for one purpose, so that more jobs do not change the first."""
     return np.random.default_rng([seed, purpose])
 
 
 def _submissions(generator: np.random.Generator, jobs: int, workload: GavelWorkload) -> Floats:
-    """Seconds at which jobs come, shape (jobs,)."""
+    """Draw the arrival times of jobs in seconds, shape (jobs,)."""
     if workload.jobs_per_hour is None:
         return np.zeros(jobs)
     gaps = generator.exponential(HOUR / workload.jobs_per_hour, size=jobs)
@@ -223,7 +223,7 @@ def _submissions(generator: np.random.Generator, jobs: int, workload: GavelWorkl
 
 
 def _powers(generator: np.random.Generator, jobs: int, workload: GavelWorkload) -> Floats:
-    """x of every job, shape (jobs,)."""
+    """Draw x of every job, shape (jobs,)."""
     which, where = generator.random((jobs, 2)).T
     ends = np.where(which[:, None] < workload.short_share, workload.short, workload.long)
     powers: Floats = ends[:, 0] + where * (ends[:, 1] - ends[:, 0])
@@ -233,7 +233,7 @@ def _powers(generator: np.random.Generator, jobs: int, workload: GavelWorkload) 
 def _what(
     seed: int, jobs: int, rates: RateTable, workload: GavelWorkload
 ) -> list[tuple[Configuration, int]]:
-    """Configuration and replicas of every job."""
+    """Draw the configuration and replicas of every job."""
     numbers = [number for number, _ in workload.replicas]
     edges = np.cumsum([likelihood for _, likelihood in workload.replicas])
     drawn = np.searchsorted(edges[:-1], _stream(seed, 2).random(jobs), side="right").tolist()
