@@ -1,4 +1,4 @@
-"""Where numbers come from: profiles, a seeded generator, the benchmark set, and files."""
+"""Profiles, seeded generators, the benchmark set, published data and file formats."""
 
 import lazy_loader
 

@@ -80,13 +80,13 @@ class Application(Protocol):
     batch
         Batch limits in examples.
     restriction
-        What Pollux fixes for it, None for nothing.
+        Batch size and replicas that Pollux fixes; None for neither.
     epochs
         Length of the training in epochs.
     slowdown
-        How many times longer training takes than the times of its passes say.
+        Factor of the training time over the times of the passes.
     restart_delay
-        Seconds that a restart takes, None for what the setting of the replay says.
+        Seconds of a restart; None for the replay's setting.
     """
 
     @property

@@ -63,14 +63,14 @@ def read_observations(folder: Path, application: Application, suffix: str = "") 
     folder
         Its folder of the artifact's traces.
     application
-        What is known of it.
+        Stated facts of the application.
     suffix
-        What the names of the files end in, where there are several types of GPU.
+        End of the files' names, where there are several types of GPU.
 
     Returns
     -------
     ndarray
-        Of shape (measurements, 5): nodes, replicas, atomic batch size, gradient time, step time.
+        Nodes, replicas, atomic batch size, gradient time, step time; shape (measurements, 5).
     """
     tables = (
         read_placements(folder / f"placements{suffix}.csv"),

@@ -87,7 +87,7 @@ class Profile:
     share
         Its share of the jobs in the published workloads.
     restriction
-        What Pollux fixes for it, None for nothing.
+        Batch size and replicas that Pollux fixes; None for neither.
     fit_errors
         How well the throughput parameters fit.
     """
@@ -203,7 +203,7 @@ def parse_profiles(text: str) -> dict[str, Profile]:
     Raises
     ------
     ValueError
-        If it is another format or version, lacks a field, or holds numbers that make no sense.
+        If the format or version differs, a field is missing, or a number is out of range.
     """
     document = parse_document(text, FORMAT, VERSION)
     return {name: _profile(name, entry) for name, entry in document["applications"].items()}

@@ -49,7 +49,7 @@ def read_run(path: Path) -> dict[str, Floats]:
     Raises
     ------
     ValueError
-        If it cannot be read or makes no sense.
+        If the file is unreadable or malformed.
     """
     table = read_table(path, RUN)
     found = {column: table.numbers(column, 0.0, strict=column in RISING) for column in RUN}
@@ -67,7 +67,7 @@ def read_placements(path: Path) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If they cannot be read or make no sense.
+        If a file is unreadable or malformed.
     """
     table = read_table(path, ("placement", "local_bsz", *TIMES))
     placements = table.columns["placement"]
@@ -96,7 +96,7 @@ def read_scalability(path: Path) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If they cannot be read or make no sense.
+        If a file is unreadable or malformed.
     """
     table = read_table(path, (*POINT, *TIMES))
     return pd.DataFrame(

@@ -1,9 +1,8 @@
 """Seeded auctions of free GPUs among jobs that hold none, for studies of Themis (NSDI'20).
 
-Drawn are the GPUs that a job can use, a power of two; its speed on *K* GPUs, :math:`K^p`; the hours
-that it takes on one, log-normally; how much of that is left; and how long it has been there, in
-multiples of the time that it would have taken alone so far. The numbers are ours: none are known of
-the paper's.
+The generator draws the GPUs that a job can use, a power of two; its speed on *K* GPUs, :math:`K^p`;
+its hours on one GPU, log-normally; its remaining fraction; and its time so far, in multiples of
+the time that it would have taken alone. The numbers are ours: the paper does not publish its own.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ HOURS, SPREAD = 8.0, 1.5
 #: GPUs of an equal share, those of 64 for 40 jobs.
 SHARE = 1.6
 
-#: How long a job has been there over the time alone, at most.
+#: Greatest ratio of a job's time so far to its time alone.
 LATEST = 4.0
 
 
@@ -36,17 +35,17 @@ def draw_auction(seed: int, bidders: int, free: int, *, wait: float) -> Auction:
     Parameters
     ----------
     seed
-        Of all that is drawn.
+        Seed of all random numbers.
     bidders, free
-        How many jobs bid for how many GPUs.
+        Number of bidding jobs, and of free GPUs.
     wait
-        Seconds that a job that gets nothing waits for its share
+        Seconds that a losing job expects to wait for its share
         (`models/classical/finish_time.py`).
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If `seed` < 0, `bidders` < 1, `free` < 0 or `wait` < 0.
     """
     require_count("Auction: seed", seed, 0)
     require_count("Auction: bidders", bidders, 1)

@@ -1,7 +1,8 @@
 r"""Seeded jobs whose losses fall by SLAQ's two laws (SoCC'17), on cores that they share.
 
-Jobs arrive by a Poisson process, 15 s apart on average as in the paper. What is left of the fall of
-a loss after *k* of *n* iterations is, for half of the jobs each (sublinear and linear convergence),
+Jobs arrive by a Poisson process, 15 s apart on average as in the paper. The remaining
+fraction of the loss reduction after *k* of *n* iterations is, for half of the jobs each (sublinear
+and linear convergence),
 
 .. math:: \varphi(k) = \frac{1}{1 + \beta k + \alpha k^2} \quad \text{or} \quad \mu^k, \qquad
     \varphi(n) = \varepsilon,                                                                  (1)
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: Mean seconds from one arrival to the next.
+#: Mean seconds between arrivals.
 APART = 15.0
 
 #: Iterations of a job; core-seconds of one, and seconds of it that are not divided; exchange in
 #: parts of what an iteration takes on one machine: from and to, the first two geometrically.
 ITERATIONS, WORK, SERIAL, EXCHANGE = (50.0, 500.0), (12.0, 120.0), (0.02, 0.2), (0.1, 0.5)
 
-#: What is left of the fall at the end; the first loss, and the asymptote as a part of it.
+#: Remaining fraction at the end, first loss, and asymptote as a fraction of it: from and to.
 LEFT, START, ASYMPTOTE = (0.005, 0.02), (0.5, 8.0), (0.05, 0.6)
 
 #: Cores of a machine.
@@ -56,9 +57,9 @@ class LossJob:
     work, serial, exchange
         w, s and v of (2), in core-seconds and seconds.
     left
-        What is left of its fall after 0, 1, …, n iterations, from 1 to 0: (1), less its end.
+        Remaining fraction of the loss reduction after 0, 1, …, n iterations, from 1 to 0.
     losses
-        As measured after each of these.
+        Measured loss after each of these iterations.
     """
 
     arrival: float
@@ -70,7 +71,7 @@ class LossJob:
 
     @property
     def iterations(self) -> int:
-        """n."""
+        """Number of iterations n."""
         return len(self.left) - 1
 
     def rate(self, cores: Floats) -> Floats:
@@ -97,18 +98,18 @@ def draw_loss_jobs(
     Parameters
     ----------
     seed, jobs
-        What they are drawn from, and how many.
+        Seed, and number of jobs.
     machines
         Whether exchange between machines takes time.
     noise
         Standard deviation of the logarithm of a measured loss.
     apart
-        Mean seconds from one arrival to the next.
+        Mean seconds between arrivals.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If `seed` < 0, `jobs` < 1, `noise` < 0 or `apart` <= 0.
     """
     require_count("Jobs: seed", seed, 0)
     require_count("Jobs: jobs", jobs, 1)

@@ -1,4 +1,4 @@
-"""Seeded jobs that come to processors and GPUs, each faster on a GPU by a factor of its own.
+"""Seeded jobs that arrive at processors and GPUs, each with its own speedup on a GPU.
 
 A job's seconds on a GPU are log-normal, on a processor 1 to 30 times as many, log-uniformly, and it
 is of one of ten users (a documented reading: AlloX's workloads are not published).
@@ -16,7 +16,7 @@ from goodalloc.models.support.validation import require_count, require_number
 if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
-#: Processors and GPUs, and who may use them.
+#: Numbers of processors and GPUs, and of users.
 MACHINES = (20, 10)
 USERS = 10
 
@@ -25,16 +25,16 @@ MEDIAN, SPREAD, MOST_SPEEDUP = 600.0, 1.5, 30.0
 
 
 class Arrivals(NamedTuple):
-    """Jobs as they come.
+    """Jobs in order of arrival.
 
     Attributes
     ----------
     time
-        When every job comes, ascending, in seconds; shape (jobs,).
+        Arrival times in seconds, ascending, shape (jobs,).
     times
         Seconds on every type of machine, shape (jobs, types).
     user
-        Whose it is, from 0; shape (jobs,).
+        User of each job, from 0, shape (jobs,).
     """
 
     time: Floats

@@ -58,7 +58,7 @@ def derive_step_times(reference: Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If it does not, or anything there makes no sense.
+        If `folder` lacks the file, or a value in it is out of range.
     """
     for name in FOLDERS:
         if not (reference / name).is_dir():

@@ -25,7 +25,7 @@ def append_lines(path: str | os.PathLike[str], text: str, heading: str = "") -> 
     Raises
     ------
     ValueError
-        If they cannot be written, as where the disk is full.
+        If the lines cannot be written, for instance on a full disk.
     """
     try:
         cut_unfinished(path)

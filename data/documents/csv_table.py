@@ -33,9 +33,9 @@ class Table:
     path
         The file.
     lines
-        Where each row ends, in lines of the file counted from 1.
+        Number of the last line of each row, from 1.
     columns
-        The cells of each column that was asked for, by its name.
+        Cells of each requested column, by its name.
     """
 
     path: str | os.PathLike[str]
@@ -76,7 +76,7 @@ class Table:
         Returns
         -------
         ndarray
-            Of shape (rows,).
+            Values, shape (rows,).
 
         Raises
         ------

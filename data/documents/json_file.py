@@ -81,7 +81,7 @@ def read_text(path: str | os.PathLike[str], kind: str = "JSON") -> str:
     path
         The file.
     kind
-        What it should be, for people.
+        Expected kind of value, for messages.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
     Raises
     ------
     ValueError
-        If it cannot be written.
+        If the file cannot be written.
     """
     write_bytes_atomically(path, text.encode("utf-8"))
 

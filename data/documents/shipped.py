@@ -79,11 +79,11 @@ def run_fit(
     derive
         Makes the document from the folder of the published data.
     path
-        Where it ships, below this folder; written there unless told otherwise.
+        Path below this folder, the default target.
     holds
-        What the folder of the published data holds.
+        Contents of the folder of published data, for the help text.
     arguments
-        Of the command line; those of the process if None.
+        Arguments of the command line; None for those of the process.
     text
         Writes a document out.
     """

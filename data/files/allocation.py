@@ -124,7 +124,7 @@ def allocation_from_dict(document: object, instance: Instance) -> Allocation:
     Raises
     ------
     ValueError
-        If anything makes no sense; one sentence that names the item.
+        If the document is malformed or a value is out of range; the message names the item.
     """
     checked = check_format(document, (ALLOCATION_FORMAT,), VERSION)
     required = ("format", "version", "instance", "placements")

@@ -132,8 +132,8 @@ def instance_from_dict(document: object, default_name: str = "instance") -> Inst
     Raises
     ------
     ValueError
-        If anything makes no sense; one sentence that names the item, its value and what was
-        expected.
+        If the document is malformed or a value is out of range; the message names the item, its
+        value and what was expected.
     """
     checked = check_format(document, (INSTANCE_FORMAT,), VERSION)
     required = ("format", "version", "cluster", "jobs")

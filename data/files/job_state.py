@@ -1,9 +1,9 @@
 """State of a training job as published by its agent, and the allocation for it.
 
-`goodalloc-job-state` is an object in one file: who the job is, where it runs, how far it is, and
-the three parts of its goodput model as far as they are known. `JobState.job` makes of it the job of
-an instance. What the scheduler decides comes back in the files that it writes anyway
-(`goodalloc-allocation` or `goodalloc-result`), in which the job finds its name.
+`goodalloc-job-state` is an object in one file: name of the job, placement, progress, and the
+known parts of its goodput model. `JobState.job` converts it to the job of an instance. The
+scheduler's decisions come back in the files that it writes anyway (`goodalloc-allocation` or
+`goodalloc-result`), in which the job finds its name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 STATE_FORMAT = "goodalloc-job-state"
 
 GROWTH = 2
-"""A job may take so many times the most replicas that it ever had (Pollux, section 4.1)."""
+"""Greatest factor by which a job may exceed its most replicas so far (section 4.1 of Pollux)."""
 
 #: Stands in for what is not known yet, so that the rest can be checked.
 _UNKNOWN = GoodputModel(
@@ -79,23 +79,23 @@ class JobState:
     Parameters
     ----------
     name
-        Of the job.
+        Name of the job.
     batch
         Limits of its batch size.
     submitted, published
-        When it first started and when this was written, in seconds since 1970.
+        First start, and time of writing, in seconds since 1970.
     replicas, nodes
-        What it runs on.
+        Current replicas and nodes.
     placement
-        GPUs by name of node, as it was told; empty if it was not told.
+        GPUs by name of node; empty if unknown.
     restarts
-        Times it was restarted.
+        Number of restarts.
     attained_service
-        GPU-seconds that it held.
+        GPU time so far, in GPU-seconds.
     most_replicas
-        The most that it ever ran on.
+        Most replicas so far.
     atomic, accumulation_steps
-        m and s at present.
+        Current m and s.
     steps, examples, epoch
         Steps made, examples trained on, and whole passes through the data.
     scale_invariant_steps
@@ -108,7 +108,7 @@ class JobState:
     Raises
     ------
     ValueError
-        If a value makes no sense; the sentence names the job, the value and what was expected.
+        If a value is out of range; the message names the job, the value and what was expected.
     """
 
     name: str
@@ -208,7 +208,7 @@ def read_job_state(path: str | os.PathLike[str]) -> JobState:
     Raises
     ------
     ValueError
-        If the file cannot be read or anything in it makes no sense; one sentence that names the
+        If the file is unreadable or malformed, or a value is out of range; the message names the
         file, the item, its value and what was expected.
     """
     document = read_document(path, (STATE_FORMAT,))
@@ -242,12 +242,12 @@ def read_placement(path: str | os.PathLike[str], name: str) -> dict[str, int]:
     path
         File of an allocation or of a result.
     name
-        Of the job.
+        Name of the job.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, or what it says of the job makes no sense.
+        If the file is unreadable or malformed, or the job's GPUs are not whole numbers above 0.
     """
     return _placement(path, name, _placements_in(path).get(name, {}))
 
@@ -258,7 +258,7 @@ def read_placements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
     Raises
     ------
     ValueError
-        If the file cannot be read, or what it says of a job makes no sense.
+        If the file is unreadable or malformed, or a job's GPUs are not whole numbers above 0.
     """
     return {name: _placement(path, name, found) for name, found in _placements_in(path).items()}
 

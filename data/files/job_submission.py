@@ -37,7 +37,7 @@ class JobSubmission:
     Parameters
     ----------
     name
-        Of the job.
+        Name of the job.
     command
         Program and arguments of every replica.
     submitted
@@ -48,7 +48,7 @@ class JobSubmission:
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is out of range.
     """
 
     name: str
@@ -102,7 +102,7 @@ def read_job_submission(path: str | os.PathLike[str]) -> JobSubmission:
     Raises
     ------
     ValueError
-        If the file cannot be read or anything in it makes no sense; one sentence that names the
+        If the file is unreadable or malformed, or a value is out of range; the message names the
         file, the item, its value and what was expected.
     """
     document = read_document(path, (SUBMISSION_FORMAT,))

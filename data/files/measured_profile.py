@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-#: What tells configurations apart: counts, and examples.
+#: Columns that identify a configuration.
 CONFIGURATION = ("nodes", "replicas", "atomic_batch_size", "accumulation_steps")
 
-#: What must be equal in all rows of a file.
+#: Columns that must be equal in all rows of a file.
 IDENTITY = (
     "model",
     "source",
@@ -81,7 +81,7 @@ OPTIONAL = (
 
 COLUMNS = (*CONFIGURATION, "outcome", *MEASURED, *OPTIONAL, "weights", *IDENTITY)
 
-#: What came of a configuration.
+#: Outcomes of a configuration.
 FITS, NO_MEMORY = "measured", "out of memory"
 
 Row = dict[str, str]
@@ -157,7 +157,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     Raises
     ------
     ValueError
-        If the file cannot be read or anything in it makes no sense; one sentence.
+        If the file is unreadable or malformed, or a value is out of range.
     """
     text = read_text(path, "CSV")
     try:

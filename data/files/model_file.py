@@ -39,9 +39,9 @@ def write_model(
     path
         The file.
     name
-        What was trained.
+        Name of the model.
     model
-        As an instance has it.
+        Goodput model.
     errors
         Rows of errors of what it predicts.
     measured
@@ -64,7 +64,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[str, GoodputModel]:
     Raises
     ------
     ValueError
-        If the file cannot be read or anything in it makes no sense.
+        If the file is unreadable or malformed, or a value is out of range.
     """
     document = read_document(path, (FORMAT,))
     try:

@@ -70,7 +70,7 @@ def model_from_dict(item: str, value: object) -> GoodputModel | SpeedupTable:
     Raises
     ------
     ValueError
-        If anything in it makes no sense; the sentence begins with `item`.
+        If the entry is malformed or a value is out of range; the message begins with `item`.
     """
     if not isinstance(value, dict):
         raise ValueError(f"{item} is {shown(value)}; expected an object.")

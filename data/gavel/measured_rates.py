@@ -1,7 +1,7 @@
 """Throughputs that a user measured, and jobs that train with them, from two CSV tables.
 
 The table of rates has the columns ``model, gpu_type, gpus, nodes, steps_per_s``: how many steps a
-second a model makes on so many GPUs of a type that are spread over so many nodes. Of a model, a
+second a model makes on a number of GPUs of a type, spread over a number of nodes. Of a model, a
 type and a number of GPUs there are one or two rows. That on the fewest nodes is the rate on
 *consolidated* GPUs, which all models must have; that on more nodes the rate on *spread* ones. What
 has no row does not run. The table of jobs has the columns ``job, submit_s, gpus, model`` and either
@@ -127,7 +127,7 @@ def read_rate_jobs(path: str | os.PathLike[str], rates: RateTable) -> tuple[Gave
         CSV with the columns `JOB_COLUMNS` and one of `WORK_COLUMNS`; `submit_s` in seconds from the
         start of the trace, `gpus` those that the job takes, all or none.
     rates
-        What is known of the models.
+        Configurations of the models.
 
     Returns
     -------

@@ -74,7 +74,7 @@ def parse_gavel_rates(text: str) -> RateTable:
     Raises
     ------
     ValueError
-        If it is another format or version, lacks a field, or holds numbers that make no sense.
+        If the format or version differs, a field is missing, or a number is out of range.
     """
     document = parse_document(text, FORMAT, VERSION)
     check_keys("Rates", document, ("format", "version", "source", "errors", "families", "types"))

@@ -68,7 +68,7 @@ def read_gavel_rates(folder: str | os.PathLike[str]) -> RateTable:
     Parameters
     ----------
     folder
-        Holds `simulation_throughputs.json`.
+        Folder that holds `simulation_throughputs.json`.
 
     Raises
     ------

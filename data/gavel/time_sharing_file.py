@@ -53,11 +53,11 @@ class ShareProblem(NamedTuple):
     Attributes
     ----------
     sharing
-        Who shares what.
+        Jobs, GPUs and rates.
     goal
-        What they are to achieve.
+        Objective.
     promised
-        Steps per second that every job is to have at least, shape (jobs,); None for no promises.
+        Least steps per second of every job, shape (jobs,); None for no promises.
     """
 
     sharing: TimeSharing
@@ -71,7 +71,7 @@ def read_time_sharing(path: str | os.PathLike[str]) -> ShareProblem:
     Raises
     ------
     ValueError
-        If the file cannot be read or makes no sense; one sentence that names the file and the item.
+        If the file is unreadable or malformed, or a value is out of range.
     """
     document = read_document(path, (SHARING_FORMAT,))
     try:
@@ -122,7 +122,7 @@ def time_sharing_from_dict(document: object) -> ShareProblem:
     Raises
     ------
     ValueError
-        If anything makes no sense; one sentence that names the item.
+        If the document is malformed or a value is out of range; the message names the item.
     """
     checked = check_format(document, (SHARING_FORMAT,), VERSION)
     check_keys("Time sharing", checked, _KEYS)
@@ -165,7 +165,7 @@ def read_time_shares(path: str | os.PathLike[str], sharing: TimeSharing) -> Floa
     Raises
     ------
     ValueError
-        If the file cannot be read, is of other jobs or makes no sense.
+        If the file is unreadable or malformed, or of other jobs.
     """
     document = read_document(path, (SHARES_FORMAT,))
     try:
@@ -212,7 +212,7 @@ def time_shares_from_dict(document: object, sharing: TimeSharing) -> Floats | No
     Raises
     ------
     ValueError
-        If anything makes no sense; one sentence that names the item.
+        If the document is malformed or a value is out of range; the message names the item.
     """
     checked = check_format(document, (SHARES_FORMAT,), VERSION)
     check_keys("Time shares", checked, ("format", "version", "names", "shares"))
@@ -247,7 +247,7 @@ def numbers(item: str, value: object, depth: int = 3) -> list[Any]:
     Parameters
     ----------
     item
-        What they are, in the plural.
+        Plural noun of the lists, for messages.
     value
         The lists.
     depth

@@ -3,7 +3,7 @@
 A documented reading of the generator in the published code (`generate_job` of `scheduler/utils.py`,
 `scheduler/scripts/utils/generate_trace.py`): the first job comes at time 0, further ones in a
 Poisson process, or all at once. A job has 1, 2, 4 or 8 replicas with probabilities 0.7, 0.1, 0.15
-and 0.05, trains a configuration that is as likely as any other that runs on so many GPUs, and would
+and 0.05, trains a configuration drawn evenly from those that run on that many GPUs, and would
 take 10^x minutes on V100s, x uniform between 1.5 and 3 with probability 0.8 and else between 3 and
 4. Its steps are that time multiplied by its rate there. Equal arguments give equal jobs, and the
 jobs of a short workload begin a longer one.
@@ -48,11 +48,11 @@ class GavelJob(NamedTuple):
     submission
         Seconds from the start of the workload.
     configuration
-        What it trains.
+        Configuration that it trains.
     replicas
         GPUs that it takes, all or none.
     steps
-        Of all replicas together, until it is done.
+        Total steps of all replicas together.
     """
 
     name: str
@@ -69,26 +69,26 @@ class GavelWorkload:
     Parameters
     ----------
     jobs_per_hour
-        How many come in an hour on average; None for all at time 0.
+        Mean arrivals per hour; None if all jobs arrive at time 0.
     replicas
-        Numbers of replicas and how likely each is; the likelihoods add up to 1.
+        Numbers of replicas and their probabilities, which add up to 1.
     short_share
-        Part of the jobs that are short.
+        Fraction of short jobs.
     short, long
-        Least and largest x of those that are and of the others.
+        Least and largest x of short and of long jobs.
     gpu_type
-        On which a job would take 10^x minutes.
+        Type of GPU on which a job takes 10^x minutes.
     replicas_first
         Whether replicas are drawn before the configuration, as in the published simulations. Where
         they are not, as in its traces, configurations are all equally likely, and those that run on
         one GPU only have one replica.
     families
-        Of the models that jobs train; all if there are none.
+        Families of the models; empty for all.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is out of range.
     """
 
     jobs_per_hour: float | None = None
@@ -140,18 +140,18 @@ def draw_gavel_jobs(
     seed
         Seed of all random numbers.
     jobs
-        How many.
+        Number of jobs.
     rates
-        How fast they train: `goodalloc.data.gavel.model.shipped_gavel_rates` or
+        Rates of the configurations: `goodalloc.data.gavel.model.shipped_gavel_rates` or
         `goodalloc.data.gavel.rates.read_gavel_rates`. The same draws give the same configurations
         with both.
     workload
-        What jobs are like.
+        Parameters of the workload.
 
     Raises
     ------
     ValueError
-        If a number makes no sense, or nothing runs on as many GPUs as drawn.
+        If `seed` < 0, `jobs` < 1, or no configuration runs on a drawn number of GPUs.
     """
     require_count("Gavel's workload: seed", seed, minimum=0)
     require_count("Gavel's workload: jobs", jobs, minimum=1, maximum=1_000_000)
@@ -176,24 +176,24 @@ def draw_deadlines(
 ) -> dict[str, float]:
     """Draw the deadlines of jobs, in seconds from the start of the workload, by name.
 
-    A job is to end within 1.2, 2 or 10 times what it takes on its fastest type, each as likely, as
-    in the published experiment on cost (a documented reading).
+    A deadline is 1.2, 2 or 10 times the job's duration on its fastest type, with equal probability,
+    as in the published experiment on cost (our reading).
 
     Parameters
     ----------
     seed
         Seed of all random numbers.
     jobs
-        That have deadlines.
+        Jobs with deadlines.
     rates
-        How fast they train.
+        Rates of the configurations.
     factors
-        Times that duration.
+        Factors of that duration.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a number is out of range.
     """
     require_count("Deadlines: seed", seed, minimum=0)
     for factor in factors:

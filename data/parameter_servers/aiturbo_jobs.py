@@ -38,12 +38,12 @@ Known = Literal["submission", "running", "afterwards"]
 
 
 class Feature(NamedTuple):
-    """A column of the records.
+    """Column of the records.
 
     Attributes
     ----------
     name
-        Of the column.
+        Name of the column.
     known
         From when on.
     least, most
@@ -85,7 +85,7 @@ FEATURES = (
 
 
 def features_known(known: Known, *, job_type: bool = True) -> tuple[str, ...]:
-    """Names of the features that are known by then, in the order of `FEATURES`.
+    """Return the names of the features known by then, in the order of `FEATURES`.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class JobRecords:
     unpredictable
         Shape (jobs,): the label.
     incomplete
-        How many records were left out because a value is missing.
+        Number of records left out for a missing value.
     """
 
     values: Floats
@@ -135,23 +135,23 @@ class JobRecords:
         return len(self.unpredictable)
 
     def columns(self, features: Sequence[str]) -> Floats:
-        """Some of the features: shape (jobs, features), in the order of their names."""
+        """Return some of the features, in the order of their names, shape (jobs, features)."""
         names = [feature.name for feature in FEATURES]
         return self.values[:, [names.index(name) for name in features]]
 
     def every(self, step: int) -> JobRecords:
-        """One record in so many, the first among them."""
+        """Return every `step`-th record, beginning with the first."""
         require_count("Job records: step", step, 1)
         return JobRecords(self.values[::step], self.unpredictable[::step], self.incomplete)
 
 
 def read_aiturbo_jobs(folder: str | os.PathLike[str]) -> JobRecords:
-    """The records of a folder; those with a missing value are left out and counted.
+    """Read the records of a folder, and count those left out for a missing value.
 
     Raises
     ------
     ValueError
-        If they cannot be read, a column is missing, or a value makes no sense.
+        If the files are unreadable, a column is missing, or a value is out of range.
     """
     names = [*(feature.name for feature in FEATURES), LABEL]
     table = read_table(Path(folder) / FILE, names)

@@ -1,4 +1,4 @@
-"""How sure a classifier is of jobs that are predictable, and of others: quantiles that ship.
+"""Shipped quantiles of a classifier's confidence in predictable and in other jobs.
 
 They are of a random forest with what is known when a job is submitted, of jobs that it was not
 trained on (`experiments/studies/predictability/study.py`,
@@ -35,7 +35,7 @@ def parse_confidence(text: str) -> Mapping[str, tuple[float, ...]]:
     Raises
     ------
     ValueError
-        If it is another format or version, lacks a kind, or holds numbers that make no sense.
+        If the format or version differs, a kind is missing, or a number is out of range.
     """
     document = parse_document(text, FORMAT, VERSION)
     check_keys("Confidence", document, ("format", "version", "source", "quantiles"))
@@ -44,7 +44,7 @@ def parse_confidence(text: str) -> Mapping[str, tuple[float, ...]]:
 
 
 def _ascending(item: str, values: object) -> tuple[float, ...]:
-    """At least two ascending probabilities."""
+    """Return at least two ascending probabilities, checked."""
     if not isinstance(values, list) or len(values) < 2:
         raise ValueError(f"{item} is {shown(values)}; expected a list of at least two numbers.")
     numbers = tuple(as_float(value) for value in values)
@@ -57,12 +57,12 @@ def _ascending(item: str, values: object) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1)
 def _shipped() -> Mapping[str, tuple[float, ...]]:
-    """The quantiles that ship, read once."""
+    """Return the shipped quantiles, read once."""
     return parse_confidence(read_shipped(SHIPPED))
 
 
 def confidence_at(quantile: float, *, predictable: bool) -> float:
-    """The classifier's confidence in that a job is predictable.
+    """Return the classifier's confidence that a job is predictable.
 
     Parameters
     ----------

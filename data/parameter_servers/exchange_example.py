@@ -46,14 +46,14 @@ STUCK_CAPACITY = (12.0, 3.0)
 
 
 def stuck_tables() -> tuple[ServiceTable, ServiceTable]:
-    """Remaining seconds of the two jobs in which the exchange is stuck."""
+    """Return the remaining seconds of the two jobs for which the exchange stops early."""
     drawn = ps_round(STUCK_SEED, 2, num_nodes=1, choices=STUCK_CHOICES)
     first, second = (service_table(job, "time") for job in drawn.jobs)
     return first, second
 
 
 def example_tables() -> tuple[ServiceTable, ServiceTable]:
-    """The tables of jobs A and B; every axis is a resource of its own, of a unit a step."""
+    """Return the tables of jobs A and B, whose axes are resources in units of a step."""
     return _table("A"), _table("B")
 
 

@@ -42,7 +42,7 @@ CPU_SLOWDOWN, CPU_SPREAD = 6.0, 0.6
 #: Up to 10 servers and 8 workers, 4 cores for each of them, with a GPU or without.
 ANY_CHOICE = PsChoices()
 
-#: The configuration that the hours are told for.
+#: Configuration to which the hours refer.
 LEAST = PsConfiguration(1, 1, 1, 1, 1)
 
 
@@ -61,16 +61,16 @@ def ps_round(
     Parameters
     ----------
     seed
-        Of everything that is drawn.
+        Seed of all random numbers.
     num_jobs, num_nodes
-        How many; half as many nodes as jobs unless told otherwise, at least one.
+        Numbers of jobs and nodes; by default half as many nodes as jobs, at least one.
     choices
-        What every job may have.
+        Choices of every job.
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a number is out of range.
     """
     require_count("Round: seed", seed, 0)
     require_count("Round: num_jobs", num_jobs, 1)
@@ -86,7 +86,7 @@ def ps_round(
 
 
 class Training(NamedTuple):
-    """What a drawn job trains.
+    """Drawn training of a job.
 
     Attributes
     ----------

@@ -38,27 +38,27 @@ ROLES = ("server", "worker")
 
 @dataclass(frozen=True, slots=True)
 class StepTimeProfile:
-    """A model that was measured.
+    """Measured model.
 
     Parameters
     ----------
     name
-        Of the model.
+        Name of the model.
     parameters
-        Of its step time.
+        Fitted parameters of its step time.
     batch_size
-        Examples of a step, of all workers together.
+        Examples of a step of all workers together.
     most_servers, most_workers
-        Up to which it was measured; all servers and workers together were at most 24.
+        Most measured servers and workers; together they were at most 24.
     measurements
-        How many configurations were fitted.
+        Number of fitted configurations.
     errors
-        Of the fitted step times.
+        Errors of the fitted step times.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is out of range.
     """
 
     name: str
@@ -83,14 +83,14 @@ COUNTS = ("batch_size", "most_servers", "most_workers", "measurements")
 
 
 class StepTimes(NamedTuple):
-    """All that ships.
+    """Shipped step times.
 
     Attributes
     ----------
     profiles
         By name of the model, in their order.
     cores
-        What cores do, by role: "server" and "worker".
+        Fitted effect of cores by role, "server" and "worker".
     """
 
     profiles: Mapping[str, StepTimeProfile]
@@ -103,7 +103,7 @@ def parse_step_times(text: str) -> StepTimes:
     Raises
     ------
     ValueError
-        If it is another format or version, lacks a field, or holds numbers that make no sense.
+        If the format or version differs, a field is missing, or a number is out of range.
     """
     document = parse_document(text, FORMAT, VERSION)
     check_keys("Step times", document, ("format", "version", "source", "form", "cores", "models"))
@@ -141,7 +141,7 @@ def _profile(name: str, form: StepTimeForm, entry: object) -> StepTimeProfile:
 
 
 def _numbers(item: str, value: object, names: tuple[str, ...]) -> dict[str, float]:
-    """An object of these numbers."""
+    """Return an object of these numbers, checked."""
     numbers: dict[str, Any] = {}
     for name, number in check_keys(item, value, names).items():
         numbers[name] = as_float(number)
@@ -151,17 +151,17 @@ def _numbers(item: str, value: object, names: tuple[str, ...]) -> dict[str, floa
 
 @lru_cache(maxsize=1)
 def _shipped() -> StepTimes:
-    """The step times that ship, read once."""
+    """Return the shipped step times, read once."""
     return parse_step_times(read_shipped(SHIPPED))
 
 
 def step_time_names() -> tuple[str, ...]:
-    """Names of the models that ship, in alphabetical order."""
+    """Return the names of the shipped models in alphabetical order."""
     return tuple(_shipped().profiles)
 
 
 def load_step_time(name: str) -> StepTimeProfile:
-    """A model that ships.
+    """Return a shipped model.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def load_step_time(name: str) -> StepTimeProfile:
 
 
 def load_core_efficiency(role: str) -> CoreEfficiency:
-    """What cores do for the updates of a typical server, or for the passes of a CPU worker.
+    """Return the fitted effect of cores on the updates of a typical server, or on a CPU worker.
 
     Parameters
     ----------

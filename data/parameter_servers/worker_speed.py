@@ -1,4 +1,4 @@
-"""The speed of training with parameter servers, as measured for DL2 (github.com/pengyanghua/DL2).
+"""Measured speed of training with parameter servers, published by DL2.
 
 The file ``speed.csv`` is the table ``config_speed.txt`` of that repository (commit 2e54920) with a
 row for every model and configuration: ``model``, ``sync_mode``, ``total_batch``, ``num_ps``,
@@ -35,7 +35,7 @@ COUNTS = ("total_batch", "num_ps", "num_worker")
 
 
 class MeasuredSteps(NamedTuple):
-    """What was measured of a model.
+    """Measurements of a model.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class MeasuredSteps(NamedTuple):
     batch_size
         Examples of a step, of all workers together.
     seconds
-        Of a step, of shape (measurements,).
+        Seconds of a step, shape (measurements,).
     failed
         Rows that are left out because their speed is 0.
     """
@@ -57,17 +57,17 @@ class MeasuredSteps(NamedTuple):
 
 
 def read_ps_worker_speed(folder: str | os.PathLike[str]) -> dict[str, MeasuredSteps]:
-    """The measurements of every model, in the order of their names.
+    """Read the measurements of every model, in the order of their names.
 
     Parameters
     ----------
     folder
-        Holds `speed.csv`.
+        Folder that holds `speed.csv`.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or anything in it makes no sense.
+        If the file is unreadable or malformed, or a value is out of range.
     """
     table = read_table(Path(folder) / TABLE, ("model", "sync_mode", *COUNTS, "sum_speed"))
     for row, mode in enumerate(table.columns["sync_mode"]):
@@ -80,7 +80,7 @@ def read_ps_worker_speed(folder: str | os.PathLike[str]) -> dict[str, MeasuredSt
 
 
 def _measured(name: str, table: Table) -> MeasuredSteps:
-    """The measurements of one model."""
+    """Return the measurements of one model."""
     batch, servers, workers = (table.numbers(column, 1.0, whole=True) for column in COUNTS)
     speed = table.numbers("sum_speed", 0.0)
     for row in np.flatnonzero(batch != batch[0])[:1].tolist():
@@ -97,7 +97,7 @@ def _measured(name: str, table: Table) -> MeasuredSteps:
 
 
 def some_of(measured: MeasuredSteps, indices: NDArray[np.int64]) -> MeasuredSteps:
-    """Some of the measurements, by their indices."""
+    """Return the measurements of these indices."""
     return measured._replace(
         configuration=measured.configuration.take(indices), seconds=measured.seconds[indices]
     )

@@ -45,7 +45,7 @@ CHOICES = PsChoices(tuple(range(1, 9)), tuple(range(1, 9)), (1, 2, 3, 4), (1, 2,
 
 @dataclass(frozen=True)
 class PsSubmission:
-    """A job as it is submitted, and the truth about it.
+    """Submission of a job, and its true behaviour.
 
     Parameters
     ----------
@@ -54,26 +54,26 @@ class PsSubmission:
     time
         Seconds from the start of the workload.
     model
-        What it trains, for people.
+        Name of the trained model.
     step_time, batch_size
-        How long a step takes, and its examples.
+        Model of a step's time, and examples of a step.
     steps
-        In all.
+        Total steps.
     asked
-        What its user asks for, one of the choices.
+        Request of its user, one of the choices.
     choices
-        What it may have.
+        Possible allocations.
     predictable
-        Whether it is, in truth.
+        Whether the job is in truth predictable.
     confidence
-        The classifier's in that it is.
+        Confidence of the classifier that it is predictable.
     losses
-        From which its steps can be predicted; None where a scheduler is told.
+        Losses from which its steps can be predicted; None if a scheduler knows them.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is out of range.
     """
 
     name: str
@@ -104,30 +104,31 @@ class PsSubmission:
 
 @dataclass(frozen=True)
 class PsWorkloadOptions:
-    """What is drawn.
+    """Parameters of a drawn workload.
 
     Parameters
     ----------
     jobs
-        How many.
+        Number of jobs.
     mean_gap
         Mean seconds between submissions: 480 for 60 jobs in 8 h.
     hours
         Median hours of a job on one server and one GPU worker of one core each.
     most_workers, pod_cores
-        Users ask for 1 worker with a GPU to so many, as many servers, and so many cores for each.
+        Requests are for 1 to `most_workers` workers with a GPU, as many servers, and `pod_cores`
+        cores for each.
     unpredictable
-        Share of the jobs.
+        Fraction of unpredictable jobs.
     noise
-        Of losses: the standard deviation of their logarithm.
+        Standard deviation of the logarithm of a loss.
     told
-        Whether schedulers are told of every job, at once, whether it is predictable and how many
-        steps it takes.
+        Whether schedulers know of every job from its submission whether it is predictable, and its
+        number of steps.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is out of range.
     """
 
     jobs: int = 60
@@ -159,14 +160,15 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
     Parameters
     ----------
     seed
-        Of everything that is drawn.
+        Seed of all random numbers.
     options
-        What is drawn. Fewer jobs are the first of more, but for which are unpredictable.
+        Parameters of the workload. Fewer jobs are the first of more, except for which of them are
+        unpredictable.
 
     Raises
     ------
     ValueError
-        If the seed makes no sense.
+        If `seed` < 0.
     """
     require_count("Workload: seed", seed, 0)
     turns = [np.random.default_rng([seed, job, 1]).random() for job in range(options.jobs)]
@@ -202,7 +204,7 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
 
 
 def _losses(seed: int, job: int, steps: float, known: bool, noise: float) -> LossRun:
-    """Those of a job."""
+    """Draw the losses of a job."""
     random = np.random.default_rng([seed, job, 2])
     other: Course = "stepwise" if random.random() < 0.5 else "stopped"
     return draw_losses(random, steps, "lawful" if known else other, noise=noise)

@@ -32,12 +32,12 @@ PUBLISHED_PODS = 8152
 
 @lru_cache(maxsize=1)
 def statistics() -> Any:
-    """How often which nodes and pods are in the lists (`data/derivation/fit_openb.py`)."""
+    """Return the frequencies of nodes and pods in the lists (`data/derivation/fit_openb.py`)."""
     return parse_document(read_shipped(SHIPPED), FORMAT, VERSION)
 
 
 def draw_machines(nodes: int = PUBLISHED_NODES) -> list[Machine]:
-    """Nodes in the published proportions, the largest remainders rounded up; no chance in it.
+    """Return nodes in the published proportions, by the largest remainders; nothing is random.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def draw_machines(nodes: int = PUBLISHED_NODES) -> list[Machine]:
 
 
 def draw_pods(seed: int, pods: int = PUBLISHED_PODS) -> list[Pod]:
-    """Pods, each of a kind as likely as it is frequent in the published list.
+    """Draw pods by their frequencies in the published list.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def draw_pods(seed: int, pods: int = PUBLISHED_PODS) -> list[Pod]:
 
 
 def arrivals(pods: Sequence[Pod], seed: int, gpus: float) -> list[Pod]:
-    """Pods in random order, and again some of them, until they ask for so many GPUs.
+    """Draw pods in random order, some repeatedly, until they request a number of GPUs.
 
     Every pod comes once before any comes again; what is drawn for fewer GPUs is the beginning of
     what is drawn for more.
@@ -96,7 +96,7 @@ def arrivals(pods: Sequence[Pod], seed: int, gpus: float) -> list[Pod]:
     Raises
     ------
     ValueError
-        If no pod takes a GPU, or a number makes no sense.
+        If no pod requests a GPU, or a number is out of range.
     """
     require_count("Openb: seed", seed, minimum=0)
     require_number("Openb: gpus", gpus, minimum=0.0, strict=True)

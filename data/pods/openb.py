@@ -49,7 +49,7 @@ RULES = Rules(
 
 
 class Machine(NamedTuple):
-    """A node: cores, memory (GiB), GPUs and their model, empty where there are none."""
+    """Node: cores, memory (GiB), GPUs and their model, empty without GPUs."""
 
     cores: float
     memory: float
@@ -58,7 +58,7 @@ class Machine(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """What a pod asks for: cores, memory (GiB), GPUs, the part of each, and their models.
+    """Request of a pod: cores, memory (GiB), GPUs, the part of each, and their models.
 
     The part is 1 where it takes several; without GPUs it is 0. No models are any models.
     """
@@ -72,7 +72,7 @@ class Pod(NamedTuple):
 
 
 def read_openb(folder: str | os.PathLike[str], variant: str = "default") -> Instance:
-    """The nodes and pods of a folder as a round in which nothing runs yet.
+    """Read the nodes and pods of a folder as a round in which nothing runs yet.
 
     Parameters
     ----------
@@ -84,19 +84,19 @@ def read_openb(folder: str | os.PathLike[str], variant: str = "default") -> Inst
     Raises
     ------
     ValueError
-        If a list cannot be read or anything in it makes no sense.
+        If a list is unreadable or malformed, or a value is out of range.
     """
     machines, pods = read_machines(folder), read_pods(folder, variant)
     return pods_instance(machines, pods, f"openb-{variant}")
 
 
 def read_machines(folder: str | os.PathLike[str]) -> list[Machine]:
-    """The nodes of a folder, in the order of the list.
+    """Read the nodes of a folder, in the order of the list.
 
     Raises
     ------
     ValueError
-        If the list cannot be read or anything in it makes no sense.
+        If the list is unreadable or malformed, or a value is out of range.
     """
     path = Path(folder) / NODE_LIST
     table = read_table(path, ("sn", "cpu_milli", "memory_mib", "gpu", "model"))
@@ -106,12 +106,12 @@ def read_machines(folder: str | os.PathLike[str]) -> list[Machine]:
 
 
 def read_pods(folder: str | os.PathLike[str], variant: str = "default") -> list[Pod]:
-    """The pods of a folder, in the order of the list.
+    """Read the pods of a folder, in the order of the list.
 
     Raises
     ------
     ValueError
-        If there is no such variant, or the list cannot be read or makes no sense.
+        If there is no such variant, or the list is unreadable or malformed.
     """
     require_choice("Pods: variant", variant, VARIANTS)
     path = Path(folder) / POD_LIST.format(variant)
@@ -135,7 +135,7 @@ def read_pods(folder: str | os.PathLike[str], variant: str = "default") -> list[
 
 
 def pods_instance(machines: Sequence[Machine], pods: Sequence[Pod], name: str) -> Instance:
-    """A round of pods on nodes.
+    """Return a round of pods on nodes.
 
     Equal nodes are a group, in the order in which they first come. Every pod is a job of fixed size
     on one node, with a mode for each model of GPU that it may have. It is worth the GPUs that it
@@ -148,12 +148,12 @@ def pods_instance(machines: Sequence[Machine], pods: Sequence[Pod], name: str) -
     machines, pods
         The nodes and the pods, the latter with unique names.
     name
-        Of the instance.
+        Name of the instance.
 
     Raises
     ------
     ValueError
-        If a pod takes nothing at all, or anything else makes no sense.
+        If a pod requests nothing, or a value is out of range.
     """
     groups: dict[Machine, int] = {}
     for machine in machines:
@@ -180,7 +180,7 @@ def _group(machine: Machine, count: int) -> NodeGroup:
 
 
 def _modes(pod: Pod, models: set[str]) -> tuple[Mode, ...]:
-    """One mode, or one for every model that the pod allows and a node has."""
+    """Return one mode, or one for every GPU model that the pod allows and a node has."""
     replicas = max(pod.gpus, 1)
     gpus = pod.gpus * pod.gpu_share
     worth = SpeedupTable((0.0,) * (replicas - 1) + (gpus or CORES_ONLY_WORTH,), ())
@@ -192,5 +192,5 @@ def _modes(pod: Pod, models: set[str]) -> tuple[Mode, ...]:
 
 
 def gpus_allocated(instance: Instance, fitness: float) -> float:
-    """The GPUs that a fitness of a round of pods stands for, pods without GPU at their worth."""
+    """Return the allocated GPUs at a fitness of a round of pods, without pods that take none."""
     return (fitness - instance.rules.idle) * instance.num_jobs

@@ -1,4 +1,4 @@
-"""Seeded rounds whose pieces do not fill the nodes: where counting what there is in all misleads.
+"""Seeded rounds whose pieces do not fill the nodes, so that totals of resources mislead.
 
 On nodes of 8 GPUs and 48 cores, either all jobs want exactly 3, 5 or 6 GPUs, or a replica has 9,
 10, 13, 17 or 25 cores, just over a sixth, a fifth, a fourth, a third or a half of a node. What the
@@ -38,7 +38,7 @@ def awkward_round(seed: int, jobs: int, nodes: int, *, rules: Rules | None = Non
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a number is out of range.
     """
     require_count("Awkward round: seed", seed, minimum=0)
     require_count("Awkward round: jobs", jobs, minimum=1, maximum=1_000_000)
@@ -51,7 +51,7 @@ def awkward_round(seed: int, jobs: int, nodes: int, *, rules: Rules | None = Non
 
 
 def _job(random: np.random.Generator, index: int, *, by_gpus: bool) -> Job:
-    """A job of speedup ``K^a min(1, c / need)^0.8``."""
+    """Return a job of speedup ``K^a min(1, c / need)^0.8``."""
     power, need = float(random.uniform(0.6, 1.0)), int(random.integers(1, 13 if by_gpus else 26))
     wanted = int(random.choice(AWKWARD_GPUS))
     fewest, most = (wanted, wanted) if by_gpus else (1, 3)

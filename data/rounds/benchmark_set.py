@@ -1,4 +1,4 @@
-"""The instances that ship: named, generated from fixed arguments, from tiny to 500 jobs.
+"""Shipped instances: named, generated from fixed arguments, from tiny to 500 jobs.
 
 `python -m goodalloc.experiments.gap.make_benchmark_set` writes them, and the best known values.
 """
@@ -75,7 +75,7 @@ BENCHMARKS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class BestKnown:
-    """The best allocation known of an instance: what it is worth and what bounds it."""
+    """Best known allocation of an instance: its fitness and a bound."""
 
     instance: str
     fitness: float
@@ -133,7 +133,7 @@ def load_benchmark(name: str) -> Instance:
 
 
 def find_instance(source: str) -> Instance:
-    """Return the instance in a file, or the one that ships under that name if there is no file.
+    """Read an instance file or, without such a file, load the shipped instance of that name.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def find_instance(source: str) -> Instance:
 
 @cache
 def best_known_values() -> Mapping[str, BestKnown]:
-    """Best known value of every instance for which one was computed."""
+    """Return the best known value of every instance that has one."""
     source = instance_folder() / "best_known.csv"
     if not source.is_file():
         return MappingProxyType({})
@@ -162,12 +162,12 @@ def best_known_values() -> Mapping[str, BestKnown]:
 
 
 def best_known(source: str) -> BestKnown | None:
-    """Best known value of what `find_instance` finds, if that ships and a value is known."""
+    """Return the best known value of what `find_instance` finds, or None."""
     return None if os.path.exists(source) else best_known_values().get(source)
 
 
 def parse_best_known(text: str) -> dict[str, BestKnown]:
-    """The values in the text of a table of best known values."""
+    """Parse the text of a table of best known values."""
     return {
         row["instance"]: BestKnown(
             row["instance"],

@@ -35,7 +35,7 @@ CORES = tuple(range(1, 13))
 MEMORY_SHARES = (0.25, 0.5, 1.0, 1.5)
 DATA_SHARES = (0.5, 1.0, 1.5, 2.0)
 
-#: Storage may be so many times slower than the GPU.
+#: Greatest factor by which storage is slower than the GPU.
 SLOWEST_STORAGE = 3.0
 
 
@@ -65,8 +65,8 @@ def equip(
     Raises
     ------
     ValueError
-        If an argument makes no sense, a job's model is a table of speedups, or a node has less than
-        a core per GPU.
+        If an argument is out of range, a job's model is a table of speedups, or a node has fewer
+        cores than GPUs.
     """
     require_count("Equipment: seed", seed, minimum=0)
     groups = instance.cluster.groups
@@ -99,7 +99,7 @@ def equip(
 def _each(
     name: str, amounts: Sequence[float] | float, groups: tuple[NodeGroup, ...]
 ) -> list[float]:
-    """An amount for every group."""
+    """Return an amount for every group."""
     given = [amounts] * len(groups) if isinstance(amounts, int | float) else list(amounts)
     if len(given) != len(groups):
         raise ValueError(
@@ -117,7 +117,7 @@ def _equipped(
     memory_share: float | None,
     known: dict[tuple[JobModel, InputPipeline, int, float], JobModel],
 ) -> Job:
-    """The job with a mode for everything it may have; equal models are one."""
+    """Return the job with a mode for every combination of resources; equal models are shared."""
     busy, storage = int(random.integers(1, 13)), float(random.uniform(1.0, SLOWEST_STORAGE))
     data = float(random.choice(DATA_SHARES)) * (memory_share or 1.0)
     amounts = [0.0] if memory_share is None else [part * memory_share for part in MEMORY_SHARES]
@@ -155,6 +155,6 @@ def _equipped(
 
 
 def mode_name(gpu_type: str, cores: int, memory: float = 0.0) -> str:
-    """What a mode is called: ``a100-6-64`` runs on A100 with 6 cores and 64 GB a GPU."""
+    """Return the name of a mode: ``a100-6-64`` runs on A100 with 6 cores and 64 GB per GPU."""
     parts = [gpu_type] if gpu_type else []
     return "-".join([*parts, f"{cores}", *([f"{memory:g}"] if memory else [])])

@@ -1,6 +1,6 @@
 """Seeded generator of instances: the paper's mix of applications at any size and load.
 
-What a job looks like follows Pollux's published simulator (OSDI'21 artifact): the applications and
+Jobs follow Pollux's published simulator (OSDI'21 artifact): the applications and
 their shares, and what the scheduler knows of a job: its age, its restarts, its progress, and that
 it may hold at most twice the GPUs it ever ran on. What the workloads do not tell (ages, restarts)
 is drawn from simple distributions named below. Equal arguments give equal instances, to the byte.
@@ -51,7 +51,7 @@ PROGRESS_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class _StateShape:
-    """How a state looks: mean age (s), share of jobs that never ran, seconds between restarts."""
+    """State of a round: mean age (s), share of jobs that never ran, seconds between restarts."""
 
     mean_age: float
     new_share: float
@@ -74,7 +74,7 @@ NEW_AGE = 120
 
 @dataclass(frozen=True)
 class _Draws:
-    """The jobs before they are placed; every array is of shape (jobs,), oldest job first."""
+    """Drawn jobs before their placement; every array has shape (jobs,), oldest job first."""
 
     application: Indices
     requested: Indices
@@ -165,7 +165,7 @@ def _check(seed: int, jobs: int | None, load: float | None, state: str) -> None:
 
 
 def _mix(mix: Mapping[str, float] | None) -> tuple[tuple[str, ...], Floats]:
-    """The applications and their shares, which add up to 1."""
+    """Return the applications and their shares, which add up to 1."""
     known = application_names()
     if mix is None:
         mix = {application: load_profile(application).share for application in known}
@@ -183,7 +183,7 @@ def _mix(mix: Mapping[str, float] | None) -> tuple[tuple[str, ...], Floats]:
 
 
 def _choose(random: np.random.Generator, weights: Floats, count: int) -> Indices:
-    """Indices drawn by weight."""
+    """Draw indices by weight."""
     cumulative = np.cumsum(weights)
     drawn = np.searchsorted(cumulative / cumulative[-1], random.random(count), side="right")
     return drawn.astype(np.int64)
@@ -197,7 +197,7 @@ def _demand(
     applications: tuple[str, ...],
     weights: Floats,
 ) -> tuple[Indices, Indices]:
-    """Application and requested GPUs of every job, as many as asked for or as the load takes."""
+    """Draw application and requested GPUs of every job, for a number of jobs or for a load."""
     wanted = (1.0 if load is None else load) * num_gpus
     count = jobs if jobs is not None else max(int(np.ceil(wanted)), 1)
     if count > 1_000_000:
@@ -220,8 +220,11 @@ def _demand(
 def _draw_jobs(
     random: np.random.Generator, application: Indices, requested: Indices, shape: _StateShape
 ) -> _Draws:
-    """Ages, restarts and progress; ages are exponential in whole seconds, restarts uniform around
-    one every so many seconds, and the largest run is the request halved, kept or doubled."""
+    """Draw ages, restarts and progress.
+
+    Ages are exponential in whole seconds, restarts uniform around one per mean time between
+    restarts, and the largest run is the request halved, kept or doubled.
+    """
     count = application.size
     age = np.ceil(-shape.mean_age * np.log1p(-random.random(count)))
     age = np.sort(np.maximum(age, NEW_AGE + 1))[::-1]
@@ -244,7 +247,7 @@ def _draw_jobs(
 
 
 def _most_replicas(draws: _Draws, applications: tuple[str, ...]) -> Indices:
-    """``min(max(2 * largest run, 1), 64, floor(M_max / m_min))`` (the artifact of Pollux)."""
+    """Return ``min(max(2 * largest run, 1), 64, floor(M_max / m_min))``, as Pollux's artifact."""
     limits = np.empty(len(applications), dtype=np.int64)
     for index, name in enumerate(applications):
         profile = load_profile(name)
@@ -263,7 +266,7 @@ def _place(
     rules: Rules,
     state: State,
 ) -> Allocation:
-    """Where the jobs run: those that ran before, packed; then the disturbance."""
+    """Place the jobs that ran before, packed, and then apply the disturbance."""
     count = most.size
     if state == "cold":
         return Allocation.empty(count, cluster.num_nodes)
@@ -281,7 +284,7 @@ def _place(
 def _jobs(
     draws: _Draws, most: Indices, placed: Allocation, applications: tuple[str, ...]
 ) -> tuple[Job, ...]:
-    """The jobs themselves, oldest first; one goodput model for every application and step."""
+    """Return the jobs, oldest first, with one goodput model for every application and step."""
     service = np.round(draws.service_share * draws.age * np.minimum(draws.requested, most))
     columns = zip(
         draws.application.tolist(),

@@ -1,4 +1,4 @@
-"""A plain packing of jobs onto nodes: what a sensible scheduler might have left behind.
+"""Simple packing of jobs onto nodes, as a sensible scheduler might have left it.
 
 It values nothing: sizes follow the requests, scaled to the cluster, and pieces go where they fit
 best. It is the starting state of generated instances, not a solver.
@@ -52,7 +52,7 @@ def pack(wanted: Indices, most: Indices, cluster: Cluster, rules: Rules) -> Allo
 
 
 def _scaled(wanted: Indices, most: Indices, num_gpus: int) -> Indices:
-    """Sizes in proportion to the requests, at least 1, that together fit the cluster."""
+    """Return sizes in proportion to the requests, at least 1, that together fit the cluster."""
     runs = wanted > 0
     runs &= np.cumsum(runs) <= num_gpus
     if not runs.any():
@@ -98,7 +98,7 @@ class _Nodes:
         return node, gpus
 
     def _spread(self, size: int) -> list[tuple[int, int]]:
-        """Several nodes for one job, none with a piece of another such job."""
+        """Return several nodes for one job, none with a part of another such job."""
         chosen: list[int] = []
         found = 0
         while found < size and self.undivided and len(chosen) < self.rules.max_nodes_per_job:

@@ -38,12 +38,12 @@ CLASSES = ("image", "language", "speech")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sensitivity:
-    """A model's relative throughput on a grid of cores and memory per GPU.
+    """Relative throughput of a model on a grid of cores and memory per GPU.
 
     Parameters
     ----------
     name
-        Of the model.
+        Name of the model.
     kind
         One of `CLASSES`.
     cpus, memory
@@ -54,7 +54,7 @@ class Sensitivity:
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is out of range.
     """
 
     name: str
@@ -108,7 +108,7 @@ def parse_sensitivities(text: str) -> dict[str, Sensitivity]:
     Raises
     ------
     ValueError
-        If it is another format or version, lacks a field, or holds numbers that make no sense.
+        If the format or version differs, a field is missing, or a number is out of range.
     """
     document = parse_document(text, FORMAT, VERSION)
     check_keys("Sensitivities", document, (*_HEAD, "cpus", "memory", "models"))
@@ -123,7 +123,7 @@ _HEAD = ("format", "version", "source")
 
 
 def _sensitivity(name: str, entry: object, grid: Mapping[str, Floats]) -> Sensitivity:
-    """One model from its entry."""
+    """Return one model from its entry."""
     item = f"Sensitivity of '{name}'"
     found = check_keys(item, entry, ("class", "by_cpus", "by_memory"))
     stages = {key: _numbers(f"{item}: {key}", found[key]) for key in ("by_cpus", "by_memory")}
@@ -131,7 +131,7 @@ def _sensitivity(name: str, entry: object, grid: Mapping[str, Floats]) -> Sensit
 
 
 def _numbers(item: str, value: object) -> Floats:
-    """A list of finite numbers above 0."""
+    """Return a list of finite numbers above 0, checked."""
     numbers: list[Any] = [as_float(entry) for entry in check_list(item, value)]
     for number in numbers:
         require_number(item, number, minimum=0.0, strict=True)
@@ -140,17 +140,17 @@ def _numbers(item: str, value: object) -> Floats:
 
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, Sensitivity]:
-    """The sensitivities that ship, read once."""
+    """Return the shipped sensitivities, read once."""
     return parse_sensitivities(read_shipped(SHIPPED))
 
 
 def sensitivity_names() -> tuple[str, ...]:
-    """Names of the models that ship, in alphabetical order."""
+    """Return the names of the shipped models in alphabetical order."""
     return tuple(_shipped())
 
 
 def load_sensitivity(name: str) -> Sensitivity:
-    """A model that ships.
+    """Return a shipped model.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Seeded rounds of Synergy (OSDI'22): rigid jobs that share the CPU and memory of their servers.
 
-How many GPUs each job has is fixed; what is decided is where, and with how many cores and how much
+The GPUs of each job are fixed; a scheduler decides where, and with how many cores and how much
 memory beside each. A job's modes are the points (c, m) of the profiled grid at which it is at least
 as fast as on the GPU-proportional share of a server, leaving out those that another point beats
 with no more of anything, for nobody ever needs them. A mode's speedup is Synergy's normalised
@@ -50,12 +50,12 @@ PUBLISHED_GPUS: Mapping[int, float] = MappingProxyType({1: 0.70, 2: 0.10, 4: 0.1
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server: GPUs, cores and GB of memory; the published one by default.
+    """Server: GPUs, cores and GB of memory; the published one by default.
 
     Raises
     ------
     ValueError
-        If an amount makes no sense.
+        If an amount is not a number of at least 0.
     """
 
     gpus: int = 8
@@ -90,7 +90,7 @@ def synergy_round(
     seed
         Seed of all draws.
     servers, server
-        How many, and what each has.
+        Number of servers, and resources of each.
     jobs
         Number of jobs; None to take, of a queue drawn, the jobs that still fit as `load` says.
     load
@@ -105,7 +105,7 @@ def synergy_round(
     Raises
     ------
     ValueError
-        If an argument makes no sense, or both `jobs` and `load` are given.
+        If an argument is out of range, or both `jobs` and `load` are given.
     """
     require_count("Synergy round: seed", seed, minimum=0)
     require_count("Synergy round: servers", servers, minimum=1, maximum=MOST_JOBS)
@@ -140,7 +140,7 @@ def synergy_round(
 
 
 def job_modes(model: Sensitivity, gpus: int, server: Server = SERVER) -> tuple[Mode, ...]:
-    """The modes of a job of so many GPUs on such servers, fewest cores first.
+    """Return the modes of a job of `gpus` GPUs on such servers, fewest cores first.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def job_modes(model: Sensitivity, gpus: int, server: Server = SERVER) -> tuple[M
 
 
 def _budget(jobs: int | None, load: float | None, gpus: int) -> int:
-    """GPUs that drawn jobs may have together."""
+    """Return the GPUs that the drawn jobs may have together."""
     if jobs is not None:
         require_count("Synergy round: jobs", jobs, minimum=1, maximum=MOST_JOBS)
         if load is not None:
@@ -188,7 +188,7 @@ def _budget(jobs: int | None, load: float | None, gpus: int) -> int:
 
 
 def _sizes(gpus: Mapping[int, float], most: int | None) -> dict[int, float]:
-    """The chance of every number of GPUs up to the most."""
+    """Return the probability of every number of GPUs up to the largest."""
     for size, weight in gpus.items():
         require_count("Synergy round: GPUs of a job", size, minimum=1)
         require_number(f"Synergy round: weight of {size} GPUs", weight, minimum=0.0)
@@ -205,7 +205,7 @@ def _sizes(gpus: Mapping[int, float], most: int | None) -> dict[int, float]:
 def _model_chances(
     names: tuple[str, ...], split: tuple[float, float, float] | None
 ) -> Floats | None:
-    """The chance of every model, None where all are equal."""
+    """Return the probability of every model, None where all are equal."""
     if split is None:
         return None
     if len(split) != len(CLASSES):
@@ -222,7 +222,7 @@ def _model_chances(
 
 
 def _fitting(held: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
-    """The jobs, in order, that fit into what those before them leave of the GPUs."""
+    """Return the jobs, in order, that fit into the GPUs that those before them leave."""
     chosen, left = [], budget
     for job, size in enumerate(held.tolist()):
         if size <= left:

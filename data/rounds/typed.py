@@ -31,7 +31,7 @@ TypedState = Literal["cold", "running"]
 
 
 def sia_cluster(scale: int = 1) -> Cluster:
-    """The cluster of Sia's simulator (SOSP'23), or so many times of it: 64 GPUs of three types.
+    """Return the cluster of Sia's simulator, 64 GPUs of three types, `scale` times.
 
     Six nodes of 4 T4, two of 8 A100 and three of 8 RTX 2080 Ti.
 
@@ -77,7 +77,7 @@ def generate_typed(
     Raises
     ------
     ValueError
-        If an argument makes no sense.
+        If an argument is out of range.
     """
     require_choice("Generator: state", state, get_args(TypedState))
     cluster = cluster or sia_cluster()
@@ -100,7 +100,7 @@ def generate_typed(
 def _with_modes(
     job: Job, types: tuple[str, ...], models: dict[tuple[str, str, GoodputModel], GoodputModel]
 ) -> Job:
-    """The job with a mode for every type; jobs alike share their models."""
+    """Return the job with a mode for every type; equal jobs share their models."""
     if not isinstance(job.model, GoodputModel):
         return job.replace(modes=tuple(Mode(name, None, name) for name in types))
     modes = []
@@ -116,7 +116,7 @@ def _with_modes(
 def _placed(
     jobs: list[Job], cluster: Cluster, rules: Rules, random: np.random.Generator
 ) -> list[Job]:
-    """The jobs where a plain packing of every type has them run."""
+    """Return the jobs as running where a simple packing of every type places them."""
     gpus = np.array([group.nodes * group.gpus for group in cluster.groups])
     ran = np.array([job.modes[0].model is not None for job in jobs])
     most = np.array([job.max_replicas for job in jobs])

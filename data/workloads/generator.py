@@ -32,12 +32,12 @@ HOUR = 3600
 
 @lru_cache(maxsize=1)
 def statistics() -> Any:
-    """Counts over the published workloads (`data/derivation/fit_workloads.py`)."""
+    """Return counts over the published workloads (`data/derivation/fit_workloads.py`)."""
     return parse_document(read_shipped(SHIPPED), FORMAT, VERSION)
 
 
 def jobs_at(load: float) -> int:
-    """How many jobs a load is, at least one."""
+    """Return the number of jobs of a load, at least one."""
     return max(round(PUBLISHED_JOBS * load), 1)
 
 
@@ -55,7 +55,7 @@ def draw_workload(
     jobs
         Number of jobs, in place of the load.
     requests
-        Whether the GPUs and batch sizes asked for are tuned or realistic.
+        Kind of the requested GPUs and batch sizes: tuned or realistic.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def draw_workload(
 def draw_request(
     generator: np.random.Generator, application: str, requests: Requests
 ) -> tuple[int, int]:
-    """GPUs and batch size for an application, as often as they were asked for."""
+    """Draw GPUs and batch size for an application, by the frequencies of requests."""
     asked = statistics()["requests"][requests][application]
     counts = np.array([count for *_, count in asked], dtype=float)
     replicas, batch, _ = asked[int(generator.choice(len(asked), p=counts / counts.sum()))]

@@ -60,7 +60,7 @@ def draw_losses(
     Parameters
     ----------
     random
-        What is drawn comes from it.
+        Seed of all random numbers.
     steps
         After which the job ends.
     course
@@ -71,7 +71,7 @@ def draw_losses(
     Raises
     ------
     ValueError
-        If a number makes no sense, or there is no such course.
+        If a number is out of range, or `course` is unknown.
     """
     require_number("Losses: steps", steps, 0.0, strict=True)
     require_choice("Losses: course", course, get_args(Course))
@@ -102,7 +102,7 @@ def draw_losses(
 
 @lru_cache(maxsize=4096)
 def losses_of(name: str, application: str, steps: float) -> LossRun:
-    """The losses of a job of a replay: lawful, and the same wherever a job of that name is.
+    """Return the losses of a job, which depend on its name and its length only.
 
     Its target is reached exactly when its training ends.
 
@@ -120,7 +120,7 @@ def losses_of(name: str, application: str, steps: float) -> LossRun:
 def _course(
     steps: Floats, start: float, ends: list[float], floors: list[float], left: list[float]
 ) -> tuple[Floats, float]:
-    """Losses at these steps, and that at the last end.
+    """Return the losses at these steps, and the loss after the last.
 
     Every curve begins with the loss at which the one before it ended; at its own end there is so
     much left of its fall to its floor.

@@ -40,7 +40,7 @@ SHORTEST, DAY = 60, 24 * HOUR
 
 
 def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Jobs of a list that can be drawn: at least a minute, at most a thousand GPU-hours.
+    """Read the jobs of a list that can be drawn: at least a minute, at most a thousand GPU-hours.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If the file cannot be read, has no rows or lacks a column, or a value makes no sense.
+        If the file is unreadable, has no rows or lacks a column, or a value is out of range.
     """
     found = read_table(path, COLUMNS)
     times = pd.to_datetime(pd.Series(found.columns["timestamp"]), format="ISO8601", errors="coerce")
@@ -89,17 +89,17 @@ def draw_from_philly(
     seed
         Seed of all random numbers.
     jobs
-        How many.
+        Number of jobs.
     requests
         ``"tuned"``: GPUs and batch size as experts tuned them, as often as in the published
         workloads; ``"realistic"``: the GPUs of the listed job, at the initial batch size each.
     start, hours
-        Jobs submitted in so many hours of the day from that hour on, both whole numbers.
+        First hour of the day, and number of hours, in which the jobs were submitted.
 
     Raises
     ------
     ValueError
-        If a value makes no sense or the list has too few jobs.
+        If a value is out of range or the list has too few jobs.
     """
     require_count("Workload: seed", seed, minimum=0)
     require_count("Workload: jobs", jobs, minimum=1)
@@ -132,7 +132,7 @@ def draw_from_philly(
 
 
 def _gpus(table: pd.DataFrame, row: int, category: int, generator: np.random.Generator) -> int:
-    """GPUs of the job; of long jobs, those of another one of the category that took a day at most.
+    """Draw GPUs of the job; for long jobs those of a shorter one of the category.
 
     (As published: jobs that ran for days on few GPUs would ask for less than anyone would.)
     """

@@ -1,6 +1,6 @@
 """Traces of rigid jobs, as published: those of Tiresias's simulator, and of Microsoft's clusters.
 
-A rigid job takes the GPUs that its user asked for, all or none, and of these a trace knows how long
+A rigid job takes the requested GPUs, all or none, and of these a trace knows how long
 it takes: its rate is steps over seconds, and on any other number of GPUs nothing is known. Read are
 the 60 jobs of Tiresias (NSDI'19; github.com/SymbioticLab/Tiresias, `simulator/`, Apache-2.0); the
 195 of ElasticFlow's testbed (ASPLOS'23), which have deadlines; and the 69,351 jobs on ten clusters
@@ -38,7 +38,7 @@ SOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class RigidJob:
-    """A job whose GPUs and seconds on them are given.
+    """Job with given GPUs and duration.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ class RigidJob:
     steps
         Until it is done.
     configuration
-        What it trains, empty where that is not told.
+        Trained model; empty if unknown.
     deadline
         Seconds from the start of the trace until which it is to be done; infinite for never.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is out of range.
     """
 
     name: str
@@ -87,7 +87,7 @@ class RigidJob:
 
 
 class _Columns(NamedTuple):
-    """How a trace calls what is read; empty where it does not tell."""
+    """Columns of a trace by what they hold; empty where it lacks one."""
 
     submission: str
     steps: str = ""
@@ -100,34 +100,34 @@ class _Columns(NamedTuple):
 
 
 def read_tiresias_jobs(folder: str | os.PathLike[str]) -> tuple[RigidJob, ...]:
-    """The 60 jobs of Tiresias's simulator, in order of submission.
+    """Read the 60 jobs of Tiresias's simulator, in order of submission.
 
     Parameters
     ----------
     folder
-        Holds `60_job.csv`.
+        Folder that holds `60_job.csv`.
 
     Raises
     ------
     ValueError
-        If it does not, or a value makes no sense.
+        If `folder` lacks the file, or a value in it is out of range.
     """
     columns = _Columns("submit_time", "iterations", "model_name")
     return _read(Path(folder) / "60_job.csv", columns)
 
 
 def read_elasticflow_jobs(folder: str | os.PathLike[str]) -> tuple[RigidJob, ...]:
-    """The 195 jobs of ElasticFlow's testbed, in order of submission, with their deadlines.
+    """Read the 195 jobs of ElasticFlow's testbed, in order of submission, with their deadlines.
 
     Parameters
     ----------
     folder
-        Holds `testbed_195job.csv`.
+        Folder that holds `testbed_195job.csv`.
 
     Raises
     ------
     ValueError
-        If it does not, or a value makes no sense.
+        If `folder` lacks the file, or a value in it is out of range.
     """
     columns = _Columns("submission_time", "num_iteration", "model_name", "deadline")
     return _read(Path(folder) / "testbed_195job.csv", columns)
@@ -136,21 +136,21 @@ def read_elasticflow_jobs(folder: str | os.PathLike[str]) -> tuple[RigidJob, ...
 def read_itp_jobs(
     folder: str | os.PathLike[str], cluster: int, first_day: int = 0, days: int | None = None
 ) -> tuple[RigidJob, ...]:
-    """Jobs of one of Microsoft's clusters, in order of submission.
+    """Read jobs of one of Microsoft's clusters, in order of submission.
 
     Parameters
     ----------
     folder
-        Holds `raw/clusterNN.csv`.
+        Folder that holds `raw/clusterNN.csv`.
     cluster
         Number of the cluster, from 1 to 10.
     first_day, days
-        Jobs submitted within so many days from that day of the collection on; None for all.
+        First day of the collection, and number of days; None for all jobs.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, a value makes no sense, or nothing was submitted then.
+        If the file is unreadable, a value is out of range, or no job was submitted in that time.
     """
     require_count("Trace: cluster", cluster, 1, 10)
     require_count("Trace: first_day", first_day, minimum=0)
@@ -162,26 +162,26 @@ def read_itp_jobs(
 
 
 def read_services(folder: str | os.PathLike[str], samples: int = 1000) -> tuple[float, ...]:
-    """Services of past jobs in GPU-seconds, from which Tiresias's Gittins index learns.
+    """Read services of past jobs in GPU-seconds, for Tiresias's Gittins index.
 
     Parameters
     ----------
     folder
-        Holds `yarn-gputN.csv`.
+        Folder that holds `yarn-gputN.csv`.
     samples
         N: 1,000, 5,000 or 10,000, about as many as there are.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or a value makes no sense.
+        If the file is unreadable or malformed, or a value is out of range.
     """
     path = Path(folder) / f"yarn-gput{samples}.csv"
     return tuple(read_table(path, ["duration"]).numbers("duration", 0.0, strict=True).tolist())
 
 
 def read_tiresias_cluster(folder: str | os.PathLike[str], name: str = "n32g4") -> Cluster:
-    """A cluster of Tiresias's simulator: nodes and GPUs of each.
+    """Read a cluster of Tiresias's simulator: nodes and GPUs of each.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def read_tiresias_cluster(folder: str | os.PathLike[str], name: str = "n32g4") -
     Raises
     ------
     ValueError
-        If the file cannot be read or a value makes no sense.
+        If the file is unreadable or malformed, or a value is out of range.
     """
     path = Path(folder) / f"{name}.csv"
     columns = ["num_switch", "num_node_p_switch", "num_gpu_p_node"]
@@ -203,7 +203,7 @@ def read_tiresias_cluster(folder: str | os.PathLike[str], name: str = "n32g4") -
 def _read(
     path: Path, columns: _Columns, first: float = 0.0, last: float = math.inf
 ) -> tuple[RigidJob, ...]:
-    """Jobs submitted from one second of the collection to before another."""
+    """Read the jobs submitted from one second of the collection to before another."""
     table = read_table(path, columns.names)
     numbers: dict[str, list[float]] = {
         name: table.numbers(name).tolist()

@@ -32,16 +32,16 @@ class Submission:
     time
         Seconds from the start of the workload.
     application
-        What it trains.
+        Name of the application.
     replicas
-        GPUs asked for; schedulers that choose the number themselves pass over it.
+        Requested GPUs; schedulers that choose the number themselves ignore them.
     batch_size
-        Total batch size asked for, in examples; likewise.
+        Requested total batch size in examples; likewise.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is out of range.
     """
 
     name: str
@@ -93,7 +93,7 @@ def read_workload(path: str | os.PathLike[str]) -> tuple[Submission, ...]:
 
 
 def _whole(text: str) -> Any:
-    """The whole number that is written here; anything else as it is, to be refused by its value."""
+    """Return the whole number of a text; other texts unchanged, to be refused by their value."""
     return int(text) if _WHOLE.fullmatch(text) else text
 
 
