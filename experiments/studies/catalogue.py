@@ -1,6 +1,6 @@
-"""Published tables and figures that can be repeated, and further studies, by name.
+"""Catalogue of the reproductions of published tables and figures, and of further studies.
 
-A study is loaded when it is asked for, so that their list costs nothing.
+A study is imported on first use, so that listing all of them is fast.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a study is, and what a list says of it.
+    """Location and description of a study.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Entry:
     path
         ``room.module:NAME`` under `goodalloc.experiments.studies`.
     minutes
-        Of a whole run by one worker, or of processor time; None where that was not measured.
+        Minutes of a whole run by one worker, or of processor time; None if not measured.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Entry:
     minutes: float | None = None
 
     def load(self) -> Reproduction[Any]:
-        """The study."""
+        """Return the study."""
         module, _, name = self.path.partition(":")
         study: Reproduction[Any] = getattr(
             importlib.import_module(f"goodalloc.experiments.studies.{module}"), name
@@ -237,7 +237,7 @@ MINUTES_NOTE = "minutes: of a whole run by one worker, where that was measured; 
 
 
 class _Studies(Mapping[str, "Reproduction[Any]"]):
-    """The studies by name, each loaded when it is taken."""
+    """Studies by name, each loaded on first use."""
 
     def __getitem__(self, name: str) -> Reproduction[Any]:
         return ENTRIES[name].load()

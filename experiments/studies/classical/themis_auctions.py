@@ -65,7 +65,7 @@ LIES: Mapping[str, Callable[[Floats], Floats]] = {
 
 
 class AuctionRow(NamedTuple):
-    """Outcome of one auction; `mean_share` is None where nobody wins a GPU."""
+    """Outcome of one auction; `mean_share` is None where no bidder wins a GPU."""
 
     case: str
     bidders: int

@@ -141,7 +141,7 @@ class FairnessRow(NamedTuple):
     lease
         Length of a lease, in seconds.
     waits
-        How long a losing job expects to wait: "a lease" or "for ever".
+        Expected wait of a losing job: "a lease" or "for ever".
     median_rho, greatest_rho, above_1_percent
         Finish-time fairness of the jobs: its median, its maximum, and the jobs above 1.
     jains_index

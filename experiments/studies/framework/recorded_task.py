@@ -20,18 +20,18 @@ RECORD = "record.json"
 
 @dataclass(frozen=True)
 class RecordedTask:
-    """A piece of work; a kind of it says what it depends on and what it does.
+    """Task whose record is one JSON file; subclasses define its inputs and its work.
 
     Parameters
     ----------
     folder
-        Where its record goes.
+        Folder of its record.
     """
 
     folder: Path
 
     def description(self) -> dict[str, Any]:
-        """Everything that the record depends on."""
+        """Return all inputs that the record depends on."""
         raise NotImplementedError
 
     def work(self, report: Report) -> Any:
@@ -52,17 +52,17 @@ class RecordedTask:
             write_atomically(self.folder / RECORD, dump(self.work(report)) + "\n")
 
     def record(self) -> Any:
-        """What was kept."""
+        """Return the record of a task that has run."""
         return json.loads((self.folder / RECORD).read_text(encoding="utf-8"))
 
     def among(self, folder: Path, name: str) -> Self:
-        """The same in a folder of its own among the replays, named for what it is.
+        """Return the same task in a folder of its own, named for its inputs.
 
         Parameters
         ----------
         folder
-            Of all records.
+            Folder of all records.
         name
-            How that folder's name begins.
+            Prefix of the name of the new folder.
         """
         return replace(self, folder=folder / "replays" / f"{name}-{digest(self.description())}")

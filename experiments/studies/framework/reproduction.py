@@ -34,12 +34,12 @@ RowT = TypeVar("RowT", bound="Record | Mapping[str, Any]")
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for.
+    """Options of a reproduction.
 
     Parameters
     ----------
     folder
-        Where everything goes; replays that several reproductions need are shared.
+        Folder of all results; replays that several reproductions need are shared.
     workloads
         Numbers of the published workloads, or seeds of drawn ones; none for those of the
         reproduction (`Reproduction.own`).
@@ -65,23 +65,23 @@ class Plan:
 
     @property
     def traces(self) -> str | None:
-        """The folder of the measurements, None for the shipped profiles."""
+        """Folder of the measurements; None for the shipped profiles."""
         return None if self.artifact is None else str(self.artifact / "traces")
 
     @property
     def applications(self) -> Mapping[str, Application]:
-        """The truth."""
+        """True behaviour of the applications."""
         return applications_of(self.traces)
 
     def workload(
         self, number: int, requests: Requests = "tuned", load: float = 1.0
     ) -> tuple[Submission, ...]:
-        """A published workload, or a drawn one.
+        """Return a published workload, or a drawn one.
 
         Raises
         ------
         ValueError
-            If it cannot be read, or the artifact is another one.
+            If the workload is unreadable, or `artifact` is another one.
         """
         if self.artifact is not None:
             name = "workloads" if requests == "tuned" else "workloads-realistic"
@@ -107,12 +107,12 @@ class Plan:
         return self.seeds if is_seeded(policy) else self.seeds[:1]
 
     def replay(self, policy: str, workload: tuple[Submission, ...], **options: Any) -> ReplayTask:
-        """A replay whose folder is named for what it is: equal replays share it.
+        """Return a replay in a folder named for its inputs, which equal replays share.
 
         Parameters
         ----------
         policy, workload
-            What is replayed.
+            Name of the policy, and submitted jobs.
         options
             Further fields of `ReplayTask`.
         """
@@ -146,7 +146,7 @@ class Reproduction(Generic[RowT]):
     ignores
         Fields of the plan that make no difference to it.
     workloads
-        Those that are replayed if none are asked for.
+        Default workloads.
     lists
         Name of the folder of measurements that it needs, in a folder of several.
     measures
@@ -156,7 +156,7 @@ class Reproduction(Generic[RowT]):
     times
         Whether solvers are timed in it.
     note
-        What people need to read the table, under it.
+        Explanation printed under the table.
     """
 
     title: str
@@ -179,10 +179,10 @@ class Reproduction(Generic[RowT]):
         return not (self.measures or self.times)
 
     def own(self, plan: Plan) -> Plan:
-        """What of a plan for several reproductions concerns this one.
+        """Return the part of a plan for several reproductions that concerns this one.
 
-        That is without what makes no difference to it, with its own workloads where none are asked
-        for, and with its own folder of measurements where there are several.
+        Options without effect have their defaults; workloads default to those of the reproduction;
+        and the folder of measurements is its own if there are several.
         """
         plan = replace(plan, workloads=plan.workloads or self.workloads)
         found = replace(plan, **{name: getattr(Plan, name) for name in self.ignores})
@@ -192,12 +192,12 @@ class Reproduction(Generic[RowT]):
         return replace(found, artifact=lists) if lists.is_dir() else found
 
     def refuse_ignored(self, plan: Plan) -> None:
-        """Refuse a plan that asks for what makes no difference.
+        """Refuse options that have no effect on this reproduction.
 
         Raises
         ------
         ValueError
-            With the name and the value.
+            If an option without effect differs from its default; the message names it.
         """
         for name in self.ignores:
             asked, usual = getattr(plan, name), getattr(Plan, name)
@@ -209,7 +209,7 @@ class Reproduction(Generic[RowT]):
                 )
 
     def source(self, plan: Plan) -> dict[str, object]:
-        """Where its rows come from, for the CSV; blank where it makes no difference."""
+        """Return the source of the rows, for the CSV; blank where it has no effect."""
 
         def told(name: str, value: object) -> object:
             return "" if name in self.ignores else value

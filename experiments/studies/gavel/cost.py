@@ -1,11 +1,16 @@
-"""Gavel's cost policy: dollars spent and deadlines missed (OSDI'20, section 7).
+"""Gavel's cost policy: dollars spent and deadlines missed.
 
-Jobs come to 36 GPUs of each of three types that are rented by the second, at Google's prices of the
-time. Each is to end within 1.2, 2 or 10 times what it would take on its fastest type. Policies are
-judged by the dollars that all jobs together cost and by the deadlines that they miss. One workload
-is that of the published experiment as far as it is known, jobs of ResNet-50 and A3C that take half
-a day to eight days; two are of Gavel's generator, with GPUs to spare and without. All jobs take one
-GPU: what spread gangs cost would hide the rest.
+Jobs arrive at 36 GPUs of each of three types that are rented by the second, at Google's prices at
+the time of the paper. The deadline of a job is 1.2, 2 or 10 times its duration on its fastest type.
+The measures are the total cost of all jobs and the missed deadlines. One workload follows the
+published experiment as far as it is described, jobs of ResNet-50 and A3C that take half a day to
+eight days; two are of Gavel's generator, with spare GPUs and without. All jobs take one GPU, since
+the cost of spread gangs would hide the differences.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 7. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -103,9 +108,9 @@ class CostTask(RecordedTask):
     Parameters
     ----------
     case, contender
-        Which of `CASES` and `CONTENDERS`.
+        Keys in `CASES` and `CONTENDERS`.
     jobs, seed
-        Of the generator.
+        Seed of the generator.
     table
         Folder of the published table; the fitted one if None.
     """
@@ -117,7 +122,7 @@ class CostTask(RecordedTask):
     table: Path | None
 
     def description(self) -> dict[str, Any]:
-        """Everything that the record depends on."""
+        """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-gavel-cost",
             "version": 1,
@@ -245,7 +250,7 @@ def _shown(rows: list[CostRow]) -> Rows:
 
 
 def _plot(_: Plan, rows: list[CostRow]) -> Figure:
-    """Missed deadlines over dollars, a panel a case."""
+    """Draw missed deadlines over dollars, a panel for each case."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")

@@ -1,10 +1,15 @@
-"""Gavel's hierarchical fairness over time: entities beside their weights (OSDI'20, section 7).
+"""Gavel's hierarchical fairness over time: shares of entities beside their weights.
 
-As in the published figure, as far as it is known, jobs come one by one to three GPUs of each of
-three types: six of an entity of weight 1, then six of one of weight 2, then six of one of weight 3.
-None ends meanwhile. Progress is counted in what is due to a job, its rate averaged over the GPUs.
-Beside the levels of the entities, whose jobs share equally or come first to last, stands max-min
-fairness among all jobs, which knows no entities.
+As far as the published figure tells, jobs arrive one by one at three GPUs of each of three types:
+six of an entity of weight 1, then six of one of weight 2, then six of one of weight 3. No job ends
+in that time. Progress is in units of a job's due, its rate averaged over the GPUs. Beside the
+hierarchical policy, under which the jobs of an entity share equally or are served in order, stands
+max-min fairness among all jobs, which ignores entities.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 7. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -62,12 +67,12 @@ SEEDS, QUICK_SEEDS = 3, 1
 
 
 def entity_of(name: str) -> str:
-    """The first part of a job's name."""
+    """Return the first part of a job's name."""
     return name.partition("/")[0]
 
 
 def entity(job: ActiveJob) -> str:
-    """As `entity_of`."""
+    """Return `entity_of` the job."""
     return entity_of(job.name)
 
 
@@ -79,14 +84,14 @@ CONTENDERS: Mapping[str, Callable[[], Policy]] = {
 
 
 def jobs_one_by_one(seed: int, rates: RateTable) -> tuple[GavelJob, ...]:
-    """Jobs of one GPU of Gavel's generator, in the order of their entities; none ends in time.
+    """Draw jobs of one GPU in the order of their entities, too long to end in time.
 
     Parameters
     ----------
     seed
-        Of what they train.
+        Configuration of the model.
     rates
-        How fast.
+        Rates of the configurations.
     """
     names = [name for name in WEIGHTS for _ in range(JOBS_EACH)]
     drawn = draw_gavel_jobs(seed, len(names), rates, GavelWorkload(replicas=((1, 1.0),)))
@@ -108,9 +113,9 @@ class LevelsTask(RecordedTask):
     Parameters
     ----------
     contender
-        Which of `CONTENDERS`.
+        Key in `CONTENDERS`.
     seed
-        Of the jobs.
+        Seed of the jobs.
     table
         Folder of the published table; the fitted one if None.
     """
@@ -120,7 +125,7 @@ class LevelsTask(RecordedTask):
     table: Path | None
 
     def description(self) -> dict[str, Any]:
-        """Everything that the record depends on."""
+        """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-gavel-levels",
             "version": 1,
@@ -133,7 +138,7 @@ class LevelsTask(RecordedTask):
         }
 
     def work(self, report: Report) -> dict[str, list[float]]:
-        """Replay; the progress of every entity in each window, in seconds of what is due."""
+        """Replay, and return the progress of every entity in each window, in seconds of its due."""
         rates = gavel_rates(self.table)
         jobs = {job.name: job for job in jobs_one_by_one(self.seed, rates)}
         policy = Metered(CONTENDERS[self.contender]())
@@ -149,7 +154,7 @@ class LevelsTask(RecordedTask):
         return found
 
     def progress(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """In GPUs of what is due, shape (entities, windows)."""
+        """Progress over due GPUs, shape (entities, windows)."""
         found = self.record()
         return np.array([found[name] for name in WEIGHTS]) / WINDOW
 
@@ -169,7 +174,7 @@ def _tasks(plan: Plan) -> list[LevelsTask]:
 
 
 def _phase(entities: int) -> slice:
-    """Windows in which all jobs of so many entities are there, and none of the others."""
+    """Return windows in which all jobs of `entities` entities are active, and no others."""
     windows = APART // WINDOW
     first = (entities * JOBS_EACH - 1) * windows
     return slice(first, first + windows if entities < len(WEIGHTS) else None)
@@ -233,7 +238,7 @@ def _shown(rows: list[LevelRow]) -> Rows:
 
 
 def _plot(plan: Plan, _: list[LevelRow]) -> Figure:
-    """Shares of progress over time, stacked; dashed by the weights of those that are there."""
+    """Draw stacked shares of progress over time; dashed: by the weights of active entities."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")

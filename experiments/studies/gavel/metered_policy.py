@@ -1,4 +1,4 @@
-"""A policy whose decisions are kept: who held how many GPUs of which type, round after round."""
+"""Policy that records its decisions: GPUs by type of every job in every round."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Held(NamedTuple):
     job
         Its name.
     gpu_type, gpus
-        Of the GPUs, and how many.
+        Type of the GPUs, and their number.
     begin, end
         Seconds from the start of the replay.
     """
@@ -33,12 +33,12 @@ class Held(NamedTuple):
 
 @dataclass
 class Metered:
-    """A policy whose decisions are kept.
+    """Policy whose decisions are recorded.
 
     Parameters
     ----------
     policy
-        Who decides; every job has GPUs of one type.
+        Policy whose jobs have GPUs of one type each.
     """
 
     policy: Policy
@@ -46,11 +46,11 @@ class Metered:
 
     @property
     def batch_sizes(self) -> BatchSizes:
-        """As of the policy."""
+        """Batch sizes of the policy."""
         return self.policy.batch_sizes
 
     def decide(self, round_: Round) -> Decision:
-        """As of the policy."""
+        """Return the decision of the policy, and record it."""
         decision = self.policy.decide(round_)
         types = round_.cluster.node_types
         held = {
@@ -62,14 +62,14 @@ class Metered:
         return decision
 
     def held(self, completion: Mapping[str, float], seconds: int) -> Iterator[Held]:
-        """What jobs held in every round, each to its end at most.
+        """Return the GPUs of jobs in every round, each until its end at most.
 
         Parameters
         ----------
         completion
             Seconds at which jobs ended, by name.
         seconds
-            Of a round.
+            Seconds of a round.
         """
         for time, jobs in self._rounds:
             for name, (kind, gpus) in jobs.items():

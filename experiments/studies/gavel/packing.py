@@ -1,11 +1,18 @@
-"""What it is worth to pack jobs in pairs, by measured rates (Gavel, OSDI'20; Gandiva, OSDI'18).
+"""Benefit of packing jobs in pairs, by measured rates.
 
-Jobs of Gavel's generator that take a GPU each run on 8 GPUs of each of three types; the rates of
-every two on the same GPU are those that were measured, where `--artifact` names the folder of the
-published table, else those that were fitted to it. Gavel's fairness and its completion times with
-pairs and without stand beside pairs with equal shares: Gandiva's as Gavel has it, at random and of
-everybody, and those that are only as many as it takes until all jobs fit, at random, the least busy
-first, and by a matching of greatest gain. Jobs in the middle count, as in `gavel/replay.py`.
+One-GPU jobs of Gavel's generator run on 8 GPUs of each of three types; the rates of pairs on one GPU
+are the measured ones if `--artifact` names the folder of the published table, else fitted ones.
+Gavel's fairness and its completion times with and without pairs stand beside pairs with equal
+shares: random pairs of all jobs, as in Gavel's implementation of Gandiva, and only as many pairs as
+needed until all jobs fit, at random, least busy first, and by a matching of greatest gain. Only
+jobs in the middle of the replay count, as in `gavel/replay.py`.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
+Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018.
+    https://www.usenix.org/conference/osdi18/presentation/xiao
 """
 
 from __future__ import annotations
@@ -40,7 +47,7 @@ NODES = 2
 
 
 class Contender(NamedTuple):
-    """A way to decide.
+    """Policy of the comparison.
 
     Attributes
     ----------
@@ -102,13 +109,13 @@ class PackingTask(RateReplay):
     Parameters
     ----------
     contender
-        Which of `CONTENDERS`.
+        Key in `CONTENDERS`.
     """
 
     contender: str
 
     def description(self) -> dict[str, Any]:
-        """Everything that the record depends on."""
+        """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-gavel-packing",
             "version": 1,
@@ -122,16 +129,16 @@ class PackingTask(RateReplay):
         }
 
     def policy(self) -> Policy:
-        """Who decides."""
+        """Return a new policy."""
         return CONTENDERS[self.contender].make(self.seed)
 
     def workload(self) -> GavelWorkload:
-        """Only jobs of one GPU were measured in pairs."""
+        """Return a workload of one-GPU jobs, the only ones measured in pairs."""
         return GavelWorkload(jobs_per_hour=self.load, replicas=((1, 1.0),))
 
 
 def _runs(plan: Plan, contender: str, load: float) -> list[PackingTask]:
-    """The replays of a policy at a load, a seed each."""
+    """Return the replays of a policy at a load, one for every seed."""
     jobs, seeds = (QUICK_JOBS, QUICK_SEEDS) if plan.quick else (JOBS, SEEDS)
     tasks = (
         PackingTask(plan.folder, load, jobs, seed, plan.artifact, NODES, contender=contender)
@@ -151,7 +158,7 @@ def _tasks(plan: Plan) -> list[PackingTask]:
 
 
 class PackingRow(NamedTuple):
-    """Outcome of a policy at a load, and what pairs gain where it has a contender without."""
+    """Outcome of a policy at a load, and the gain of pairs over its contender without pairs."""
 
     jobs_per_hour: float
     policy: str
@@ -206,7 +213,7 @@ def _shown(rows: list[PackingRow]) -> Rows:
 
 
 def _plot(_: Plan, rows: list[PackingRow]) -> Figure:
-    """Average completion times by load, and what pairs gain of them."""
+    """Draw average completion times by load, and the gain of pairs."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")

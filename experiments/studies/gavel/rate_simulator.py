@@ -1,12 +1,17 @@
-"""A cluster of several types of GPU in discrete time, with jobs of measured rates (Gavel, OSDI'20).
+"""Simulator of jobs with measured rates on a cluster with types of GPU, in discrete time.
 
-Jobs are rigid: steps to make, GPUs that they take at a time, and steps per second on every type of
-GPU from a table, or those of a trace, which a job knows of itself. On other numbers of GPUs they
-make none. Round by round a policy decides, as in the replays of `simulator.py`; a job that
-gets other GPUs loses some seconds. It ends when its steps are made, within a round (Gavel's own
-simulator rounds up to the round's end). Unless all its GPUs are on as few nodes as possible its
-rate is the one measured on spread GPUs, where it was. Two jobs that share their GPUs have the rates
-that were measured of such a pair, to the end of the round even if one of them ends before.
+Jobs are rigid: each has a number of steps, a number of GPUs, and its steps per second on every type
+of GPU, from a table or, in traces, of its own. On other numbers of GPUs a job makes no steps. A
+policy decides every round, as in the replays of `simulator.py`; a job whose GPUs change loses some
+seconds. A job ends within a round when its steps are made (Gavel's simulator rounds up to the end
+of the round). If its GPUs are on more nodes than necessary its rate is the one measured on spread
+GPUs, if any. Two jobs that share their GPUs have the rates measured of such a pair, until the end
+of the round even if one of them ends before.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -33,17 +38,17 @@ if TYPE_CHECKING:
 #: Rigid jobs choose no batch size.
 _NO_CHOICE = BatchLimits(1, 1, 1, 1)
 
-#: Seconds after which a replay in which nobody makes a step is given up.
+#: Seconds without progress after which a replay is given up.
 PATIENCE = 7 * 24 * 3600
 
 
 class Completed(NamedTuple):
-    """A job at its end.
+    """Completed job.
 
     Attributes
     ----------
     name
-        Of the job.
+        Name of the job.
     submission, start, completion
         Seconds from the start of the replay.
     restarts
@@ -67,7 +72,7 @@ class Completed(NamedTuple):
 
 @dataclass
 class _Running:
-    """A job that is not complete."""
+    """Job that is not complete."""
 
     job: GavelJob | RigidJob
     left: float
@@ -83,23 +88,23 @@ class _Running:
 
 
 class _RateOracle(NamedTuple):
-    """What is left of a job, and its rate on consolidated GPUs."""
+    """Remaining steps of a job, and its rate on consolidated GPUs."""
 
     running: _Running
     rates: RateTable | None
     types: tuple[str, ...]
 
     def remaining_steps(self) -> float:
-        """At least one."""
+        """Return the remaining steps, at least one."""
         return max(self.running.left, 1.0)
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
-        """Infinite where it does not fit."""
+        """Return the seconds per step; infinite where the job does not fit."""
         rate = _rate_on(self.running.job, self.rates, replicas, gpu_type or self._own_type())
         return 1.0 / rate if rate > 0 else float("inf")
 
     def _own_type(self) -> str:
-        """The type of GPU that the job runs on or ran on last; before, one on which it can run."""
+        """Return the type of GPU of the last run; before, one on which the job can run."""
         job = self.running.job
         runs = (t for t in self.types if _rate_on(job, self.rates, job.replicas, t) > 0)
         return self.running.kind or next(runs, self.types[0])
@@ -107,7 +112,7 @@ class _RateOracle(NamedTuple):
     def beside(
         self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
     ) -> tuple[float, float] | None:
-        """As measured; None where two were not."""
+        """Return the measured rates beside another job; None if they were not measured."""
         if not isinstance(other, _RateOracle):
             return None
         both = self.running.job, other.running.job
@@ -122,7 +127,7 @@ def _rate_on(
     gpu_type: str,
     consolidated: bool = True,
 ) -> float:
-    """Steps per second on so many GPUs of a type; 0 where it does not run."""
+    """Return the steps per second on `gpus` GPUs of a type; 0 where the job does not run."""
     if isinstance(job, RigidJob):
         return job.rate if replicas == job.replicas else 0.0
     if rates is None:
@@ -137,7 +142,7 @@ def _pair_rates_on(
     replicas: int,
     gpu_type: str,
 ) -> tuple[float, float]:
-    """Steps per second of two jobs on the same GPUs; 0 where no table has them."""
+    """Return the steps per second of two jobs on the same GPUs; 0 if no table has them."""
     if rates is None or isinstance(one, RigidJob) or isinstance(other, RigidJob):
         return 0.0, 0.0
     return rates.pair_rate(one.configuration, other.configuration, replicas, gpu_type)
@@ -145,7 +150,7 @@ def _pair_rates_on(
 
 @dataclass
 class RateSimulator:
-    """A replay of rigid jobs.
+    """Replay of rigid jobs.
 
     Parameters
     ----------
@@ -165,7 +170,7 @@ class RateSimulator:
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a number is out of range.
     """
 
     jobs: Sequence[GavelJob | RigidJob]
@@ -186,12 +191,12 @@ class RateSimulator:
         Parameters
         ----------
         report
-            Is told which part of the jobs is complete.
+            Called with the fraction of the jobs that are complete.
 
         Raises
         ------
         ValueError
-            If a decision is impossible, or nobody makes a step for a week.
+            If a decision is impossible, or no job makes a step for a week.
         """
         coming = sorted(self.jobs, key=lambda job: job.submission)
         active: list[_Running] = []
@@ -222,7 +227,7 @@ class RateSimulator:
         return sorted(done, key=lambda one: one.completion)
 
     def _decide(self, active: Sequence[_Running]) -> None:
-        """Ask the policy, and give the jobs what it says."""
+        """Decide with the policy, and apply its decision."""
         round_ = Round(self.time, self.cluster, tuple(map(self._seen, active)))
         decision = self.policy.decide(round_)
         check_decision(round_, decision)
@@ -253,7 +258,7 @@ class RateSimulator:
         )
 
     def _seen(self, one: _Running) -> ActiveJob:
-        """What the policy sees of a job."""
+        """Return the job as the policy sees it."""
         job = one.job
         return ActiveJob(
             name=job.name,
@@ -277,7 +282,7 @@ class RateSimulator:
         )
 
     def _busy(self, one: _Running) -> float | None:
-        """How busy it kept the GPUs that it ran on last; None before it ran, or without a table.
+        """Return how busy the job kept its last GPUs; None before it ran, or without a table.
 
         No table says so. By equation (3) of `models/shared_gpus/shared_speed.py` without loss, two
         jobs that are both busy for the part u keep 1 / (2 u) of their speed: read backwards for the
@@ -291,7 +296,7 @@ class RateSimulator:
         return min(alone / (2.0 * beside), 1.0) if beside > 0 else 1.0
 
     def _advance(self, one: _Running) -> Completed | None:
-        """Let a round pass for a job; what became of it if it ends."""
+        """Advance a job by a round; return its completion if it ends."""
         if not one.placement:
             return None
         gpus = sum(count for _, count in one.placement)
@@ -319,10 +324,10 @@ class RateSimulator:
         )
 
     def _rate(self, one: _Running, beside: _Running | None = None) -> float:
-        """True steps per second of a job where it is; of GPUs of several types the slowest.
+        """Return the true steps per second of a job where it runs; on several types the slowest.
 
-        With fewer or more GPUs than it takes it makes none. Where spread GPUs were not measured, it
-        is that of consolidated ones, as it is for two jobs on the same GPUs.
+        The rate is 0 on fewer or more GPUs than the job requests. Where spread GPUs were not
+        measured, it is that of consolidated ones, as for two jobs on the same GPUs.
         """
         if sum(gpus for _, gpus in one.placement) != one.job.replicas:
             return 0.0
@@ -342,7 +347,7 @@ class RateSimulator:
         return min(found)
 
     def _pair_rate(self, one: _Running, other: _Running, kind: str) -> float:
-        """Of the first of two on the same GPUs of a type; 0 where it was not measured."""
+        """Return the rate of the first of two jobs on the same GPUs; 0 if not measured."""
         if one.job.replicas != other.job.replicas:
             return 0.0
         return _pair_rates_on(one.job, other.job, self.rates, one.job.replicas, kind)[0]

@@ -1,11 +1,15 @@
-"""Gavel's policies on its throughputs: what knowing the types of GPU brings (OSDI'20, section 7).
+"""Gavel's policies on its throughputs: benefit of knowing the types of GPU.
 
 Jobs of Gavel's generator (`data/gavel/workload.py`) run on 36 GPUs of each of three types, by
-measured rates where `--artifact` names the folder of the published table, else by those that were
-fitted to it. Some days of arrivals at several loads are judged by the average completion time of
-the jobs in the middle, when the cluster is neither filling nor emptying; a batch that is all there
-at the start by its makespan. Every policy that knows the types stands beside the same one that
-takes them for equal.
+measured rates if `--artifact` names the folder of the published table, else by fitted ones. The
+measure is, for some days of arrivals at several loads, the average completion time of the jobs in
+the middle, when the cluster is neither filling nor emptying, and for a batch its makespan. Every
+policy that knows the types stands beside its version that takes them for equal.
+
+References
+----------
+Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
+    OSDI 2020, section 7. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def cluster_of(nodes: int) -> Cluster:
-    """So many nodes of four GPUs of each type."""
+    """Return a cluster of `nodes` nodes with four GPUs of each type."""
     return Cluster(tuple(NodeGroup(kind, nodes, 4, kind) for kind in ("v100", "p100", "k80")))
 
 
@@ -55,7 +59,7 @@ NODES, QUICK_NODES = 9, 3
 
 
 class Contender(NamedTuple):
-    """A policy that knows types of GPU, and the same one that does not."""
+    """Policy that knows types of GPU, and its version that does not."""
 
     knows: Callable[[], Policy]
     blind: Callable[[], Policy]
@@ -95,7 +99,7 @@ class ReplayHours(NamedTuple):
 
 @dataclass(frozen=True)
 class RateReplay(RecordedTask):
-    """A replay of jobs of Gavel's generator, done at once or not at all; a kind of it says who
+    """Replay of jobs of Gavel's generator, done as a whole or not at all; subclasses define who
     decides.
 
     Parameters
@@ -103,11 +107,11 @@ class RateReplay(RecordedTask):
     load
         Jobs an hour; 0 for all at the start.
     jobs, seed
-        Of the generator.
+        Seed of the generator.
     table
         Folder of the published table; the fitted one if None.
     nodes
-        Of four GPUs, of each type.
+        Number of nodes of each type, with four GPUs each.
     """
 
     load: float
@@ -117,15 +121,15 @@ class RateReplay(RecordedTask):
     nodes: int
 
     def policy(self) -> Policy:
-        """Who decides."""
+        """Return a new policy."""
         raise NotImplementedError
 
     def workload(self) -> GavelWorkload:
-        """What jobs are like."""
+        """Parameters of the workload."""
         return GavelWorkload(jobs_per_hour=self.load or None)
 
     def rates(self) -> RateTable:
-        """Measured or fitted."""
+        """Return measured or fitted rates."""
         return gavel_rates(self.table)
 
     def work(self, report: Report) -> dict[str, Any]:
@@ -158,14 +162,14 @@ class GavelTask(RateReplay):
     Parameters
     ----------
     contender, blind
-        Which of `CONTENDERS`.
+        Key in `CONTENDERS`.
     """
 
     contender: str
     blind: bool
 
     def description(self) -> dict[str, Any]:
-        """Everything that the record depends on."""
+        """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-gavel-replay",
             "version": 1,
@@ -180,7 +184,7 @@ class GavelTask(RateReplay):
         }
 
     def policy(self) -> Policy:
-        """One that knows types of GPU, or the same one that does not."""
+        """Return a policy that knows types of GPU, or its version that does not."""
         contender = CONTENDERS[self.contender]
         return (contender.blind if self.blind else contender.knows)()
 
@@ -208,7 +212,7 @@ def _tasks(plan: Plan) -> list[GavelTask]:
 
 
 def _at(load: float) -> list[str]:
-    """Policies that are of interest; those for the makespan where all jobs are there at once."""
+    """Return the compared policies; those for the makespan if all jobs arrive at once."""
     return [name for name in CONTENDERS if load == 0.0 or name != "makespan"]
 
 
@@ -282,7 +286,7 @@ def _shown(rows: list[TypesRow]) -> Rows:
 
 
 def _plot(_: Plan, rows: list[TypesRow]) -> Figure:
-    """Average completion time by load, known and blind; makespan of the batch as bars."""
+    """Draw average completion times by load, known and blind, and makespans of the batch."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")

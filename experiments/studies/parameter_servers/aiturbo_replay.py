@@ -1,20 +1,25 @@
-"""AITurbo (HPDC'21) against other schedulers, while fewer and fewer jobs can be predicted.
+"""AITurbo against other schedulers, by the fraction of unpredictable jobs.
 
 Drawn workloads (`data/parameter_servers/workload.py`) are replayed
 (`parameter_servers/simulator.py`) under every policy with 0 to 100 % of the jobs unpredictable, on
-two clusters, one a third of the other. The paper's own numbers could not be read. Its slides claim
-at least half the average completion time and at least 15 % more CPU and GPU utilisation, and show
-that the difference between the two is below 60 % for 80 % of the time without AITurbo and below 40
-% with it. By share there are numbers only of a follow-on (github.com/MaoZzzzz/Aiturbo-vGPU, commit
-11ab921), relative to its own scheduler; over AITurbo they give the ratios in `PUBLISHED`.
+two clusters, one a third of the other. The paper's own numbers are not available to us. Its slides
+claim at most half the average completion time and at least 15 % more CPU and GPU utilisation, and
+show that the difference between the two is below 60 % for 80 % of the time without AITurbo and
+below 40 % with it. By share there are numbers only of a follow-on
+(github.com/MaoZzzzz/Aiturbo-vGPU, commit 11ab921), relative to its own scheduler; over AITurbo they give the ratios in `PUBLISHED`.
 
-Not all contenders decide on the same: AITurbo on numbers of servers and workers and on their pods,
-Optimus on the numbers, with the pods that users ask for; the others give jobs what is asked for,
-which is drawn. AITurbo counts what a restart costs, as described; the others do not.
+The contenders differ in their decisions: AITurbo chooses the numbers of servers and workers and
+their pods, Optimus the numbers with the requested pods; the others give jobs their requested allocation,
+which is drawn. AITurbo accounts for the cost of a restart, as described; the others do not.
 
-Utilisation is that of nodes and rounds until the last submission, while jobs still come; a core of
-a worker with a GPU counts as busy while that computes (`models/parameter_servers/utilisation.py`).
-Short jobs are those whose run with what is asked is at most the median of the workload.
+Utilisation is that of nodes and rounds until the last submission; a core of a worker with a GPU is
+busy while the GPU computes (`models/parameter_servers/utilisation.py`). Short jobs are those whose
+running time with the requested allocation is at most the median of the workload.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
 
-#: Per cent of the jobs that are unpredictable, and the share that is looked at closely.
+#: Per cent of unpredictable jobs, and the share of the detailed figures.
 SHARES = (0, 25, 50, 75, 100)
 CLOSE = 50
 
@@ -54,7 +59,7 @@ CLOSE = 50
 NODES = (12, 4)
 
 
-#: Average completion time over that of AITurbo, by share: of the follow-on, not of the paper.
+#: Average completion time over that of AITurbo by share, in the follow-on, not the paper.
 PUBLISHED: Mapping[str, Mapping[int, float]] = {
     "optimus": {0: 2.1 / 1.48, 25: 2.2 / 1.34, 50: 2.5 / 1.24, 75: 3.3 / 1.1, 100: 3.9},
     "tiresias": {0: 5.3 / 1.48, 25: 4.3 / 1.34, 50: 3.9 / 1.24, 75: 3.3 / 1.1, 100: 2.2},
@@ -70,10 +75,10 @@ PUBLISHED_MAKESPAN = {
     "fcfs": 3.394 / 1.34,
 }
 
-#: Differences of utilisation below which so much of the nodes and rounds are, on the slides.
+#: Published quantiles of the difference of utilisation over nodes and rounds.
 SLIDES = {"without AITurbo": 60.0, "with AITurbo": 40.0}
 
-#: Of whom the differences are drawn.
+#: Policies whose differences are drawn.
 DISTRIBUTIONS = ("aiturbo", "log-time", "optimus", "tiresias", "srtf", "fcfs")
 
 
@@ -91,7 +96,7 @@ QUANTITIES = (
 
 
 def _task(plan: Plan, nodes: int, policy: str, share: int, seed: int) -> PsReplay:
-    """A replay, of half the jobs if quick; who is blind has one for all shares."""
+    """Return a replay, of half the jobs if quick; blind policies have one for all shares."""
     share = SHARES[0] if CONTENDERS[policy].blind else share
     jobs = PsWorkloadOptions().jobs // (2 if plan.quick else 1)
     task = PsReplay(plan.folder, policy, share, seed, jobs, PsSetting(nodes))
@@ -100,7 +105,7 @@ def _task(plan: Plan, nodes: int, policy: str, share: int, seed: int) -> PsRepla
 
 
 def _tasks(plan: Plan) -> list[PsReplay]:
-    """A replay for every cluster, policy, share and workload."""
+    """Return a replay for every cluster, policy, share and workload."""
     return list(
         dict.fromkeys(
             _task(plan, nodes, policy, share, seed)
@@ -113,7 +118,7 @@ def _tasks(plan: Plan) -> list[PsReplay]:
 
 
 def _rows(plan: Plan) -> Rows:
-    """A row for every cluster, policy, share and workload."""
+    """Return a row for every cluster, policy, share and workload."""
     rows = []
     for nodes in NODES:
         for policy in CONTENDERS:
@@ -135,7 +140,7 @@ def _rows(plan: Plan) -> Rows:
 
 
 def summarise_shares(rows: Rows) -> Rows:
-    """A row for every cluster, policy and share: means over the workloads, and over AITurbo's.
+    """Return a row for every cluster, policy and share: means over workloads, and over AITurbo's.
 
     The half-width is that of the 95 % confidence interval of the ratio, workload by workload.
     """
@@ -170,7 +175,7 @@ def summarise_shares(rows: Rows) -> Rows:
 
 
 def _of(rows: Rows, nodes: int, policy: str, share: int) -> Rows:
-    """The rows of a cluster, a policy and a share."""
+    """Return the rows of a cluster, a policy and a share."""
     return [
         row
         for row in rows
@@ -179,7 +184,7 @@ def _of(rows: Rows, nodes: int, policy: str, share: int) -> Rows:
 
 
 def plot_replays(plan: Plan, rows: Rows) -> Figure:
-    """Completion times by share on both clusters; differences and utilisation on the smaller."""
+    """Draw completion times by share on both clusters; differences and use on the smaller."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(17.0, 5.2), layout="constrained")
@@ -234,7 +239,7 @@ def plot_replays(plan: Plan, rows: Rows) -> Figure:
 
 
 def _looks() -> dict[str, dict[str, Any]]:
-    """A colour for every scheduler, a line and a marker for each of its variants."""
+    """Return a colour for every scheduler, and a line and a marker for each of its variants."""
     schedulers = list(dict.fromkeys(policy.split("-")[0] for policy in CONTENDERS))
     look = {}
     for colour, scheduler in zip(COLOURS, schedulers, strict=False):
@@ -246,7 +251,7 @@ def _looks() -> dict[str, dict[str, Any]]:
 
 
 def _plot_bars(rows: Rows, ax: Axes) -> None:
-    """Utilisation of CPUs and GPUs by policy."""
+    """Draw the utilisation of CPUs and GPUs by policy."""
     for index, (column, label) in enumerate((("cpu_%", "CPU"), ("gpu_%", "GPU"))):
         groups = [_of(rows, NODES[-1], policy, CLOSE) for policy in CONTENDERS]
         means = [np.mean([row[column] for row in group]) for group in groups]

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 class Contender(NamedTuple):
-    """A policy of the comparison.
+    """Policy of the comparison.
 
     Attributes
     ----------
     label
-        What pictures call it.
+        Label in figures.
     make
-        Makes it.
+        Factory of the policy.
     told
-        Whether it is told at once, and truly, which jobs are predictable, and their steps.
+        Whether it knows from the start which jobs are predictable, and their steps.
     blind
-        Whether it makes no difference to it which jobs are predictable.
+        Whether it ignores which jobs are predictable.
     """
 
     label: str
@@ -79,14 +79,14 @@ RECORD = "numbers.json"
 def replay_row(
     policy: str, workload: tuple[PsSubmission, ...], setting: PsSetting
 ) -> dict[str, Any]:
-    """What comes of a workload under a policy: hours, per cent; and quantiles of the difference.
+    """Return the row of a workload under a policy: hours, per cent, and quantiles of differences.
 
     Parameters
     ----------
     policy
         One of `CONTENDERS`.
     workload, setting
-        What is replayed.
+        Submitted jobs.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def replay_row(
 
 
 def seconds_alone(job: PsSubmission) -> float:
-    """A job's run with what its user asks for."""
+    """Return the running time of a job alone with its requested allocation, in seconds."""
     return job.steps * float(seconds_per_step(job.step_time, job.asked, job.batch_size))
 
 
@@ -139,9 +139,9 @@ class PsReplay:
     Parameters
     ----------
     folder
-        Where its numbers go.
+        Folder of its numbers.
     policy, share, seed, jobs
-        Which policy, per cent of unpredictable jobs, and workload.
+        Name of the policy, per cent of unpredictable jobs, and number of the workload.
     setting
         The conditions.
     """
@@ -155,12 +155,12 @@ class PsReplay:
 
     @property
     def options(self) -> PsWorkloadOptions:
-        """What is drawn."""
+        """Parameters of the workload."""
         told = CONTENDERS[self.policy].told
         return PsWorkloadOptions(jobs=self.jobs, unpredictable=self.share / 100.0, told=told)
 
     def description(self) -> dict[str, Any]:
-        """Everything that the numbers depend on."""
+        """Return all inputs that the numbers depend on."""
         return {
             "format": "goodalloc-ps-replay",
             "version": 1,
@@ -181,7 +181,7 @@ class PsReplay:
         report(1.0)
 
     def record(self) -> dict[str, Any]:
-        """Its numbers."""
+        """Return the numbers of a task that has run."""
         path = self.folder / RECORD
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Checkpoints of training with parameter servers: the state, and what it is the state of.
+"""Checkpoints of training with parameter servers.
 
 The state is all parameters in single precision, then their momentum, in their order, whoever held
 them; `parameter_servers/process.py` writes and reads it. The other file is written last and names
@@ -37,7 +37,7 @@ KEYS = ("format", "version", "network", "steps", "state", "bytes")
 
 
 class Checkpoint(NamedTuple):
-    """The state of the training of a network after some steps, and the file that it is in."""
+    """State of the training of a network after some steps, and its file."""
 
     network: str
     steps: int
@@ -50,7 +50,7 @@ class Checkpoint(NamedTuple):
 
 
 def new_state(folder: str | os.PathLike[str]) -> Path:
-    """An empty file for a state, in a folder that is made if there is none.
+    """Create an empty file for a state, in a folder that is created if necessary.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def write_checkpoint(folder: str | os.PathLike[str], network: str, steps: int, s
     folder
         That of the state.
     network, steps
-        What was trained, and how many steps.
+        Network and number of steps.
     state
         The file.
     """
@@ -94,12 +94,12 @@ def write_checkpoint(folder: str | os.PathLike[str], network: str, steps: int, s
 
 
 def read_checkpoint(folder: str | os.PathLike[str]) -> Checkpoint:
-    """The checkpoint in a folder.
+    """Read the checkpoint in a folder.
 
     Raises
     ------
     ValueError
-        If there is none, or it makes no sense.
+        If there is no checkpoint, or it is damaged.
     """
     path = Path(folder).resolve() / CHECKPOINT
     document = read_document(path, (FORMAT,))

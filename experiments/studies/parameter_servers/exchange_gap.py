@@ -48,20 +48,20 @@ SIZES = {10: 60, 20: 50, 50: 40, 100: 40, 200: 10, 500: 5}
 
 
 class Case(NamedTuple):
-    """A set of rounds.
+    """Set of rounds.
 
     Attributes
     ----------
     title
-        What pictures call it.
+        Title of its panel.
     measure
-        What is counted.
+        Counted resources.
     choices
-        What every job may have.
+        Choices of every job.
     nodes_per_job
         Nodes for every job.
     pods
-        What a job begins with where Optimus decides.
+        First allocation of a job in Optimus's greedy algorithm.
     """
 
     title: str
@@ -125,7 +125,7 @@ def gap_row(jobs: int, case: str, seed: int) -> GapRow:
     jobs, seed
         Of `ps_round`.
     case
-        Which of `CASES`.
+        Key in `CASES`.
 
     Raises
     ------
@@ -170,13 +170,13 @@ def gap_row(jobs: int, case: str, seed: int) -> GapRow:
 
 
 def total_of(tables: Sequence[ServiceTable], cells: Sequence[Cell]) -> float:
-    """What remains of all jobs together."""
+    """Return the total remaining time of all jobs."""
     return float(sum(table.service[cell] for table, cell in zip(tables, cells, strict=True)))
 
 
 @dataclass(frozen=True)
 class ExchangeGaps(RecordedTask):
-    """All rounds of one size and case; done at once or not at all.
+    """Task of all rounds of one size and case, done as a whole or not at all.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class ExchangeGaps(RecordedTask):
     case: str
 
     def description(self) -> dict[str, Any]:
-        """Everything that the rows depend on."""
+        """Return all inputs that the rows depend on."""
         case = CASES[self.case]
         return {
             "format": "goodalloc-exchange-gaps",
@@ -215,7 +215,7 @@ class ExchangeGaps(RecordedTask):
 
 
 def _tasks(plan: Plan) -> list[ExchangeGaps]:
-    """A task for every size and case; a tenth of the rounds, and no large ones, if quick."""
+    """Return a task for every size and case; a tenth of the rounds, and no large ones, if quick."""
     tasks = []
     for jobs, rounds in SIZES.items():
         if plan.quick and jobs > 100:

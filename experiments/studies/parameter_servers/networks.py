@@ -27,7 +27,7 @@ NOISE = 2.0
 
 
 class FlatNetwork(NamedTuple):
-    """A network whose parameters lie one after the other.
+    """Network whose parameters are one contiguous vector.
 
     Attributes
     ----------
@@ -51,14 +51,14 @@ class Examples(NamedTuple):
 
 
 def flat_network(name: str, seed: int) -> FlatNetwork:
-    """A network with PyTorch's usual initial weights.
+    """Return a network with PyTorch's usual initial weights.
 
     Parameters
     ----------
     name
         One of `NETWORKS`.
     seed
-        Of the weights.
+        Seed of the weights.
     """
     import torch
 
@@ -103,14 +103,14 @@ def _layers(name: str) -> Any:
 
 
 def draw_examples(name: str, seed: int) -> Examples:
-    """The data set of a network.
+    """Draw the data set of a network.
 
     Parameters
     ----------
     name
         One of `NETWORKS`.
     seed
-        Of the examples.
+        Seed of the examples.
     """
     import torch
 
@@ -122,7 +122,7 @@ def draw_examples(name: str, seed: int) -> Examples:
 
 
 def batch_of(examples: Examples, step: int, batch_size: int, part: slice) -> Examples:
-    """A part of the batch of a step; the batches go round and round through the data set.
+    """Return a part of the batch of a step; batches repeat the data set in order.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def batch_of(examples: Examples, step: int, batch_size: int, part: slice) -> Exa
     batch_size
         Examples of the whole batch.
     part
-        Which of them.
+        Number of the step.
     """
     import torch
 
@@ -142,7 +142,7 @@ def batch_of(examples: Examples, step: int, batch_size: int, part: slice) -> Exa
 
 
 def summed_loss(module: Any, batch: Examples) -> Any:
-    """Cross-entropy of a batch, added up over its examples."""
+    """Return the cross-entropy of a batch, summed over its examples."""
     from torch.nn.functional import cross_entropy
 
     return cross_entropy(module(batch.inputs), batch.classes, reduction="sum")

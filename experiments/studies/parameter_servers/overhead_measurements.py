@@ -39,12 +39,12 @@ PARTS = StepSeconds._fields[:-1]
 
 
 class Extent(NamedTuple):
-    """How much is measured.
+    """Extent of the measurements.
 
     Attributes
     ----------
     repetitions
-        Of everything.
+        Seed of all random numbers.
     changes
         Servers and workers of the configurations that a job restarts on, one after the other; it
         begins on the last one.
@@ -80,7 +80,7 @@ QUICK = Extent(
 def _measured(
     job: TrainingJob, training: PsTraining, first: float, steps: StepSeconds
 ) -> dict[str, Any]:
-    """The columns of a configuration that was started and trained."""
+    """Return the columns of a configuration that was started and trained."""
     servers, workers = training.servers, training.workers
     here = machine()
     low, middle, high = np.percentile(steps.total, (25, 50, 75))
@@ -104,7 +104,7 @@ def _measured(
 
 
 def measure_restarts(network: str, extent: Extent, folder: Path, report: Report) -> Rows:
-    """A row for every change of configuration.
+    """Return a row for every change of configuration.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def measure_restarts(network: str, extent: Extent, folder: Path, report: Report)
     extent
         Changes, batch size and steps.
     folder
-        Of the checkpoints.
+        Folder of the checkpoints.
     report
-        Is told what share is done.
+        Called with the fraction that is done.
     """
     job = TrainingJob(network, extent.restart_batch)
     rows: Rows = []
@@ -161,7 +161,7 @@ class Candidates(NamedTuple):
 
     @classmethod
     def of(cls, extent: Extent) -> Candidates:
-        """All numbers of servers and workers with all batch sizes."""
+        """Return all combinations of numbers of servers, of workers, and batch sizes."""
         counts = np.arange(1, extent.most + 1)
         servers, workers, sizes = (
             axis.ravel() for axis in np.meshgrid(counts, counts, extent.batch_sizes, indexing="ij")
@@ -169,12 +169,12 @@ class Candidates(NamedTuple):
         return cls(PsConfiguration(servers, workers, worker_gpus=np.zeros(len(sizes))), sizes)
 
     def take(self, indices: Indices) -> Candidates:
-        """Some of them."""
+        """Return the candidates of these indices."""
         return Candidates(self.configuration.take(indices), self.batch_size[indices])
 
 
 def choose_configurations(extent: Extent, seed: int) -> tuple[Indices, Indices]:
-    """Which candidates are fitted, by design, and which others are held out, at random."""
+    """Choose the fitted candidates by design, and held-out ones at random."""
     every = Candidates.of(extent)
     fitted = design_points(FORM, every.configuration, every.batch_size, extent.fitted)
     rest = np.setdiff1d(np.arange(len(every.batch_size)), fitted)
@@ -182,7 +182,7 @@ def choose_configurations(extent: Extent, seed: int) -> tuple[Indices, Indices]:
 
 
 def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -> Rows:
-    """A row for every configuration that is fitted or held out, with the step that is predicted.
+    """Return a row for every fitted or held-out configuration, with its predicted step time.
 
     Parameters
     ----------
@@ -191,9 +191,9 @@ def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -
     extent
         Configurations and steps.
     seed
-        Of those held out.
+        Number of held-out configurations.
     report
-        Is told what share is done.
+        Called with the fraction that is done.
     """
     fitted, held_out = choose_configurations(extent, seed)
     rows: Rows = []
@@ -227,7 +227,7 @@ def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -
 
 
 def with_predictions(rows: Rows) -> Rows:
-    """The same rows with the step as fitted to those to be fitted, and how far it is off.
+    """Return the rows with the fitted step times and their errors.
 
     Parameters
     ----------

@@ -1,26 +1,32 @@
-r"""What restarts and profiling cost a job with parameter servers: measured on real processes.
+r"""Costs of restarts and profiling for jobs with parameter servers, on real processes.
 
-AITurbo (HPDC'21) reports both; its numbers could not be read. Here a small network is trained by
-processes of this machine (`parameter_servers/training.py`), and
+AITurbo reports both; its numbers are not available to us. Here processes of this machine train a
+small network (`parameter_servers/training.py`), and
 
 - a *restart* is a change of configuration: the checkpoint is written, the old processes are
   stopped, new interpreters are started, PyTorch is imported, all are connected, the state is read
   and pulled, and the first step is made;
-- *profiling* is what Optimus (EuroSys'18) does before it can predict a job: ten configurations,
-  chosen by `design_points`, are started, warmed up, measured and stopped. The step time
+- *profiling* is what Optimus does before it can predict a job: ten configurations, chosen by
+  `design_points`, are started, warmed up, measured and stopped. The step time
   ((1) of `models/parameter_servers/step_time.py`, an update of mean gradients, CPU workers) is
-  fitted to the medians and compared with further configurations, which are measured likewise and
-  not fitted.
+  fitted to the medians and compared with further configurations, which are measured but not fitted.
 
 A cost of *C* seconds is a share *s* of a job, or of a round, that lasts *C / s*; a restart in every
-round of 240 s is a share of *C / 240*. The steps that are made meanwhile count as lost.
+round of 240 s is a share of *C / 240*. Steps made during that time count as lost.
 
-What comes out is this machine's: its number of cores and the version of PyTorch stand in every row.
-Where there are more processes than cores, which is most of the time on a small machine, they take
-turns, and the times are those of an overloaded one (column `processes_per_core`), which (1) does
-not describe: *w* workers on fewer cores are no faster than as many as there are cores. Other
-programs slow everything down as well; processor times, of all processes together, suffer less. The
-state is small, the disk local, and no GPU has to be set up.
+The results depend on the machine; every row states its cores and the version of PyTorch. With more
+processes than cores, the usual case on a small machine, the processes take turns, and the times are
+those of an overloaded machine (column `processes_per_core`), which (1) does not describe: *w*
+workers are no faster than as many as there are cores. Other programs also disturb the times;
+processor times of all processes together are less affected. The state is small, the disk local, and
+no GPU is initialised.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters",
+    EuroSys 2018. doi:10.1145/3190508.3190517
 """
 
 from __future__ import annotations
@@ -63,12 +69,12 @@ ROWS = "rows.json"
 
 @dataclass(frozen=True)
 class OverheadTask:
-    """All restarts, or all of the profiling, of a network once; done at once or not at all.
+    """Task of all restarts, or all of the profiling, of a network, done as a whole or not at all.
 
     Parameters
     ----------
     folder
-        Where the rows go.
+        Folder of the rows.
     what
         "restarts" or "profiling".
     network
@@ -76,7 +82,7 @@ class OverheadTask:
     repetition
         Number of the repetition, from 0.
     extent
-        How much is measured.
+        Extent of the measurements.
     """
 
     folder: Path
@@ -86,7 +92,7 @@ class OverheadTask:
     extent: Extent
 
     def description(self) -> dict[str, Any]:
-        """Everything that the rows depend on, the machine as far as it is known."""
+        """Return all inputs that the rows depend on, with the known facts of the machine."""
         return {
             "format": "goodalloc-ps-overheads",
             "version": 1,
@@ -129,7 +135,7 @@ class OverheadTask:
 
 
 def _tasks(plan: Plan) -> list[OverheadTask]:
-    """One for every network, repetition and kind of overhead; little of everything if quick."""
+    """Return a task for every network, repetition and kind of overhead; smaller if quick."""
     extent = QUICK if plan.quick else FULL
     tasks = []
     for repetition in range(extent.repetitions):
@@ -142,7 +148,7 @@ def _tasks(plan: Plan) -> list[OverheadTask]:
 
 
 def _rows(plan: Plan) -> Rows:
-    """A row for every restart and every configuration profiled, with the same columns in each."""
+    """Return a row for every restart and every profiled configuration."""
     found: Rows = []
     for task in _tasks(plan):
         found += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))

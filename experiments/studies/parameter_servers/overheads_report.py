@@ -1,4 +1,4 @@
-"""The table and the picture of the overheads that were measured (`overheads.py`)."""
+"""Table and figure of the measured overheads (`overheads.py`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHARES = (5, 1)
 
 
 def summarise_overheads(rows: Rows) -> Rows:
-    """A line for every network and quantity: median, least, greatest, and of how many values."""
+    """Return median, least and greatest value of every network and quantity, and their number."""
     shown = []
     for network in dict.fromkeys(row["network"] for row in rows):
         quantities = _quantities([row for row in rows if row["network"] == network])
@@ -56,7 +56,7 @@ def summarise_overheads(rows: Rows) -> Rows:
 
 
 def _quantities(rows: Rows) -> dict[str, Sequence[float]]:
-    """What was measured of a network, by name."""
+    """Return the measured quantities of a network, by name."""
     restarts, fitted, held_out = (
         [row for row in rows if row["kind"] == kind] for kind in ("restart", "fitted", "held out")
     )
@@ -86,7 +86,7 @@ def _quantities(rows: Rows) -> dict[str, Sequence[float]]:
 
 
 def plot_overheads(rows: Rows) -> Figure:
-    """The parts of a restart by configuration, and steps as predicted over those measured."""
+    """Draw the parts of a restart by configuration, and predicted over measured steps."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12.0, 5.0), layout="constrained")
@@ -99,7 +99,7 @@ def plot_overheads(rows: Rows) -> Figure:
 
 
 def _plot_parts(rows: Rows, ax: Axes) -> None:
-    """A bar for every network and configuration, of medians; whiskers over the repetitions."""
+    """Draw bars of medians for every network and configuration, with ranges over repetitions."""
     groups: dict[str, Rows] = {}
     for row in rows:
         before, after = (f"{row[f'{o}servers']} × {row[f'{o}workers']}" for o in ("old_", ""))
@@ -121,7 +121,7 @@ def _plot_parts(rows: Rows, ax: Axes) -> None:
 
 
 def _plot_steps(rows: Rows, ax: Axes) -> None:
-    """Predicted over measured; hollow marks were not fitted."""
+    """Draw predicted over measured steps; hollow marks were held out."""
     for index, network in enumerate(dict.fromkeys(row["network"] for row in rows)):
         for kind in ("fitted", "held out"):
             some = [row for row in rows if (row["network"], row["kind"]) == (network, kind)]

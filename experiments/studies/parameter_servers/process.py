@@ -1,21 +1,21 @@
-r"""One process of synchronous training with parameter servers: a server, or a worker (PyTorch).
+r"""Process of synchronous training with parameter servers: a server, or a worker (PyTorch).
 
-`parameter_servers/training.py` starts it with a fresh interpreter and tells it, a line of JSON
-each, what to be and what to do; it answers in lines of JSON. The parameters are one vector, of
-which every server holds a part. In a step on *M* examples each worker works out the gradient of the
-loss of its part of them, over *M*, and pushes to every server that server's part of it; the server
-adds up what the *w* workers pushed, which is the mean over the batch, and takes a step with
+`parameter_servers/training.py` starts it with a fresh interpreter and sends it its role and its
+orders as lines of JSON; it answers in lines of JSON. The parameters are one vector, of which every
+server holds a part. In a step on *M* examples each worker computes the gradient of the loss of its
+part of them, divided by *M*, and pushes to every server that server's part of it; the server sums
+the gradients of the *w* workers, which gives the mean over the batch, and makes a step with
 momentum (PyTorch's convention)
 
 .. math::
 
     v \leftarrow \mu v + \sum_{i=1}^{w} g_i, \qquad \theta \leftarrow \theta - \eta v;  (1)
 
-then every worker pulls all parts. Both ends know the length of every message, so what goes through
-the sockets (TCP, on this machine) is the numbers and nothing else. Workers push, and servers listen
-to them, in the order of their numbers, so nobody waits in a circle.
+then every worker pulls all parts. Both ends know the length of every message, so that only the
+numbers pass through the sockets (TCP, on this machine). Workers push, and servers receive, in the
+order of their numbers, which excludes deadlocks.
 
-A process ends by itself when another one is gone, the one that started it included.
+A process ends by itself when another one ends, including the one that started it.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ BYTES = 4
 
 
 class Role(NamedTuple):
-    """What a process is told first.
+    """First message to a process.
 
     Attributes
     ----------
     kind, number
         "server" or "worker", and its number among these.
     servers, workers
-        How many there are.
+        Numbers of servers and workers.
     network, seed, batch_size, learning_rate, momentum
-        What is trained, and how.
+        Network, configuration and length of the training.
     token
-        What a worker shows a server, in hexadecimal digits: anybody can connect.
+        Secret of workers in hexadecimal digits, since any process can connect to a server.
     patience
         Seconds to wait for another process.
     step
@@ -82,12 +82,12 @@ class Role(NamedTuple):
 
 
 def part_of(total: int, parts: int, index: int) -> slice:
-    """One of consecutive parts of a range, whose lengths differ by at most 1."""
+    """Return one of consecutive parts of a range, whose lengths differ by at most 1."""
     return slice(total * index // parts, total * (index + 1) // parts)
 
 
 def main() -> int:
-    """Be what standard input says until it ends or says to stop; the exit code."""
+    """Run the process of the role read from standard input, and return the exit code."""
     try:
         say(event="started")
         role = Role(**hear())
@@ -98,7 +98,7 @@ def main() -> int:
 
 
 def _obey(make_step: Callable[[], list[float]], save: Callable[[str], None]) -> None:
-    """Make steps, of which the seconds are told, and save to files, until told to stop."""
+    """Make steps and report their seconds, and save to files, until the order to stop."""
     while (order := hear())["order"] != "stop":
         if order["order"] == "save":
             save(order["file"])
@@ -131,7 +131,7 @@ def _serve(role: Role) -> None:
         peer.sendall(_bytes_of(parameters))
 
     def make_step() -> list[float]:
-        """Seconds of the update."""
+        """Make a step as a server, and return the seconds of the update."""
         for peer, row in zip(peers, pushed, strict=True):
             _receive(peer, _bytes_of(row))
         begin = time.perf_counter()
@@ -147,7 +147,7 @@ def _serve(role: Role) -> None:
 
 
 def _work(role: Role) -> None:
-    """Work out gradients."""
+    """Compute gradients as a worker."""
     import torch
 
     torch.set_num_threads(1)
@@ -165,7 +165,7 @@ def _work(role: Role) -> None:
     steps = itertools.count(role.step)
 
     def make_step() -> list[float]:
-        """Seconds of forward pass, backward pass, push, and until all is pulled."""
+        """Make a step as a worker; return the seconds of forward, backward, push and pull."""
         clock = [time.perf_counter()]
         gradients.zero_()
         batch = batch_of(examples, next(steps), role.batch_size, mine)
@@ -186,7 +186,7 @@ def _work(role: Role) -> None:
 
 
 def _connect(port: int, role: Role) -> socket.socket:
-    """A worker's connection to a server."""
+    """Return a worker's connection to a server."""
     peer = socket.create_connection((HOST, port), role.patience)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     peer.sendall(bytes.fromhex(role.token) + bytes([role.number]))
@@ -194,7 +194,7 @@ def _connect(port: int, role: Role) -> socket.socket:
 
 
 def _let_in(door: socket.socket, role: Role) -> list[socket.socket]:
-    """A server's connections to all workers, in their order; others are sent away."""
+    """Return a server's connections to all workers, in their order; others are refused."""
     found: dict[int, socket.socket] = {}
     token = bytes.fromhex(role.token)
     door.settimeout(role.patience)
@@ -222,7 +222,7 @@ def _receive(peer: socket.socket, target: memoryview) -> None:
     ConnectionError
         If the other end is gone.
     TimeoutError
-        If it says nothing.
+        If the process sends nothing.
     """
     while target:
         count = peer.recv_into(target)
@@ -232,7 +232,7 @@ def _receive(peer: socket.socket, target: memoryview) -> None:
 
 
 def _bytes_of(vector: Any) -> memoryview:
-    """The memory of a contiguous vector."""
+    """Return the memory of a contiguous vector."""
     return memoryview(vector.numpy()).cast("B")
 
 

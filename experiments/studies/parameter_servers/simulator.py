@@ -1,23 +1,28 @@
-r"""A cluster of jobs with parameter servers in discrete time: train, decide, place.
+r"""Simulator of a cluster of jobs with parameter servers in discrete time.
 
-A round lasts 240 s, as in a follow-on of AITurbo (HPDC'21). A job that has what was decided already
-stays where it is; the others are placed together (`colocation.py`) in the order of the decision,
-and keep what they had if that fits nowhere and is still free. A job whose configuration or pods
-change, or that was stopped, first restarts, for which it holds what it got.
+A round lasts 240 s, as in a follow-on of AITurbo. A job whose allocation does not change stays in
+place; the others are placed together (`colocation.py`) in the order of the decision, and keep their
+previous allocation if the new one fits nowhere and the old one is still free. A job whose
+configuration or pods change, or that was stopped, first restarts while it holds its allocation.
 
-A step takes what `models/parameter_servers/step_time.py` says. Its coefficients were measured with
-pods on different nodes; what crosses no network is faster, so with a share *s* of the pairs of
-servers and workers on different nodes the bandwidth over that measured is
+`models/parameter_servers/step_time.py` gives the step time. Its coefficients were measured with
+pods on different nodes; transfers within a node are faster, so that with a fraction *s* of the
+pairs of servers and workers on different nodes the bandwidth over the measured one is
 
 .. math:: B = \frac{1}{s + (1 - s) / 2},                                                       (1)
 
-a documented reading, 2 being the median, over its eight models, of what DL2's simulator has within
-a node over between nodes (github.com/pengyanghua/DL2, commit 2e54920).
+which is our reading: 2 is the median, over its eight models, of the ratio of bandwidth within a
+node to that between nodes in DL2's simulator (github.com/pengyanghua/DL2, commit 2e54920).
 
-What a scheduler believes of the remaining steps is what the loss curve says of all
-(`models/losses/loss_forecast.py`) less those done, but at least 5 % of those done. A job is
-predictable for it when the classifier and the curve say so
+A scheduler's estimate of the remaining steps is the total that the loss curve predicts
+(`models/losses/loss_forecast.py`) minus the steps done, but at least 5 % of those done. It takes a
+job for predictable if the classifier and the curve agree
 (`models/parameter_servers/predictability.py`).
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
@@ -63,7 +68,7 @@ PATIENCE = 100
 
 @dataclass(frozen=True)
 class PsSetting:
-    """The conditions of a replay.
+    """Cluster and rules of a replay.
 
     Parameters
     ----------
@@ -72,14 +77,14 @@ class PsSetting:
     interval
         Seconds of a round.
     restart_seconds
-        What a change costs; 30 s as in Pollux, none is published for AITurbo.
+        Seconds of a change; 30 s as in Pollux, since none is published for AITurbo.
     within_nodes
         Bandwidth within a node over between nodes, the 2 of (1).
 
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a number is out of range.
     """
 
     nodes: int = 12
@@ -101,22 +106,22 @@ class PsSetting:
 
 @dataclass
 class SimulatedPsJob:
-    """A job under way.
+    """Job of a running replay.
 
     Parameters
     ----------
     submission
         The truth about it.
     cell, pods
-        What it has, and servers and workers on every node, shape (2, nodes); None while it waits.
+        Allocation, and servers and workers on every node, shape (2, nodes); None while it waits.
     done, attained
         Steps, and service: cores and ten times GPUs, times seconds.
     step_seconds, restart_left
-        Of a step where it is, and until it trains.
+        Seconds of a step where it runs, and time until it trains.
     starts
-        How often it was given something else.
+        Number of changes of its allocation.
     busy
-        What of it computes during a step.
+        Fraction of its cores and GPUs that computes during a step.
     completion
         When it ended.
     """
@@ -133,7 +138,7 @@ class SimulatedPsJob:
     completion: float | None = None
 
     def seen(self, restart_seconds: float) -> ActivePsJob:
-        """What a scheduler sees of it."""
+        """Return the job as a scheduler sees it."""
         told = self.submission
         asked = told.choices.cell(told.asked)
         assert asked is not None
@@ -169,7 +174,7 @@ class SimulatedPsJob:
         self.busy = busy_parts(told.step_time, told.choices.at(cell), told.batch_size, bandwidth)
 
     def train(self, time: float, seconds: float) -> Floats:
-        """Let time pass; core-seconds and GPU-seconds that it computes, shape (nodes, 2)."""
+        """Advance the job; return its computing core- and GPU-seconds, shape (nodes, 2)."""
         assert self.cell is not None
         assert self.pods is not None
         wait = min(self.restart_left, seconds)
@@ -192,15 +197,15 @@ class SimulatedPsJob:
 
 
 class PsRoundRecord(NamedTuple):
-    """What was decided, and what came of it until the next round.
+    """Decision of a round, and its outcome until the next round.
 
     Attributes
     ----------
     view, decision
-        What the policy saw and wanted.
+        Round as the policy saw it, and its decision.
     tables, cells, pods
-        Of the jobs that ran: what one pod of each kind takes, in the only cell of a table; and
-        their pods, shape (jobs, 2, nodes).
+        Of the jobs that ran: tables of one cell with the resources of a pod of each kind, their
+        cells, and their pods, shape (jobs, 2, nodes).
     utilisation
         Share of the cores and of the GPUs of every node that computed, shape (nodes, 2).
     """
@@ -215,12 +220,12 @@ class PsRoundRecord(NamedTuple):
 
 @dataclass
 class PsSimulator:
-    """A replay under way.
+    """Running replay of jobs with parameter servers.
 
     Parameters
     ----------
     workload
-        Which jobs are submitted when.
+        Submitted jobs.
     policy
         Decides the rounds.
     setting
@@ -245,7 +250,7 @@ class PsSimulator:
         self.jobs = [SimulatedPsJob(job) for job in ordered]
 
     def run(self) -> Iterator[PsRoundRecord]:
-        """All rounds in which jobs are there, until all are complete.
+        """Yield all rounds with active jobs, until all are complete.
 
         Raises
         ------
@@ -327,7 +332,7 @@ class PsSimulator:
                 )
 
     def _place(self, decision: PsDecision, active: list[SimulatedPsJob]) -> None:
-        """Those that stay, then the others in order; who fits nowhere waits."""
+        """Place the jobs that stay, then the others in order; a job that fits nowhere waits."""
         by_name = {job.submission.name: job for job in active}
         left = self.setting.capacity * (1 + RESOURCE_TOLERANCE)
         moving = []
@@ -358,7 +363,7 @@ class PsSimulator:
 
 
 def pods_of(submission: PsSubmission, cell: Cell) -> ServiceTable:
-    """The table of a job that may have nothing but one cell: no axis, and what its pods take."""
+    """Return the table of a job with one possible allocation: no axis, and its pods' resources."""
     has, each = submission.choices.at(cell), _each_pod(submission, cell)
     number = np.array([has.servers, has.workers], dtype=np.int64)
     pods = tuple(Pods(*kind) for kind in zip(number, each, strict=True))
@@ -366,11 +371,11 @@ def pods_of(submission: PsSubmission, cell: Cell) -> ServiceTable:
 
 
 def taken(submission: PsSubmission, cell: Cell, pods: Indices) -> Floats:
-    """Cores and GPUs that a job takes of every node, shape (nodes, 2)."""
+    """Return the cores and GPUs that a job takes of every node, shape (nodes, 2)."""
     return np.asarray(pods.T @ _each_pod(submission, cell))
 
 
 def _each_pod(submission: PsSubmission, cell: Cell) -> Floats:
-    """Cores and GPUs of a server and of a worker, shape (2, 2)."""
+    """Return cores and GPUs of a server and of a worker, shape (2, 2)."""
     has = submission.choices.at(cell)
     return np.array([[has.server_cores, 0.0], [has.worker_cores, has.worker_gpus]], dtype=float)

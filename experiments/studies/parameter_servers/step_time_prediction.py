@@ -61,12 +61,12 @@ MOST_EQUAL = 10
 
 
 def relative_error(form: StepTimeForm, measured: MeasuredSteps, fitted: Indices) -> Floats:
-    """Errors of what was not fitted; of everything where all was.
+    """Return the errors of held-out measurements, or of all if none is held out.
 
     Parameters
     ----------
     form
-        What is fitted.
+        Form of the fitted model.
     measured
         All measurements of a model.
     fitted
@@ -84,7 +84,7 @@ def relative_error(form: StepTimeForm, measured: MeasuredSteps, fitted: Indices)
 def choices(
     form: StepTimeForm, measured: MeasuredSteps
 ) -> Iterator[tuple[str, int, Iterable[Indices]]]:
-    """Ways to choose what is fitted: name, number of measurements, and choices of so many."""
+    """Return the ways to choose fitted measurements: name, number, and choices."""
     everything = np.arange(len(measured.seconds))
     needed = len(default_terms(form))
     yield "all", len(everything), [everything]
@@ -105,7 +105,7 @@ def choices(
 
 
 def _rows(plan: Plan) -> Rows:
-    """A row for every model, form, way of choosing and number of measurements."""
+    """Return a row for every model, form, way of choosing and number of measurements."""
     return [
         _row(name, title, choice, points, [relative_error(form, measured, f) for f in fitted])
         | {"measurements": len(measured.seconds), "failed": measured.failed}
@@ -116,7 +116,7 @@ def _rows(plan: Plan) -> Rows:
 
 
 def _row(name: str, form: str, choice: str, points: int, errors: list[Floats]) -> dict[str, Any]:
-    """Medians over the draws of the median and of the 90th percentile, and the worst median."""
+    """Return medians over the draws of the median and the 90th percentile, and the worst median."""
     medians = [100.0 * np.median(error) for error in errors]
     tails = [100.0 * np.percentile(error, 90) for error in errors]
     return {
@@ -132,12 +132,12 @@ def _row(name: str, form: str, choice: str, points: int, errors: list[Floats]) -
 
 
 def _folder(plan: Plan) -> Path:
-    """Where the table is.
+    """Return the folder of the table.
 
     Raises
     ------
     ValueError
-        If it is not given.
+        If ``plan.artifact`` is None.
     """
     if plan.artifact is None:
         raise ValueError(
@@ -148,7 +148,7 @@ def _folder(plan: Plan) -> Path:
 
 
 def _shown(rows: Rows) -> Rows:
-    """A line for every model and form: median and 90th percentile by what was fitted."""
+    """Return a row for every model and form: median and 90th percentile by fitted measurements."""
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         key = row["model"], row["form"]
@@ -165,7 +165,7 @@ def _shown(rows: Rows) -> Rows:
 
 
 def _plot(plan: Plan, rows: Rows) -> Figure:
-    """The error over the number of measurements, and predicted over measured step times."""
+    """Draw the error over the number of measurements, and predicted over measured step times."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 5.0), layout="constrained")

@@ -1,12 +1,11 @@
-"""Training with parameter servers as processes of this machine: started, watched, ended (PyTorch).
+"""Training with parameter servers as processes of this machine (PyTorch).
 
 As a scheduler would, `PsTraining` starts every server and worker (`parameter_servers/process.py`)
-with a fresh interpreter and waits for all of them at every stage; so the seconds of a stage end
-when the last process has reached it. A change of configuration is a checkpoint, a stop and a start:
-the state is one file, of which every server writes its part, and however many there are then read
-theirs.
+with a fresh interpreter and waits for all of them at every stage, so that a stage ends when the
+last process has reached it. A change of configuration is a checkpoint, a stop and a start: the
+state is one file, of which every server writes its part, and any number of servers read theirs.
 
-None is left behind: when one dies or says nothing for too long, the others are killed.
+When one process dies or does not answer in time, all others are killed.
 """
 
 from __future__ import annotations
@@ -43,26 +42,26 @@ PATIENCE = 120.0
 
 
 class PsTraining(Processes):
-    """Servers and workers under way; as a context manager it leaves none behind.
+    """Running servers and workers, which end with the context.
 
     Parameters
     ----------
     job
-        What is trained.
+        Trained job.
     servers, workers
-        How many processes of each.
+        Numbers of processes of each role.
     checkpoint
-        Folder of the checkpoint to go on from; None to begin.
+        Folder of the checkpoint to resume from; None to begin.
     patience
         Seconds after which a command counts as hung, above 0.
 
     Raises
     ------
     ValueError
-        If anything makes no sense, the checkpoint is of another network or cannot be read, or
-        PyTorch is not installed.
+        If a value is out of range, the checkpoint is damaged or of another network, or PyTorch is
+        not installed.
     ChildProcessError
-        If a process ends early or says nothing for too long; all others have been killed then.
+        If a process ends early or does not answer in time; then all others are killed.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class PsTraining(Processes):
         Parameters
         ----------
         steps
-            How many, at least 1.
+            Number of steps, at least 1.
         """
         require_count("Training: steps", steps, 1)
         answers = self._order("training", order="train", steps=steps)

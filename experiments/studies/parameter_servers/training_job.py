@@ -1,4 +1,4 @@
-"""What `parameter_servers/training.py` trains, and the seconds that it takes."""
+"""Network and length of a training (`parameter_servers/training.py`), and its times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_BATCH = 2**16
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What is trained, and how.
+    """Network, configuration and length of a training.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ class TrainingJob:
     batch_size
         Examples of a step, of all workers together.
     learning_rate, momentum
-        Of stochastic gradient descent.
+        Learning rate and momentum of stochastic gradient descent.
     seed
-        Of the initial weights and the data.
+        Seed of the initial weights and the data.
 
     Raises
     ------
     ValueError
-        If one of them makes no sense.
+        If a value is out of range.
     """
 
     network: str = "perceptron"
@@ -54,7 +54,7 @@ class TrainingJob:
 
 
 class StartSeconds(NamedTuple):
-    """The stages of a start, each until the last process has reached it.
+    """Seconds of the stages of a start, each until the last process has reached it.
 
     Attributes
     ----------
@@ -78,22 +78,22 @@ class StartSeconds(NamedTuple):
 
 
 class StepSeconds(NamedTuple):
-    """The parts of steps, each of shape (steps,), means over the workers; they make up the step.
+    """Seconds of the parts of steps, each of shape (steps,), means over the workers.
 
     Attributes
     ----------
     forward
-        Forward pass, with taking the examples from the data set.
+        Forward pass, with reading the examples from the data set.
     backward
         Backward pass.
     push
         Until the gradient is sent.
     update
-        Of the slowest server, the mean gradient and the parameters, as far as workers wait for it.
+        Mean gradient and new parameters of the slowest server, while workers wait for it.
     pull
-        Until the new parameters are there, without the update; waiting for others is part of it.
+        Until the new parameters arrive, without the update; includes waiting for others.
     processor
-        Processor time of all processes together, a number: the mean of the steps.
+        Processor time of all processes together, mean over the steps.
     """
 
     forward: Floats

@@ -170,7 +170,7 @@ class ErrorRow(NamedTuple):
     least_rmsle
         The least of any model that distinguishes no more allocations (`least_error`).
     median, percentile_90, maximum
-        Of abs(predicted / measured - 1).
+        Statistics of abs(predicted / measured - 1).
     """
 
     application: str

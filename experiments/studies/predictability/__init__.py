@@ -1,1 +1,1 @@
-"""Which jobs can be predicted: classifiers and their scores."""
+"""Predictability of jobs: classifiers and their scores."""

@@ -1,4 +1,4 @@
-"""How good probabilities of one of two classes are: right, in the right order, and calibrated."""
+"""Scores of predicted probabilities of one of two classes: accuracy, ranking and calibration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINS = 10
 
 
 class Scores(NamedTuple):
-    """How good probabilities are.
+    """Scores of predicted probabilities.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ def score(unpredictable: ArrayLike, probability: ArrayLike) -> Scores:
 
 
 def area_under_curve(truth: Flags, ranking: Floats) -> float:
-    """How often a random job of the class ranks above a random other one, ties counting half."""
+    """Return the probability that a random job of the class ranks above another; ties half."""
     from scipy.stats import rankdata
 
     inside = int(truth.sum())
@@ -100,14 +100,14 @@ def area_under_curve(truth: Flags, ranking: Floats) -> float:
 
 
 def reliability(unpredictable: ArrayLike, probability: ArrayLike, bins: int = BINS) -> Reliability:
-    """What was said to be likely against what was: bins of equal width, empty ones left out.
+    """Return observed and predicted probabilities in bins of equal width, without empty bins.
 
     Parameters
     ----------
     unpredictable, probability
-        As for `score`.
+        Arguments of `score`.
     bins
-        How many; a probability between two belongs to the upper one.
+        Number of bins; a probability on an edge belongs to the upper one.
 
     Raises
     ------

@@ -90,28 +90,28 @@ UNSCALED = ("majority", "forest")
 
 @dataclass(frozen=True)
 class Learner:
-    """A classifier, untrained, and what it may see.
+    """Untrained classifier and its features.
 
     Parameters
     ----------
     classifier
         One of `CLASSIFIERS`.
     known
-        When it is to decide: it sees the features that are known by then.
+        Time of the prediction, which decides the known features.
     job_type
-        How it sees the kind of a job.
+        Encoding of the kind of a job.
     seed
-        Of the forest and of the perceptron; the others draw nothing.
+        Seed of the forest and of the perceptron; the others are deterministic.
     trees
-        Of the forest.
+        Number of trees of the forest.
     iterations
-        Of the perceptron, at most.
+        Most iterations of the perceptron.
 
     Raises
     ------
     ValueError
-        If there is no such classifier, time or way, a number makes no sense, or scikit-learn is not
-        installed.
+        If `classifier`, `known` or `job_type` is unknown, `seed` < 0, `trees` or `iterations` < 1,
+        or scikit-learn is not installed.
     """
 
     classifier: str = "forest"
@@ -132,7 +132,7 @@ class Learner:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of what it sees."""
+        """Names of its features."""
         return features_known(self.known, job_type=self.job_type != "left_out")
 
     def fit(self, records: JobRecords, chosen: ArrayLike | None = None) -> Predictor:
@@ -148,7 +148,7 @@ class Learner:
         Raises
         ------
         ValueError
-            If they are not jobs of both classes.
+            If the jobs are not of both classes.
         """
         from sklearn.exceptions import ConvergenceWarning
         from threadpoolctl import threadpool_limits
@@ -168,7 +168,7 @@ class Learner:
         return Predictor(self.features, estimator)
 
     def _pipeline(self) -> Any:
-        """The classifier after whatever is done to its features."""
+        """Return the classifier after the preprocessing of its features."""
         from sklearn.compose import make_column_transformer
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -183,7 +183,7 @@ class Learner:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A trained classifier; it can be pickled.
+    """Trained classifier, which can be pickled.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Predictor:
     estimator: Any
 
     def unpredictable(self, values: ArrayLike) -> Floats:
-        """The probability that each job is unpredictable.
+        """Return the probability that each job is unpredictable, shape (jobs,).
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class Predictor:
         Raises
         ------
         ValueError
-            If they have another shape or are not finite numbers.
+            If `records` has another shape or values that are not finite.
         """
         from threadpoolctl import threadpool_limits
 
@@ -229,5 +229,5 @@ class Predictor:
             return np.asarray(self.estimator.predict_proba(table)[:, 1], dtype=float)
 
     def confidence(self, values: ArrayLike) -> Floats:
-        """The probability that each job is predictable, as `is_predictable` takes it."""
+        """Return the probability that each job is predictable, as `is_predictable` takes it."""
         return 1.0 - self.unpredictable(values)

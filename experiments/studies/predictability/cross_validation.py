@@ -41,16 +41,16 @@ PREDICTIONS = "predictions.csv"
 def fold_numbers(
     records: JobRecords, validation: Validation = "stratified", seed: int = 0
 ) -> NDArray[np.intp]:
-    """To which fold each job belongs.
+    """Return the fold of each job.
 
     Parameters
     ----------
     records
         The jobs.
     validation
-        How they are parted.
+        Way to draw the folds.
     seed
-        Of the parting at random; by kind it is always the same, with folds of about one size.
+        Seed of random folds; folds by kind are fixed, and of about equal size.
 
     Raises
     ------
@@ -85,18 +85,18 @@ def fold_numbers(
 def predict_unseen(
     records: JobRecords, learner: Learner, folds: NDArray[np.intp], report: Report = lambda _: None
 ) -> NDArray[np.float64]:
-    """The probability that each job is unpredictable, learnt from the jobs of all other folds.
+    """Return the probability that each job is unpredictable, learnt from the other folds.
 
     Parameters
     ----------
     records
         The jobs.
     learner
-        What is trained for every fold.
+        Classifier that is trained for every fold.
     folds
         Shape (jobs,): to which fold each belongs.
     report
-        Is told what share of the folds is done.
+        Called with the fraction of the folds that are done.
 
     Raises
     ------
@@ -115,20 +115,20 @@ def predict_unseen(
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """One classifier, what it may see, and how that is validated; done at once or not at all.
+    """Task that cross-validates a classifier, as a whole or not at all.
 
     Parameters
     ----------
     folder
-        Where the predictions go.
+        Folder of the predictions.
     source
         Folder of the job records.
     learner
         The classifier.
     validation
-        How the jobs are parted; at random with the seed of the classifier.
+        Way to draw the folds; random ones with the seed of the classifier.
     every
-        One record in so many is used.
+        Records from one that is used to the next.
     """
 
     folder: Path
@@ -138,7 +138,7 @@ class CrossValidation:
     every: int = 1
 
     def description(self) -> dict[str, Any]:
-        """Everything that the predictions depend on."""
+        """Return all inputs that the predictions depend on."""
         return {
             "format": "goodalloc-cross-validation",
             "version": 1,
@@ -152,7 +152,7 @@ class CrossValidation:
         }
 
     def records(self) -> JobRecords:
-        """The jobs.
+        """Return the records of the jobs.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class CrossValidation:
         )
 
     def predictions(self, jobs: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Fold and probability of each of so many jobs, once it has run.
+        """Return fold and probability of each job, once the task has run.
 
         Raises
         ------
@@ -205,5 +205,5 @@ class CrossValidation:
 
 
 def fold_slices(folds: NDArray[np.intp]) -> Sequence[NDArray[np.bool_]]:
-    """Which jobs belong to each fold, one after the other."""
+    """Return the jobs of each fold, one fold after the other."""
     return [folds == number for number in np.unique(folds)]

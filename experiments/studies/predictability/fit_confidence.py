@@ -34,7 +34,7 @@ QUANTILES = 101
 
 
 def derive_confidence(reference: Path) -> dict[str, Any]:
-    """Cross-validate the forest and return the document that is shipped.
+    """Cross-validate the forest, and return the shipped document.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def derive_confidence(reference: Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If they cannot be read.
+        If the records are unreadable.
     """
     records = read_aiturbo_jobs(reference)
     confidence = 1.0 - predict_unseen(records, Learner(), fold_numbers(records))

@@ -1,4 +1,4 @@
-"""What each feature alone says of predictability: correlations, importance, the best threshold.
+"""Correlation of each feature with predictability, its importance, and its best threshold.
 
 AITurbo (HPDC'21) selects its indicators by the correlations of Pearson, Kendall and Spearman and by
 importance; how is not known. Here all are measured, and beside them how many jobs one threshold
@@ -26,7 +26,7 @@ class Threshold(NamedTuple):
     Attributes
     ----------
     value
-        Of the feature; infinite if all jobs are below it.
+        Threshold of the feature; infinite if all jobs are below it.
     below
         Whether the unpredictable jobs are those below it.
     accuracy
@@ -47,7 +47,7 @@ class Correlations(NamedTuple):
 
 
 def best_threshold(values: ArrayLike, unpredictable: ArrayLike) -> Threshold:
-    """The threshold that classifies most of these very jobs rightly, found exactly.
+    """Return the threshold that classifies the most of these jobs correctly, found exactly.
 
     Every value that occurs, and one above all, is tried in both directions. Of equally good ones it
     is the least, with the unpredictable jobs below it if both directions are as good.
@@ -77,12 +77,12 @@ def best_threshold(values: ArrayLike, unpredictable: ArrayLike) -> Threshold:
 
 
 def correlations(values: ArrayLike, unpredictable: ArrayLike) -> Correlations:
-    """How a feature and the label go together.
+    """Return the correlations of a feature with the label.
 
     Parameters
     ----------
     values, unpredictable
-        As for `best_threshold`.
+        Arguments of `best_threshold`.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def importance(records: JobRecords, seed: int = 0, trees: int = 300) -> Floats:
     records
         All are learnt from.
     seed, trees
-        Of the forest.
+        Number of trees of the forest.
 
     Returns
     -------

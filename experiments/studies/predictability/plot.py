@@ -1,4 +1,4 @@
-"""The picture of how well jobs are told apart: scores, calibration, and what the features say."""
+"""Figure of the study: scores, calibration, and correlations of the features."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.predictability.study import PredictabilityRow
 
-#: What a picture calls the columns.
+#: Labels of the scores.
 SCORES = {
     "accuracy": "accuracy",
     "f1": "F1 of the unpredictable class",
     "auc": "area under the ROC curve",
 }
 
-#: What it calls the classifiers, and the times at which features are known.
+#: Labels of the classifiers, and of the times at which features are known.
 NAMES = {
     "knn": "nearest\nneighbours",
     "logistic": "logistic\nregression",
@@ -37,28 +37,30 @@ NAMES = {
 KNOWN = {"submission": "at submission", "running": "while running", "afterwards": "afterwards"}
 TIMES = dict(zip(KNOWN, COLOURS, strict=False))
 
-#: Of the calibration curves: none that stands for a time.
+#: Colours of the calibration curves, distinct from those of the times.
 CURVES = (*COLOURS[3:7], "0.55")
 
 MEASURES = {"pearson": "o", "kendall": "s", "spearman": "D", "importance": "|"}
 
-#: Of the bars of a classifier together.
+#: Width of all bars of a classifier.
 WIDTH = 0.78
 
 
 def plot_predictability(
-    rows: Rows, unpredictable: NDArray[np.bool_], probabilities: Mapping[str, NDArray[np.float64]]
+    rows: list[PredictabilityRow],
+    unpredictable: NDArray[np.bool_],
+    probabilities: Mapping[str, NDArray[np.float64]],
 ) -> Figure:
-    """Scores by classifier and by what is known, calibration, and the features one by one.
+    """Draw scores by classifier and features, calibration, and each feature by itself.
 
     Parameters
     ----------
     rows
-        Of the table.
+        Rows of the study.
     unpredictable
-        Shape (jobs,): the label.
+        Label of each job, shape (jobs,).
     probabilities
-        By classifier: what it says of these jobs at their submission.
+        Predicted probabilities at submission by classifier, shape (jobs,).
     """
     from matplotlib.figure import Figure
 
@@ -86,16 +88,15 @@ def plot_predictability(
     return figure
 
 
-def _plot_scores(rows: Rows, score_name: str, ax: Axes) -> None:
-    """Bars from what the majority gives; diamonds are jobs of unseen kinds."""
+def _plot_scores(rows: list[PredictabilityRow], score_name: str, ax: Axes) -> None:
+    """Draw bars above the majority's score, and diamonds for jobs of unseen kinds."""
 
     def mean(classifier: str, known: str, job_type: str, validation: str) -> float:
         wanted = (classifier, known, job_type, validation)
         values = [
-            row[score_name]
+            getattr(row, score_name)
             for row in rows
-            if tuple(row[key] for key in ("classifier", "known", "job_type", "validation"))
-            == wanted
+            if (row.classifier, row.known, row.job_type, row.validation) == wanted
         ]
         return float(np.mean(values))
 
@@ -132,7 +133,7 @@ def _plot_scores(rows: Rows, score_name: str, ax: Axes) -> None:
 def _plot_calibration(
     unpredictable: NDArray[np.bool_], probabilities: Mapping[str, NDArray[np.float64]], ax: Axes
 ) -> None:
-    """What was said to be likely against what was, for what is known at submission."""
+    """Draw observed against predicted probabilities, for the features known at submission."""
     ax.plot([0, 1], [0, 1], "--", color="0.5", linewidth=1.0)
     for index, name in enumerate(NAMES):
         curve = reliability(unpredictable, probabilities[name])
@@ -158,15 +159,16 @@ def _plot_calibration(
     )
 
 
-def _plot_features(rows: Rows, ax: Axes) -> None:
-    """Correlations and importance, a row a feature, the most correlated above."""
+def _plot_features(rows: list[PredictabilityRow], ax: Axes) -> None:
+    """Draw correlations and importance, a row for each feature, the most correlated above."""
     features = sorted(
-        (row for row in rows if row["feature"]), key=lambda row: np.nan_to_num(abs(row["pearson"]))
+        (row for row in rows if row.feature),
+        key=lambda row: np.nan_to_num(abs(row.pearson or 0.0)),
     )
     heights = range(len(features))
     for index, (measure, marker) in enumerate(MEASURES.items()):
         ax.plot(
-            [row[measure] for row in features],
+            [getattr(row, measure) for row in features],
             heights,
             marker,
             color=COLOURS[index + 3],
@@ -175,9 +177,9 @@ def _plot_features(rows: Rows, ax: Axes) -> None:
             label="importance in a forest" if measure == "importance" else measure.title(),
         )
     ax.axvline(0.0, color="0.4", linewidth=0.8)
-    ax.set_yticks(heights, [row["feature"].replace("_", " ") for row in features])
+    ax.set_yticks(heights, [(row.feature or "").replace("_", " ") for row in features])
     for tick, row in zip(ax.get_yticklabels(), features, strict=True):
-        tick.set_color(TIMES[row["known"]])
+        tick.set_color(TIMES[row.known])
     ax.set_xlim(-1.0, 1.0)
     ax.set_xlabel("correlation with being unpredictable; share in the decrease of impurity")
     ax.legend(fontsize="small", loc="lower right", frameon=False)

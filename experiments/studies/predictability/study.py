@@ -1,16 +1,21 @@
-"""Predictability of jobs (AITurbo, HPDC'21): what is known when decides how well it is predicted.
+"""Predictability of jobs: accuracy of classifiers by the features known at each time.
 
-Classifiers are compared on the published job records by what they may see: what is known when a job
-is submitted, while it runs, or afterwards, when accuracy, loss and running time give the answer
-away. Folds are drawn at random with the classes in proportion, or by the kind of job: then the
-kinds to predict are new, and the code of a job's kind is left out, as it is once with folds drawn
-at random, to tell apart what either costs. A single threshold on each feature,
-chosen on the very jobs that it is judged by, shows how much of the result is in that feature alone.
+Classifiers are compared on the published job records by their features: those known when a job is
+submitted, while it runs, or afterwards, when accuracy, loss and running time reveal the answer.
+Folds are drawn at random with the classes in proportion, or by the kind of job: then the predicted
+kinds are new and the feature of the kind is left out, as it also is once with random folds, to
+separate the two effects. A single threshold on each feature, chosen and evaluated on the same jobs,
+shows how much of the result that feature alone explains.
 
 The paper's own accuracies are not known. Beside ours stand those that this project measured first,
-by a script with the same settings, and those read from a plot of a follow-on, which says neither
-which features it had nor which number is whose: here they are in the order of AITurbo's slides,
-beside what is known afterwards.
+by a script with the same settings, and those read from a plot of a follow-on, which states neither
+its features nor the classifier of each number: they are in the order of AITurbo's slides, beside
+the features known afterwards.
+
+References
+----------
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.parameter_servers.aiturbo_jobs import FEATURES, read_aiturbo_jobs
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.predictability.classifier_scores import area_under_curve, score
 from goodalloc.experiments.studies.predictability.classifiers import CLASSIFIERS, Learner
@@ -52,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class Case(NamedTuple):
-    """What the classifiers may see, and how they are validated."""
+    """Features of the classifiers, encoding of the job's kind, and validation."""
 
     known: Known
     job_type: JobType = "code"
@@ -101,13 +107,13 @@ EARLIER: Mapping[Case, Mapping[str, float]] = {
     },
 }
 
-#: Of the best threshold on the final accuracy, 0.449.
+#: Accuracy of the best threshold on the feature "accuracy", 0.449, as first measured.
 EARLIER_THRESHOLD = 0.959
 
-#: About what a follow-on's plot shows (github.com/MaoZzzzz/Aiturbo-vGPU, commit 11ab921).
+#: Accuracies read from the plot of a follow-on (github.com/MaoZzzzz/Aiturbo-vGPU, commit 11ab921).
 FOLLOW_ON = {"knn": 0.95, "logistic": 0.97, "forest": 0.98, "svm": 0.94, "mlp": 0.95}
 
-#: Quick: one record in so many, and what the forest and the perceptron then have.
+#: Quick: records from one that is used to the next, and sizes of forest and perceptron.
 QUICK, QUICK_LEARNER = 2, {"trees": 50, "iterations": 60}
 
 
@@ -116,12 +122,12 @@ def _records(plan: Plan) -> JobRecords:
 
 
 def _source(plan: Plan) -> Path:
-    """The folder of the records.
+    """Return the folder of the records.
 
     Raises
     ------
     ValueError
-        If none is given.
+        If ``plan.artifact`` is None.
     """
     if plan.artifact is None:
         raise ValueError(
@@ -131,13 +137,13 @@ def _source(plan: Plan) -> Path:
 
 
 def _require(plan: Plan) -> None:
-    """Refuse, before any time is spent, what the tasks would."""
+    """Refuse missing libraries and records before any task runs."""
     require_extra("predict", "Predictability")
     _records(plan)
 
 
 def _task(plan: Plan, case: Case, classifier: str, seed: int) -> CrossValidation:
-    """One cell of the table."""
+    """Return the cross-validation of a classifier in a case."""
     learner = Learner(
         classifier, case.known, case.job_type, seed, **(QUICK_LEARNER if plan.quick else {})
     )
@@ -148,7 +154,7 @@ def _task(plan: Plan, case: Case, classifier: str, seed: int) -> CrossValidation
 
 
 def _tasks(plan: Plan) -> list[CrossValidation]:
-    """The quick ones first."""
+    """Return the cross-validations, the fast ones first."""
     return [
         _task(plan, case, classifier, seed)
         for classifier in CLASSIFIERS
@@ -157,8 +163,8 @@ def _tasks(plan: Plan) -> list[CrossValidation]:
     ]
 
 
-def _rows(plan: Plan) -> Rows:
-    """A row for every case, classifier and seed, then one for every feature alone."""
+def _rows(plan: Plan) -> list[PredictabilityRow]:
+    """Return a row for every case, classifier and seed, then one for every feature alone."""
     records = _records(plan)
     rows = [
         _classifier_row(plan, records, case, classifier, seed)
@@ -169,37 +175,59 @@ def _rows(plan: Plan) -> Rows:
     return rows + _indicator_rows(plan, records)
 
 
-#: Columns of the table, blank where they do not apply.
-COLUMNS = (
-    "known",
-    "job_type",
-    "validation",
-    "classifier",
-    "feature",
-    "threshold",
-    "seed",
-    "accuracy",
-    "earlier_accuracy",
-    "deviation_points",
-    "follow_on_accuracy",
-    "worst_fold_accuracy",
-    "f1",
-    "auc",
-    "brier",
-    "calibration_error",
-    "pearson",
-    "kendall",
-    "spearman",
-    "importance",
-    "jobs",
-    "incomplete_left_out",
-)
+class PredictabilityRow(NamedTuple):
+    """Result of a classifier, or of the best threshold on one feature.
+
+    A column is None where it does not apply.
+
+    Attributes
+    ----------
+    known, job_type, validation
+        The case; see `Case`.
+    earlier_accuracy, deviation_points
+        Accuracy that the project measured first, and ours above it in percentage points.
+    follow_on_accuracy
+        Accuracy of the published follow-on.
+    f1, auc, brier
+        Means over the folds.
+    calibration_error
+        Expected calibration error of all jobs together.
+    pearson, kendall, spearman, importance
+        Correlations of the feature with the label, and its importance in a forest.
+    jobs, incomplete_left_out
+        Number of records, and of those left out for a missing value.
+    """
+
+    known: str
+    job_type: str | None
+    validation: str
+    classifier: str
+    feature: str | None
+    threshold: str | None
+    seed: int
+    accuracy: float
+    earlier_accuracy: float | None
+    deviation_points: float | None
+    follow_on_accuracy: float | None
+    worst_fold_accuracy: float | None
+    f1: float
+    auc: float
+    brier: float | None
+    calibration_error: float | None
+    pearson: float | None
+    kendall: float | None
+    spearman: float | None
+    importance: float | None
+    jobs: int
+    incomplete_left_out: int
 
 
 def _row(
     records: JobRecords, accuracy: float, earlier: float | None, **found: Any
-) -> dict[str, Any]:
+) -> PredictabilityRow:
+    """Return a row of the values `found`, numbers to four decimals, other columns None."""
     values = {
+        **dict.fromkeys(PredictabilityRow._fields),
         "accuracy": accuracy,
         "jobs": len(records),
         "incomplete_left_out": records.incomplete,
@@ -208,14 +236,16 @@ def _row(
     if earlier is not None:
         values["earlier_accuracy"] = earlier
         values["deviation_points"] = 100.0 * (accuracy - earlier)
-    row = {name: values.get(name, "") for name in COLUMNS}
-    return {name: round(v, 4) if isinstance(v, float) else v for name, v in row.items()}
+    rounded: dict[str, Any] = {
+        name: round(v, 4) if isinstance(v, float) else v for name, v in values.items()
+    }
+    return PredictabilityRow(**rounded)
 
 
 def _classifier_row(
     plan: Plan, records: JobRecords, case: Case, classifier: str, seed: int
-) -> dict[str, Any]:
-    """Means over the folds; the calibration is that of all jobs together."""
+) -> PredictabilityRow:
+    """Return means over the folds; the calibration is that of all jobs together."""
     folds, probability = _task(plan, case, classifier, seed).predictions(len(records))
     scores = [score(records.unpredictable[fold], probability[fold]) for fold in fold_slices(folds)]
     means = {name: _mean([getattr(one, name) for one in scores]) for name in ("f1", "auc", "brier")}
@@ -232,18 +262,18 @@ def _classifier_row(
         **means,
         worst_fold_accuracy=min(accuracies),
         calibration_error=together.calibration_error,
-        follow_on_accuracy=FOLLOW_ON.get(classifier, "") if case == AFTERWARDS else "",
+        follow_on_accuracy=FOLLOW_ON.get(classifier) if case == AFTERWARDS else None,
     )
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The mean of what is known: a fold of one class has no area under the curve."""
+    """Return the mean without NaN: a fold of one class has no area under the curve."""
     known = [value for value in values if not math.isnan(value)]
     return float(np.mean(known)) if known else math.nan
 
 
-def _indicator_rows(plan: Plan, records: JobRecords) -> Rows:
-    """The best threshold on every feature, and how the feature goes with the label."""
+def _indicator_rows(plan: Plan, records: JobRecords) -> list[PredictabilityRow]:
+    """Return the best threshold on every feature, and its correlations with the label."""
     seed = plan.seeds[0]
     trees = QUICK_LEARNER["trees"] if plan.quick else Learner().trees
     shares = importance(records, seed, trees)
@@ -276,8 +306,8 @@ def _indicator_rows(plan: Plan, records: JobRecords) -> Rows:
     return rows
 
 
-def _shown(rows: Rows) -> Rows:
-    """The columns that fit on a screen, with what is known and how it is validated in one."""
+def _shown(rows: list[PredictabilityRow]) -> Rows:
+    """Return the columns that fit on a screen, with the case in one column."""
     names = (
         "seed",
         "accuracy",
@@ -295,26 +325,26 @@ def _shown(rows: Rows) -> Rows:
     return [
         {
             "known": _case_name(row),
-            "classifier": f"{row['feature']} {row['threshold']}".strip() or row["classifier"],
-            **{name: row[name] for name in names},
+            "classifier": f"{row.feature} {row.threshold}" if row.feature else row.classifier,
+            **{name: columns[name] for name in names},
         }
-        for row in rows
+        for row, columns in zip(rows, table_of(rows), strict=True)
     ]
 
 
-def _case_name(row: Mapping[str, Any]) -> str:
-    """What is known, and what is not as usual."""
-    parts = [row["known"]]
+def _case_name(row: PredictabilityRow) -> str:
+    """Return the known features, with the validation or the encoding if it is unusual."""
+    parts = [row.known]
     names = {"one_hot": "one column a type", "left_out": "without type"}
-    if row["validation"] != SUBMISSION.validation:
-        parts.append(row["validation"])
-    elif row["job_type"] != SUBMISSION.job_type:
-        parts.append(names[row["job_type"]])
+    if row.validation != SUBMISSION.validation:
+        parts.append(row.validation)
+    elif row.job_type in names:
+        parts.append(names[row.job_type])
     return ", ".join(parts)
 
 
-def _plot(plan: Plan, rows: Rows) -> Figure:
-    """The table, and the calibration of what is known at submission."""
+def _plot(plan: Plan, rows: list[PredictabilityRow]) -> Figure:
+    """Draw the table, and the calibration of the features known at submission."""
     records = _records(plan)
     probabilities = {
         name: _task(plan, SUBMISSION, name, plan.seeds[0]).predictions(len(records))[1]

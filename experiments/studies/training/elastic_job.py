@@ -1,14 +1,13 @@
-"""A small network that learns scikit-learn's digits as an elastic job, under `goodalloc launch`.
+"""Small network that learns scikit-learn's digits as an elastic job, under `goodalloc launch`.
 
     goodalloc launch --cluster CLUSTER --name mine -- \
         python -m goodalloc.experiments.studies.training.elastic_job convolutional 0 1.0
 
-trains under an agent with batch sizes of the best goodput, learning rates by AdaScale, until it
-made so many scale-invariant steps (those that M0 would have taken), wherever it runs meanwhile. So
-the work is the same for every allocation, as far as the agent's estimate of the statistical
-efficiency holds: the accuracy at the end, on examples that are never trained on, says whether it
-does. The three networks differ in what a second replica is worth to them: one computes, one hardly
-does anything, one is mostly parameters that have to be exchanged.
+trains under an agent with batch sizes of the best goodput and learning rates by AdaScale, for a
+number of scale-invariant steps (those that M0 would have taken) on any allocations. The work is
+thus the same for every allocation if the agent's estimate of the statistical efficiency is right,
+which the accuracy on validation examples checks at the end. The three networks differ in the gain
+from a second replica: one computes much, one little, and one mostly exchanges parameters.
 """
 
 from __future__ import annotations
