@@ -1,6 +1,6 @@
 """Benefit of packing jobs in pairs, by measured rates.
 
-One-GPU jobs of Gavel's generator run on 8 GPUs of each of three types; the rates of pairs on one GPU
+One-GPU jobs of Gavel's generator run on 8 GPUs of each of three types; the rates of pairs on a GPU
 are the measured ones if `--artifact` names the folder of the published table, else fitted ones.
 Gavel's fairness and its completion times with and without pairs stand beside pairs with equal
 shares: random pairs of all jobs, as in Gavel's implementation of Gandiva, and only as many pairs as

@@ -6,11 +6,13 @@ two clusters, one a third of the other. The paper's own numbers are not availabl
 claim at most half the average completion time and at least 15 % more CPU and GPU utilisation, and
 show that the difference between the two is below 60 % for 80 % of the time without AITurbo and
 below 40 % with it. By share there are numbers only of a follow-on
-(github.com/MaoZzzzz/Aiturbo-vGPU, commit 11ab921), relative to its own scheduler; over AITurbo they give the ratios in `PUBLISHED`.
+(github.com/MaoZzzzz/Aiturbo-vGPU, commit 11ab921), relative to its own scheduler; over AITurbo they
+give the ratios in `PUBLISHED`.
 
 The contenders differ in their decisions: AITurbo chooses the numbers of servers and workers and
-their pods, Optimus the numbers with the requested pods; the others give jobs their requested allocation,
-which is drawn. AITurbo accounts for the cost of a restart, as described; the others do not.
+their pods, Optimus the numbers with the requested pods; the others give jobs their requested
+allocation, which is drawn. AITurbo accounts for the cost of a restart, as described; the others do
+not.
 
 Utilisation is that of nodes and rounds until the last submission; a core of a worker with a GPU is
 busy while the GPU computes (`models/parameter_servers/utilisation.py`). Short jobs are those whose
@@ -25,12 +27,12 @@ Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Traini
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from goodalloc.data.parameter_servers.workload import PsWorkloadOptions
-from goodalloc.experiments.reporting.estimates import estimate
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS, STYLES
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
@@ -43,7 +45,7 @@ from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting
 from goodalloc.experiments.support.records import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -82,17 +84,25 @@ SLIDES = {"without AITurbo": 60.0, "with AITurbo": 40.0}
 DISTRIBUTIONS = ("aiturbo", "log-time", "optimus", "tiresias", "srtf", "fcfs")
 
 
-#: Columns that are averaged over workloads.
-QUANTITIES = (
-    "jct_h",
-    "short_h",
-    "long_h",
-    "makespan_h",
-    "cpu_%",
-    "gpu_%",
-    "difference_p80_%",
-    "starts",
-)
+class ShareRow(NamedTuple):
+    """Outcome of a workload on one cluster, under a policy and with a share of unpredictable jobs.
+
+    The last eight columns are those of `PsOutcome`.
+    """
+
+    nodes: int
+    policy: str
+    unpredictable_percent: int
+    workload: int
+    jobs: int
+    average_jct_hours: float
+    short_jct_hours: float
+    long_jct_hours: float
+    makespan_hours: float
+    cpu_percent: float
+    gpu_percent: float
+    difference_p80_percent: float
+    starts_per_job: float
 
 
 def _task(plan: Plan, nodes: int, policy: str, share: int, seed: int) -> PsReplay:
@@ -117,7 +127,7 @@ def _tasks(plan: Plan) -> list[PsReplay]:
     )
 
 
-def _rows(plan: Plan) -> Rows:
+def _rows(plan: Plan) -> list[ShareRow]:
     """Return a row for every cluster, policy, share and workload."""
     rows = []
     for nodes in NODES:
@@ -125,35 +135,24 @@ def _rows(plan: Plan) -> Rows:
             for share in SHARES:
                 for seed in plan.workloads:
                     task = _task(plan, nodes, policy, share, seed)
-                    record = task.record()
-                    rows.append(
-                        {
-                            "nodes": nodes,
-                            "policy": policy,
-                            "unpredictable_%": share,
-                            "workload": seed,
-                            "jobs": task.jobs,
-                            **{name: record[name] for name in QUANTITIES},
-                        }
-                    )
+                    numbers = task.record()[:-1]
+                    rows.append(ShareRow(nodes, policy, share, seed, task.jobs, *numbers))
     return rows
 
 
-def summarise_shares(rows: Rows) -> Rows:
+def summarise_shares(rows: list[ShareRow]) -> Rows:
     """Return a row for every cluster, policy and share: means over workloads, and over AITurbo's.
 
-    The half-width is that of the 95 % confidence interval of the ratio, workload by workload.
+    The half-width is that of the 95 % confidence interval of the ratio, paired by workload.
     """
     shown = []
     for nodes in NODES:
         for policy in CONTENDERS:
             for share in SHARES:
                 group, hybrid = (_of(rows, nodes, name, share) for name in (policy, "aiturbo"))
-                ratio, makespan = (
-                    estimate([a[name] / b[name] for a, b in zip(group, hybrid, strict=True)])
-                    for name in ("jct_h", "makespan_h")
-                )
-                means = {name: float(np.mean([row[name] for row in group])) for name in QUANTITIES}
+                pairs = list(zip(group, hybrid, strict=True))
+                ratio = estimate_of([a.average_jct_hours / b.average_jct_hours for a, b in pairs])
+                makespan = estimate_of([a.makespan_hours / b.makespan_hours for a, b in pairs])
                 published = PUBLISHED.get(policy, {}).get(share)
                 longest = PUBLISHED_MAKESPAN.get(policy) if share == CLOSE else None
                 shown.append(
@@ -162,28 +161,35 @@ def summarise_shares(rows: Rows) -> Rows:
                         "policy": policy,
                         "unpredictable_%": share,
                         "workloads": len(group),
-                        "jct_h": rounded(means["jct_h"], 3),
-                        "over_aiturbo": rounded(ratio["mean"], 3),
-                        "half_width": rounded(ratio["half_width"], 2),
+                        "jct_h": _mean(group, lambda row: row.average_jct_hours),
+                        "over_aiturbo": rounded(ratio.mean, 3),
+                        "half_width": rounded(ratio.half_width, 2),
                         "published": "" if published is None else rounded(published, 3),
-                        "makespan_over": rounded(makespan["mean"], 3),
+                        "makespan_over": rounded(makespan.mean, 3),
                         "makespan_published": "" if longest is None else rounded(longest, 3),
-                        **{name: rounded(means[name], 3) for name in QUANTITIES[1:]},
+                        "short_h": _mean(group, lambda row: row.short_jct_hours),
+                        "long_h": _mean(group, lambda row: row.long_jct_hours),
+                        "makespan_h": _mean(group, lambda row: row.makespan_hours),
+                        "cpu_%": _mean(group, lambda row: row.cpu_percent),
+                        "gpu_%": _mean(group, lambda row: row.gpu_percent),
+                        "difference_p80_%": _mean(group, lambda row: row.difference_p80_percent),
+                        "starts": _mean(group, lambda row: row.starts_per_job),
                     }
                 )
     return shown
 
 
-def _of(rows: Rows, nodes: int, policy: str, share: int) -> Rows:
+def _mean(rows: list[ShareRow], value: Callable[[ShareRow], float]) -> float:
+    return rounded(float(np.mean([value(row) for row in rows])), 3)
+
+
+def _of(rows: list[ShareRow], nodes: int, policy: str, share: int) -> list[ShareRow]:
     """Return the rows of a cluster, a policy and a share."""
-    return [
-        row
-        for row in rows
-        if (row["nodes"], row["policy"], row["unpredictable_%"]) == (nodes, policy, share)
-    ]
+    key = (nodes, policy, share)
+    return [row for row in rows if (row.nodes, row.policy, row.unpredictable_percent) == key]
 
 
-def plot_replays(plan: Plan, rows: Rows) -> Figure:
+def plot_replays(plan: Plan, rows: list[ShareRow]) -> Figure:
     """Draw completion times by share on both clusters; differences and use on the smaller."""
     from matplotlib.figure import Figure
 
@@ -193,7 +199,7 @@ def plot_replays(plan: Plan, rows: Rows) -> Figure:
     for ax, nodes in zip(times, NODES, strict=True):
         for policy, contender in CONTENDERS.items():
             groups = [_of(rows, nodes, policy, share) for share in SHARES]
-            means = [np.mean([row["jct_h"] for row in group]) for group in groups]
+            means = [np.mean([row.average_jct_hours for row in group]) for group in groups]
             ax.plot(
                 SHARES, means, label=contender.label, markersize=5, linewidth=1.4, **look[policy]
             )
@@ -207,7 +213,7 @@ def plot_replays(plan: Plan, rows: Rows) -> Figure:
     heights = np.linspace(0.0, 100.0, QUANTILES)
     for policy in (name for name in DISTRIBUTIONS if name in CONTENDERS):
         values = [
-            _task(plan, NODES[-1], policy, CLOSE, seed).record()["differences"]
+            _task(plan, NODES[-1], policy, CLOSE, seed).record().differences_percent
             for seed in plan.workloads
         ]
         style = {name: look[policy][name] for name in ("color", "linestyle")}
@@ -250,11 +256,14 @@ def _looks() -> dict[str, dict[str, Any]]:
     return look
 
 
-def _plot_bars(rows: Rows, ax: Axes) -> None:
+def _plot_bars(rows: list[ShareRow], ax: Axes) -> None:
     """Draw the utilisation of CPUs and GPUs by policy."""
-    for index, (column, label) in enumerate((("cpu_%", "CPU"), ("gpu_%", "GPU"))):
-        groups = [_of(rows, NODES[-1], policy, CLOSE) for policy in CONTENDERS]
-        means = [np.mean([row[column] for row in group]) for group in groups]
+    groups = [_of(rows, NODES[-1], policy, CLOSE) for policy in CONTENDERS]
+    used = {
+        "CPU": [_mean(group, lambda row: row.cpu_percent) for group in groups],
+        "GPU": [_mean(group, lambda row: row.gpu_percent) for group in groups],
+    }
+    for index, (label, means) in enumerate(used.items()):
         places = np.arange(len(CONTENDERS)) + 0.4 * (index - 0.5)
         ax.barh(places, means, height=0.38, color=COLOURS[index], label=label)
     ax.set_yticks(range(len(CONTENDERS)), [found.label for found in CONTENDERS.values()])

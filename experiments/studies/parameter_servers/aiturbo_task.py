@@ -68,25 +68,53 @@ CONTENDERS: Mapping[str, Contender] = {
 }
 
 
-#: How many quantiles of the differences are kept.
+#: Number of kept quantiles of the differences.
 QUANTILES = 101
 
 
-#: The file of a replay's numbers.
+#: Name of the file of a replay's outcome.
 RECORD = "numbers.json"
 
 
-def replay_row(
+class PsOutcome(NamedTuple):
+    """Outcome of a workload under a policy.
+
+    Attributes
+    ----------
+    average_jct_hours, short_jct_hours, long_jct_hours
+        Average completion time of all, of short and of long jobs.
+    cpu_percent, gpu_percent
+        Utilisation of CPUs and GPUs until the last submission.
+    difference_p80_percent
+        80 % quantile of abs(CPU - GPU utilisation) over nodes and rounds.
+    starts_per_job
+        Mean number of starts of a job.
+    differences_percent
+        `QUANTILES` quantiles of that difference.
+    """
+
+    average_jct_hours: float
+    short_jct_hours: float
+    long_jct_hours: float
+    makespan_hours: float
+    cpu_percent: float
+    gpu_percent: float
+    difference_p80_percent: float
+    starts_per_job: float
+    differences_percent: tuple[float, ...]
+
+
+def replay_outcome(
     policy: str, workload: tuple[PsSubmission, ...], setting: PsSetting
-) -> dict[str, Any]:
-    """Return the row of a workload under a policy: hours, per cent, and quantiles of differences.
+) -> PsOutcome:
+    """Replay a workload under a policy.
 
     Parameters
     ----------
     policy
         One of `CONTENDERS`.
     workload, setting
-        Submitted jobs.
+        Submitted jobs, and cluster and rules of the replay.
 
     Raises
     ------
@@ -109,22 +137,22 @@ def replay_row(
     hours = (ends - [job.submission.time for job in simulator.jobs]) / 3600.0
     alone = np.array([seconds_alone(job.submission) for job in simulator.jobs])
     short = alone <= np.median(alone)
-    numbers = {
-        "jct_h": hours.mean(),
-        "short_h": hours[short].mean(),
-        "long_h": hours[~short].mean() if (~short).any() else hours.mean(),
-        "makespan_h": ends.max() / 3600.0,
-        "cpu_%": used[:, 0].mean(),
-        "gpu_%": used[:, 1].mean(),
-        "difference_p80_%": np.quantile(difference, 0.8),
-        "starts": np.mean([job.starts for job in simulator.jobs]),
-    }
-    return {
-        **{name: rounded(float(value), 8) for name, value in numbers.items()},
-        "differences": [
-            rounded(float(v)) for v in np.quantile(difference, np.linspace(0, 1, QUANTILES))
-        ],
-    }
+    quantiles = np.quantile(difference, np.linspace(0, 1, QUANTILES))
+    return PsOutcome(
+        average_jct_hours=_eight_digits(hours.mean()),
+        short_jct_hours=_eight_digits(hours[short].mean()),
+        long_jct_hours=_eight_digits(hours[~short].mean() if (~short).any() else hours.mean()),
+        makespan_hours=_eight_digits(ends.max() / 3600.0),
+        cpu_percent=_eight_digits(used[:, 0].mean()),
+        gpu_percent=_eight_digits(used[:, 1].mean()),
+        difference_p80_percent=_eight_digits(np.quantile(difference, 0.8)),
+        starts_per_job=_eight_digits(np.mean([job.starts for job in simulator.jobs])),
+        differences_percent=tuple(rounded(value) for value in quantiles.tolist()),
+    )
+
+
+def _eight_digits(value: np.floating) -> float:
+    return rounded(float(value), 8)
 
 
 def seconds_alone(job: PsSubmission) -> float:
@@ -134,7 +162,7 @@ def seconds_alone(job: PsSubmission) -> float:
 
 @dataclass(frozen=True)
 class PsReplay:
-    """One replay; done at once or not at all.
+    """Task of one replay, done as a whole or not at all.
 
     Parameters
     ----------
@@ -143,7 +171,7 @@ class PsReplay:
     policy, share, seed, jobs
         Name of the policy, per cent of unpredictable jobs, and number of the workload.
     setting
-        The conditions.
+        Cluster and rules of the replay.
     """
 
     folder: Path
@@ -163,7 +191,7 @@ class PsReplay:
         """Return all inputs that the numbers depend on."""
         return {
             "format": "goodalloc-ps-replay",
-            "version": 1,
+            "version": 2,
             "library": library_version(),
             "policy": self.policy,
             "seed": self.seed,
@@ -172,19 +200,25 @@ class PsReplay:
         }
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Replay, unless that is done."""
+        """Replay, unless the outcome exists."""
         self.folder.mkdir(parents=True, exist_ok=True)
         check_description(self.folder / DESCRIPTION, self.description())
         if not (self.folder / RECORD).exists():
-            row = replay_row(self.policy, ps_workload(self.seed, self.options), self.setting)
-            write_atomically(self.folder / RECORD, dump(row) + "\n")
+            workload = ps_workload(self.seed, self.options)
+            outcome = replay_outcome(self.policy, workload, self.setting)
+            write_atomically(self.folder / RECORD, dump(outcome._asdict()) + "\n")
         report(1.0)
 
-    def record(self) -> dict[str, Any]:
-        """Return the numbers of a task that has run."""
+    def record(self) -> PsOutcome:
+        """Return the outcome of a task that has run.
+
+        Raises
+        ------
+        ValueError
+            If the file of the outcome is damaged.
+        """
         path = self.folder / RECORD
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return PsOutcome(**json.loads(path.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ValueError(in_file(path, error)) from error
-        return found

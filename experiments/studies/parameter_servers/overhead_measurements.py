@@ -1,7 +1,8 @@
-"""Restarts and profiling of a job with parameter servers, measured (see `overheads.py`)."""
+"""Measurements of restarts and profiling of jobs with parameter servers (see `overheads.py`)."""
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,12 +26,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.support.array_types import Indices
 
 
-#: Synchronous, every server applies the mean gradient once, workers have a CPU core and no GPU.
+#: Form of synchronous training: one update by the mean gradient, workers with a core and no GPU.
 FORM = StepTimeForm(update_load="averaged", cpu_slowdown=1.0)
 
 #: The stages of a start and the parts of a step.
@@ -44,20 +44,19 @@ class Extent(NamedTuple):
     Attributes
     ----------
     repetitions
-        Seed of all random numbers.
+        Number of repetitions.
     changes
-        Servers and workers of the configurations that a job restarts on, one after the other; it
-        begins on the last one.
+        Servers and workers of consecutive configurations; the job begins on the last.
     restart_batch
-        Examples of a step meanwhile.
+        Examples of a step during the restarts.
     most
-        Most servers and workers that are profiled.
+        Most profiled servers and workers.
     batch_sizes
-        That are profiled.
+        Profiled batch sizes.
     fitted, held_out
-        Configurations that are fitted, and others that are predicted.
+        Numbers of fitted and of held-out configurations.
     warm_up, steps
-        Steps before, and of a measurement.
+        Steps before a measurement, and of it.
     """
 
     repetitions: int = 3
@@ -77,10 +76,75 @@ QUICK = Extent(
 )
 
 
+class OverheadRow(NamedTuple):
+    """Measurements of a configuration that was started and trained.
+
+    Columns from `old_servers` to `checkpoint_s` are None for profiled configurations, the last two
+    for restarts.
+
+    Attributes
+    ----------
+    repetition
+        Number of the repetition.
+    kind
+        "restart", "fitted" or "held out".
+    processes_per_core
+        Servers and workers over cores of the machine.
+    interpreters_s, imports_s, connection_s, state_s
+        Stages of the start; see `StartSeconds`.
+    start_processor_s, step_processor_s
+        Processor time of all processes in the start, and in a step.
+    step_s, step_25th_s, step_75th_s
+        Median and quartiles of the step time.
+    forward_s, backward_s, push_s, update_s, pull_s
+        Medians of the parts of a step; see `StepSeconds`.
+    old_servers, old_workers
+        Configuration before a restart.
+    checkpoint_s, stop_s
+        Writing of the checkpoint, and end of the old processes.
+    cost_s
+        Seconds of the whole restart, or of profiling the configuration.
+    predicted_s, error_percent
+        Step time by the fit, and its relative error.
+    """
+
+    repetition: int
+    kind: str
+    network: str
+    servers: int
+    workers: int
+    batch_size: int
+    cores: int
+    torch: str
+    processes_per_core: float
+    interpreters_s: float
+    imports_s: float
+    connection_s: float
+    state_s: float
+    start_processor_s: float
+    first_step_s: float
+    step_s: float
+    step_25th_s: float
+    step_75th_s: float
+    forward_s: float
+    backward_s: float
+    push_s: float
+    update_s: float
+    pull_s: float
+    step_processor_s: float
+    old_servers: int | None = None
+    old_workers: int | None = None
+    checkpoint_s: float | None = None
+    stop_s: float = math.nan
+    cost_s: float = math.nan
+    predicted_s: float | None = None
+    error_percent: float | None = None
+
+
 def _measured(
     job: TrainingJob, training: PsTraining, first: float, steps: StepSeconds
 ) -> dict[str, Any]:
-    """Return the columns of a configuration that was started and trained."""
+    """Return the columns that restarts and profiled configurations share."""
     servers, workers = training.servers, training.workers
     here = machine()
     low, middle, high = np.percentile(steps.total, (25, 50, 75))
@@ -103,7 +167,9 @@ def _measured(
     }
 
 
-def measure_restarts(network: str, extent: Extent, folder: Path, report: Report) -> Rows:
+def measure_restarts(
+    network: str, extent: Extent, repetition: int, folder: Path, report: Report
+) -> list[OverheadRow]:
     """Return a row for every change of configuration.
 
     Parameters
@@ -112,13 +178,15 @@ def measure_restarts(network: str, extent: Extent, folder: Path, report: Report)
         One of `NETWORKS`.
     extent
         Changes, batch size and steps.
+    repetition
+        Number of the repetition.
     folder
         Folder of the checkpoints.
     report
         Called with the fraction that is done.
     """
     job = TrainingJob(network, extent.restart_batch)
-    rows: Rows = []
+    rows: list[OverheadRow] = []
     training = PsTraining(job, *extent.changes[-1])
     try:
         training.train(extent.warm_up)
@@ -137,15 +205,16 @@ def measure_restarts(network: str, extent: Extent, folder: Path, report: Report)
             checkpoint, stop, _, first = np.diff(clock)
             training.train(extent.warm_up)
             rows.append(
-                {
-                    "kind": "restart",
+                OverheadRow(
+                    repetition,
+                    "restart",
                     **_measured(job, training, first, training.train(extent.steps)),
-                    "old_servers": before[0],
-                    "old_workers": before[1],
-                    "checkpoint_s": rounded(checkpoint),
-                    "stop_s": rounded(stop),
-                    "cost_s": rounded(clock[-1] - clock[0]),
-                }
+                    old_servers=before[0],
+                    old_workers=before[1],
+                    checkpoint_s=rounded(checkpoint),
+                    stop_s=rounded(stop),
+                    cost_s=rounded(clock[-1] - clock[0]),
+                )
             )
             report(len(rows) / len(extent.changes))
     finally:
@@ -181,7 +250,9 @@ def choose_configurations(extent: Extent, seed: int) -> tuple[Indices, Indices]:
     return fitted, np.random.default_rng(seed).choice(rest, extent.held_out, replace=False)
 
 
-def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -> Rows:
+def measure_profiling(
+    network: str, extent: Extent, repetition: int, report: Report
+) -> list[OverheadRow]:
     """Return a row for every fitted or held-out configuration, with its predicted step time.
 
     Parameters
@@ -190,13 +261,13 @@ def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -
         One of `NETWORKS`.
     extent
         Configurations and steps.
-    seed
-        Number of held-out configurations.
+    repetition
+        Number of the repetition, the seed of the held-out configurations.
     report
         Called with the fraction that is done.
     """
-    fitted, held_out = choose_configurations(extent, seed)
-    rows: Rows = []
+    fitted, held_out = choose_configurations(extent, repetition)
+    rows: list[OverheadRow] = []
     order = np.concatenate([fitted, held_out])
     chosen = Candidates.of(extent).take(order)
     for servers, workers, batch_size in zip(
@@ -215,44 +286,41 @@ def measure_profiling(network: str, extent: Extent, seed: int, report: Report) -
         end = time.perf_counter()
         kind = "fitted" if len(rows) < len(fitted) else "held out"
         rows.append(
-            {
-                "kind": kind,
+            OverheadRow(
+                repetition,
+                kind,
                 **_measured(job, training, first, steps),
-                "stop_s": rounded(end - clock),
-                "cost_s": rounded(end - begin),
-            }
+                stop_s=rounded(end - clock),
+                cost_s=rounded(end - begin),
+            )
         )
         report(len(rows) / len(order))
     return with_predictions(rows)
 
 
-def with_predictions(rows: Rows) -> Rows:
+def with_predictions(rows: list[OverheadRow]) -> list[OverheadRow]:
     """Return the rows with the fitted step times and their errors.
-
-    Parameters
-    ----------
-    rows
-        With `kind`, `servers`, `workers`, `batch_size`, `step_s`.
 
     Raises
     ------
     ValueError
-        As `fit_step_time`.
+        If `fit_step_time` refuses the rows of the kind "fitted", for instance as too few.
     """
 
-    def columns(some: Rows) -> tuple[PsConfiguration, NDArray[np.float64]]:
-        servers, workers, sizes = (
-            np.array([row[name] for row in some]) for name in ("servers", "workers", "batch_size")
+    def columns(some: list[OverheadRow]) -> tuple[PsConfiguration, NDArray[np.int64]]:
+        servers, workers = (
+            np.array([row.servers for row in some]),
+            np.array([row.workers for row in some]),
         )
+        sizes = np.array([row.batch_size for row in some])
         return PsConfiguration(servers, workers, worker_gpus=np.zeros(len(some))), sizes
 
-    known = [row for row in rows if row["kind"] == "fitted"]
-    fit = fit_step_time(FORM, *columns(known), np.array([row["step_s"] for row in known]))
+    known = [row for row in rows if row.kind == "fitted"]
+    fit = fit_step_time(FORM, *columns(known), np.array([row.step_s for row in known]))
     return [
-        {
-            **row,
-            "predicted_s": rounded(float(seconds)),
-            "error_%": rounded(100.0 * (float(seconds) / row["step_s"] - 1.0)),
-        }
+        row._replace(
+            predicted_s=rounded(float(seconds)),
+            error_percent=rounded(100.0 * (float(seconds) / row.step_s - 1.0)),
+        )
         for row, seconds in zip(rows, seconds_per_step(fit.parameters, *columns(rows)), strict=True)
     ]

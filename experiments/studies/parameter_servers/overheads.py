@@ -42,6 +42,7 @@ from goodalloc.experiments.studies.parameter_servers.networks import NETWORKS
 from goodalloc.experiments.studies.parameter_servers.overhead_measurements import (
     FULL,
     QUICK,
+    OverheadRow,
     measure_profiling,
     measure_restarts,
 )
@@ -58,12 +59,11 @@ from goodalloc.experiments.support.version import library_version
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.parameter_servers.overhead_measurements import Extent
     from goodalloc.experiments.support.tasks import Report
 
-#: The file of a task's rows.
+#: Name of the file of a task's rows.
 ROWS = "rows.json"
 
 
@@ -95,7 +95,7 @@ class OverheadTask:
         """Return all inputs that the rows depend on, with the known facts of the machine."""
         return {
             "format": "goodalloc-ps-overheads",
-            "version": 1,
+            "version": 2,
             "library": library_version(),
             "what": self.what,
             "network": self.network,
@@ -105,12 +105,12 @@ class OverheadTask:
         }
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Measure, unless that is done, and nothing else meanwhile.
+        """Measure while no other measurement runs, unless the rows exist.
 
         Raises
         ------
         ValueError
-            If something else is being measured, or a process dies.
+            If another measurement is running, or a process dies.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         check_description(self.folder / DESCRIPTION, self.description())
@@ -121,15 +121,19 @@ class OverheadTask:
                 rows = self._measure(report)
             except ChildProcessError as error:
                 raise ValueError(str(error)) from error
-        rows = [{"repetition": self.repetition, **row} for row in rows]
-        write_atomically(self.folder / ROWS, dump(rows) + "\n")
+        write_atomically(self.folder / ROWS, dump([row._asdict() for row in rows]) + "\n")
 
-    def _measure(self, report: Report) -> Rows:
+    def rows(self) -> list[OverheadRow]:
+        """Return the rows of a task that has run."""
+        found = json.loads((self.folder / ROWS).read_text(encoding="utf-8"))
+        return [OverheadRow(**row) for row in found]
+
+    def _measure(self, report: Report) -> list[OverheadRow]:
         if self.what == "profiling":
             return measure_profiling(self.network, self.extent, self.repetition, report)
         checkpoints = self.folder / "checkpoints"
         try:
-            return measure_restarts(self.network, self.extent, checkpoints, report)
+            return measure_restarts(self.network, self.extent, self.repetition, checkpoints, report)
         finally:
             shutil.rmtree(checkpoints, ignore_errors=True)
 
@@ -147,13 +151,9 @@ def _tasks(plan: Plan) -> list[OverheadTask]:
     return tasks
 
 
-def _rows(plan: Plan) -> Rows:
+def _rows(plan: Plan) -> list[OverheadRow]:
     """Return a row for every restart and every profiled configuration."""
-    found: Rows = []
-    for task in _tasks(plan):
-        found += json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
-    columns = dict.fromkeys(column for row in found for column in row)
-    return [{column: row.get(column, "") for column in columns} for row in found]
+    return [row for task in _tasks(plan) for row in task.rows()]
 
 
 OVERHEADS = Reproduction(

@@ -1,17 +1,25 @@
-"""Step times of parameter-server training as predicted, beside those measured for DL2.
+"""Step times of parameter-server training, predicted and measured.
 
-Optimus (EuroSys'18) and AITurbo (HPDC'21) predict the speed of a job on any number of servers and
-workers from a few measurements. Neither publishes them; DL2, of the authors of Optimus, does for
-eight models (`goodalloc.data.parameter_servers.worker_speed`). Two forms are fitted: that of
-Optimus, and one in which an update costs 1 / p. Errors are abs(predicted / measured - 1): with all
-measurements fitted, and, with a few, of those that were not. Which few are measured is a choice: at
-random, by a design, or, as the code of Optimus has it, up to ten servers and as many workers
-(equal).
+Optimus and AITurbo predict the speed of a job on any number of servers and workers from a few
+measurements. Neither publishes them; DL2, of the authors of Optimus, does for eight models
+(`goodalloc.data.parameter_servers.worker_speed`). Two forms are fitted: that of Optimus, and one in
+which an update costs 1 / p. Errors are abs(predicted / measured - 1), of all measurements where all
+are fitted, else of the held-out ones. Fitted measurements are chosen at random, by a design, or, as
+in the code of Optimus, up to ten servers with as many workers (equal).
+
+References
+----------
+Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters",
+    EuroSys 2018. doi:10.1145/3190508.3190517
+Peng et al., "DL2: A Deep Learning-Driven Scheduler for Deep Learning Clusters", IEEE TPDS 2021.
+    doi:10.1109/TPDS.2021.3052895
+Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Training in Commodity
+    Clusters", HPDC 2021. doi:10.1145/3431379.3460639
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,23 +48,23 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-#: What is fitted, by what the table calls it.
+#: Fitted forms by their names in the table.
 FORMS: Mapping[str, StepTimeForm] = {
     "Optimus": StepTimeForm(update_load="every_worker"),
     "update 1/p": StepTimeForm(update_load="averaged"),
 }
 
-#: The form of the picture.
+#: Form that the figure shows.
 DRAWN = "update 1/p"
 
-#: Numbers of measurements, and the number that the table shows.
+#: Numbers of fitted measurements, and the one that the table shows.
 POINTS = range(5, 21)
 FEW = 10
 
-#: Of the random choices.
+#: Seeds of the random choices.
 SEEDS = range(20)
 
-#: Most servers and workers where there are as many of both.
+#: Most servers and workers of the equal choice.
 MOST_EQUAL = 10
 
 
@@ -104,31 +112,57 @@ def choices(
             yield "design", points, [design]
 
 
-def _rows(plan: Plan) -> Rows:
+class StepTimeRow(NamedTuple):
+    """Errors of the step times of a model by one form and choice of fitted measurements.
+
+    Attributes
+    ----------
+    points, draws
+        Number of fitted measurements, and of random choices.
+    median_percent, percentile_90_percent
+        Medians over the draws of the median and of the 90th percentile of the errors.
+    worst_median_percent
+        Greatest median of a draw.
+    measurements, failed
+        Number of all measurements, and of those that failed.
+    """
+
+    model: str
+    form: str
+    choice: str
+    points: int
+    draws: int
+    median_percent: float
+    percentile_90_percent: float
+    worst_median_percent: float
+    measurements: int
+    failed: int
+
+
+def _rows(plan: Plan) -> list[StepTimeRow]:
     """Return a row for every model, form, way of choosing and number of measurements."""
-    return [
-        _row(name, title, choice, points, [relative_error(form, measured, f) for f in fitted])
-        | {"measurements": len(measured.seconds), "failed": measured.failed}
-        for name, measured in read_ps_worker_speed(_folder(plan)).items()
-        for title, form in FORMS.items()
-        for choice, points, fitted in choices(form, measured)
-    ]
-
-
-def _row(name: str, form: str, choice: str, points: int, errors: list[Floats]) -> dict[str, Any]:
-    """Return medians over the draws of the median and the 90th percentile, and the worst median."""
-    medians = [100.0 * np.median(error) for error in errors]
-    tails = [100.0 * np.percentile(error, 90) for error in errors]
-    return {
-        "model": name,
-        "form": form,
-        "choice": choice,
-        "points": points,
-        "draws": len(errors),
-        "median_percent": rounded(float(np.median(medians)), 4),
-        "percentile_90_percent": rounded(float(np.median(tails)), 4),
-        "worst_median_percent": rounded(float(np.max(medians)), 4),
-    }
+    rows = []
+    for name, measured in read_ps_worker_speed(_folder(plan)).items():
+        for title, form in FORMS.items():
+            for choice, points, fitted in choices(form, measured):
+                errors = [relative_error(form, measured, some) for some in fitted]
+                medians = [100.0 * np.median(error) for error in errors]
+                tails = [100.0 * np.percentile(error, 90) for error in errors]
+                rows.append(
+                    StepTimeRow(
+                        name,
+                        title,
+                        choice,
+                        points,
+                        draws=len(errors),
+                        median_percent=rounded(float(np.median(medians)), 4),
+                        percentile_90_percent=rounded(float(np.median(tails)), 4),
+                        worst_median_percent=rounded(float(np.max(medians)), 4),
+                        measurements=len(measured.seconds),
+                        failed=measured.failed,
+                    )
+                )
+    return rows
 
 
 def _folder(plan: Plan) -> Path:
@@ -147,24 +181,24 @@ def _folder(plan: Plan) -> Path:
     return plan.artifact
 
 
-def _shown(rows: Rows) -> Rows:
+def _shown(rows: list[StepTimeRow]) -> Rows:
     """Return a row for every model and form: median and 90th percentile by fitted measurements."""
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
-        key = row["model"], row["form"]
         line = lines.setdefault(
-            key, {"model": key[0], "form": key[1], "measurements": row["measurements"]}
+            (row.model, row.form),
+            {"model": row.model, "form": row.form, "measurements": row.measurements},
         )
-        few = row["choice"] in ("random", "design")
-        if not few or row["points"] == FEW:
-            column = f"{row['choice']}_{FEW}" if few else row["choice"]
-            line[f"{column}_%"] = rounded(row["median_percent"], 3)
-            line[f"{column}_90th_%"] = rounded(row["percentile_90_percent"], 3)
+        few = row.choice in {"random", "design"}
+        if not few or row.points == FEW:
+            column = f"{row.choice}_{FEW}" if few else row.choice
+            line[f"{column}_%"] = rounded(row.median_percent, 3)
+            line[f"{column}_90th_%"] = rounded(row.percentile_90_percent, 3)
     columns = max(lines.values(), key=len)
     return [{column: line.get(column, "") for column in columns} for line in lines.values()]
 
 
-def _plot(plan: Plan, rows: Rows) -> Figure:
+def _plot(plan: Plan, rows: list[StepTimeRow]) -> Figure:
     """Draw the error over the number of measurements, and predicted over measured step times."""
     from matplotlib.figure import Figure
 
@@ -174,9 +208,9 @@ def _plot(plan: Plan, rows: Rows) -> Figure:
     for index, (name, measured) in enumerate(tables.items()):
         look = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
         drawn = [
-            (row["points"], row["median_percent"])
+            (row.points, row.median_percent)
             for row in rows
-            if (row["model"], row["form"], row["choice"]) == (name, DRAWN, "random")
+            if (row.model, row.form, row.choice) == (name, DRAWN, "random")
         ]
         few.plot(*zip(*drawn, strict=True), label=name, markersize=4, linewidth=1.2, **look)
         fit = fit_step_time(

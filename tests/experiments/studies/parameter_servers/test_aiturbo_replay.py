@@ -17,15 +17,15 @@ from goodalloc.experiments.studies.parameter_servers.aiturbo_replay import (
     NODES,
     PUBLISHED,
     PUBLISHED_MAKESPAN,
-    QUANTITIES,
     SHARES,
+    ShareRow,
     summarise_shares,
 )
 from goodalloc.experiments.studies.parameter_servers.aiturbo_task import (
     CONTENDERS,
     RECORD,
     PsReplay,
-    replay_row,
+    replay_outcome,
 )
 from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting
 
@@ -38,14 +38,15 @@ SMALL = PsSetting(nodes=2)
 def test_a_row_obeys_the_laws() -> None:
     """Short jobs and long ones make up all; what is a share is one."""
     workload = ps_workload(1, PsWorkloadOptions(jobs=10, hours=0.3))
-    row = replay_row("optimus", workload, SMALL)
-    assert row["jct_h"] == pytest.approx((row["short_h"] + row["long_h"]) / 2)
-    assert 0 < row["short_h"] < row["long_h"] < row["makespan_h"]
-    for name in ("cpu_%", "gpu_%", "difference_p80_%"):
-        assert 0 < row[name] < 100
-    assert row["differences"] == sorted(row["differences"])
-    assert row["differences"][80] == pytest.approx(row["difference_p80_%"], rel=1e-4)
-    assert row["starts"] >= 1
+    found = replay_outcome("optimus", workload, SMALL)
+    average = (found.short_jct_hours + found.long_jct_hours) / 2
+    assert found.average_jct_hours == pytest.approx(average)
+    assert 0 < found.short_jct_hours < found.long_jct_hours < found.makespan_hours
+    for percent in (found.cpu_percent, found.gpu_percent, found.difference_p80_percent):
+        assert 0 < percent < 100
+    assert list(found.differences_percent) == sorted(found.differences_percent)
+    assert found.differences_percent[80] == pytest.approx(found.difference_p80_percent, rel=1e-4)
+    assert found.starts_per_job >= 1
 
 
 def test_policies_that_predict_nothing_do_the_same_at_every_share() -> None:
@@ -53,7 +54,7 @@ def test_policies_that_predict_nothing_do_the_same_at_every_share() -> None:
     for policy in ("fcfs", "srtf", "tiresias", "optimus-told"):
         assert CONTENDERS[policy].blind
         rows = [
-            replay_row(policy, ps_workload(2, options), SMALL)
+            replay_outcome(policy, ps_workload(2, options), SMALL)
             for options in (
                 PsWorkloadOptions(
                     jobs=8, hours=0.3, unpredictable=share, told=CONTENDERS[policy].told
@@ -79,12 +80,7 @@ def test_the_published_ratios_are_those_of_the_follow_on() -> None:
 def test_the_summary_sets_means_beside_what_is_published() -> None:
     """By hand: two workloads; Optimus takes half as long as AITurbo."""
     rows = [
-        {
-            "nodes": nodes,
-            "policy": policy,
-            "unpredictable_%": share,
-            **dict.fromkeys(QUANTITIES, hours * seed),
-        }
+        ShareRow(nodes, policy, share, seed, 60, *[hours * seed] * 8)
         for nodes in NODES
         for policy in CONTENDERS
         for share in SHARES
@@ -112,7 +108,7 @@ def test_a_replay_is_done_once_and_its_folder_holds_no_other(tmp_path: Path) -> 
     task.run(told.append)
     assert numbers.stat().st_mtime_ns == first
     assert told == [1.0, 1.0]
-    assert task.record()["starts"] == 1.0
+    assert task.record().starts_per_job == 1.0
     with pytest.raises(ValueError, match="holds another replay: seed in its"):
         PsReplay(task.folder, "fcfs", 50, 1, 5, SMALL).run()
     with pytest.raises(ValueError, match=r"holds another replay: .*workload"):

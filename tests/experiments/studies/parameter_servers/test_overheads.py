@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from goodalloc.experiments.studies.parameter_servers.overhead_measurements impor
     QUICK,
     Candidates,
     Extent,
+    OverheadRow,
     choose_configurations,
     measure_profiling,
     measure_restarts,
@@ -105,23 +105,24 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     return done
 
 
-def some_rows() -> list[dict[str, Any]]:
+def some_rows() -> list[OverheadRow]:
     """Two restarts of 1 and 3 s, and three configurations profiled, of which one was held out."""
-    common = {
-        "network": "perceptron",
-        "step_s": 0.02,
-        "cores": 2,
-        "torch": "0",
-        "repetition": 0,
-        "start_processor_s": 1.0,
+    seconds: dict[str, Any] = {
+        name: 0.02 for name in OverheadRow._fields if name.endswith("_s") and name != "predicted_s"
     }
-    size = {"servers": 1, "workers": 2, "old_servers": 2, "old_workers": 2}
+    common = OverheadRow(0, "", "perceptron", 1, 2, 64, 2, "0", 1.5, **seconds)
+    common = common._replace(start_processor_s=1.0)
     restarts = [
-        {**common, **size, "kind": "restart", **dict.fromkeys(PARTS, cost / 7), "cost_s": cost}
+        common._replace(
+            kind="restart",
+            old_servers=2,
+            old_workers=2,
+            **{"cost_s": cost, **dict.fromkeys(PARTS, cost / 7)},  # type: ignore[arg-type]
+        )
         for cost in (1.0, 3.0)
     ]
     profiled = [
-        {**common, **size, "kind": kind, "cost_s": 2.0, "predicted_s": 0.02, "error_%": error}
+        common._replace(kind=kind, cost_s=2.0, predicted_s=0.02, error_percent=error)
         for kind, error in (("fitted", -1.0), ("fitted", 3.0), ("held out", -10.0))
     ]
     return [*restarts, *profiled]
@@ -132,7 +133,7 @@ def test_a_job_goes_from_configuration_to_configuration_by_its_checkpoint(
 ) -> None:
     """Saved, stopped, started from what was saved; killed in the end."""
     told: list[float] = []
-    rows = measure_restarts("perceptron", SMALL, tmp_path, told.append)
+    rows = measure_restarts("perceptron", SMALL, 0, tmp_path, told.append)
     assert notes == [
         ("start", 1, 1, None),
         ("save", tmp_path),
@@ -144,27 +145,27 @@ def test_a_job_goes_from_configuration_to_configuration_by_its_checkpoint(
         ("kill",),
     ]
     assert told == [0.5, 1.0]
-    assert [(r["old_servers"], r["old_workers"], r["servers"], r["workers"]) for r in rows] == [
+    assert [(r.old_servers, r.old_workers, r.servers, r.workers) for r in rows] == [
         (1, 1, 1, 2),
         (1, 2, 1, 1),
     ]
-    assert [row["processes_per_core"] for row in rows] == [1.5, 1.0]
-    assert all(set(PARTS) <= row.keys() for row in rows)
-    assert rows[0]["imports_s"] == 1.0
+    assert [row.processes_per_core for row in rows] == [1.5, 1.0]
+    assert all(getattr(row, part) is not None for row in rows for part in PARTS)
+    assert rows[0].imports_s == 1.0
 
 
 def test_what_follows_the_law_exactly_is_predicted_exactly(notes: list[tuple[object, ...]]) -> None:
     """Also configurations that were not fitted; every process is stopped."""
     told: list[float] = []
     rows = measure_profiling("convolutional", FULL, 1, told.append)
-    assert [row["kind"] for row in rows] == ["fitted"] * 10 + ["held out"] * 6
-    assert max(abs(row["error_%"]) for row in rows) < 0.1
+    assert [row.kind for row in rows] == ["fitted"] * 10 + ["held out"] * 6
+    assert max(abs(row.error_percent or 0.0) for row in rows) < 0.1
     for row in rows:
-        parts = [row[f"{part}_s"] for part in overhead_measurements.PARTS]
-        assert sum(parts) == pytest.approx(row["step_s"], rel=1e-3)
-        here = PsConfiguration(row["servers"], row["workers"], worker_gpus=0)
-        expected = seconds_per_step(TRUTH, here, row["batch_size"])
-        assert row["step_s"] == pytest.approx(float(expected), rel=1e-4)
+        parts = [getattr(row, f"{part}_s") for part in overhead_measurements.PARTS]
+        assert sum(parts) == pytest.approx(row.step_s, rel=1e-3)
+        here = PsConfiguration(row.servers, row.workers, worker_gpus=0)
+        expected = seconds_per_step(TRUTH, here, row.batch_size)
+        assert row.step_s == pytest.approx(float(expected), rel=1e-4)
     assert told[-1] == 1.0
     assert [note[0] for note in notes] == ["start", "stop", "kill"] * 16
 
@@ -187,10 +188,7 @@ def test_what_is_held_out_is_not_fitted(extent: Extent) -> None:
 
 def test_too_few_measurements_are_refused() -> None:
     """As by the fit: six coefficients need six."""
-    rows = [
-        {"kind": "fitted", "servers": p, "workers": 1, "batch_size": 8, "step_s": 1.0}
-        for p in (1, 2)
-    ]
+    rows = [some_rows()[-2]._replace(servers=servers) for servers in (1, 2)]
     with pytest.raises(ValueError, match="Fit: 2 measurements; expected at least 6"):
         with_predictions(rows)
 
@@ -230,8 +228,7 @@ def test_a_task_is_done_at_once_or_not_at_all(
     """The second time nothing is measured; another one is refused the folder."""
     task = OverheadTask(tmp_path / "one", what, "perceptron", 1, SMALL)
     task.run()
-    rows = json.loads((task.folder / ROWS).read_text(encoding="utf-8"))
-    assert {row["repetition"] for row in rows} == {1}
+    assert {row.repetition for row in task.rows()} == {1}
     count = len(notes)
     task.run()
     assert len(notes) == count
