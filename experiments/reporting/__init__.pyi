@@ -3,9 +3,7 @@ from .axes import logarithmic as logarithmic
 from .axes import open_axes as open_axes
 from .estimates import NO_ESTIMATE as NO_ESTIMATE
 from .estimates import Estimate as Estimate
-from .estimates import estimate as estimate
 from .estimates import estimate_of as estimate_of
-from .estimates import estimated as estimated
 from .estimates import shown_estimate as shown_estimate
 from .plots import figure_of as figure_of
 from .plots import legend_below as legend_below

@@ -36,28 +36,15 @@ NO_ESTIMATE = Estimate(float("nan"), float("nan"))
 
 
 def estimate_of(values: Sequence[float]) -> Estimate:
-    """Return the estimate of the mean of `values`.
-
-    Examples
-    --------
-    >>> from goodalloc.experiments.reporting import estimate_of
-    >>> estimate_of([1.0, 2.0, 3.0])
-    Estimate(mean=2.0, half_width=2.4841)
-    """
-    found = estimate(values)
-    return Estimate(found["mean"], found["half_width"])
-
-
-def estimate(values: Sequence[float]) -> dict[str, float]:
-    """Return the mean of independent values and the half-width of its 95 % confidence interval.
+    """Return the mean of independent values with its 95 % confidence interval.
 
     The interval is that of Student's t; with one value the half-width is NaN.
 
     Examples
     --------
-    >>> from goodalloc.experiments.reporting import estimate
-    >>> estimate([1.0, 2.0, 3.0])  # 4.3027 * 1 / sqrt(3)
-    {'mean': 2.0, 'half_width': 2.4841}
+    >>> from goodalloc.experiments.reporting import estimate_of
+    >>> estimate_of([1.0, 2.0, 3.0])  # 4.3027 * 1 / sqrt(3)
+    Estimate(mean=2.0, half_width=2.4841)
     """
     from scipy.stats import t
 
@@ -66,20 +53,7 @@ def estimate(values: Sequence[float]) -> dict[str, float]:
     if found.size > 1:
         error = found.std(ddof=1) / np.sqrt(found.size)
         half = float(t.ppf(0.975, found.size - 1) * error)
-    return {"mean": rounded(float(found.mean())), "half_width": rounded(half)}
-
-
-def estimated(quantity: str, values: Sequence[float]) -> dict[str, float]:
-    """Return the estimate of a quantity as two columns, its name and that with `_half_width`.
-
-    Examples
-    --------
-    >>> from goodalloc.experiments.reporting import estimated
-    >>> estimated("hours", [1.0, 2.0, 3.0])
-    {'hours': 2.0, 'hours_half_width': 2.4841}
-    """
-    found = estimate(values)
-    return {quantity: found["mean"], f"{quantity}_half_width": found["half_width"]}
+    return Estimate(rounded(float(found.mean())), rounded(half))
 
 
 def shown_estimate(mean: float, half_width: float, form: str = ".1f") -> str:

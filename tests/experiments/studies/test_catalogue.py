@@ -16,7 +16,7 @@ from goodalloc.data.workloads.workload import write_workload
 from goodalloc.experiments.cli import replay as cli_replay
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay.replay_task import ReplayTask
-from goodalloc.experiments.reporting.estimates import estimate, shown_estimate
+from goodalloc.experiments.reporting.estimates import estimate_of, shown_estimate
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, REPRODUCTIONS, Entry
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.pollux.published_cases import (
@@ -99,10 +99,10 @@ def test_the_genetic_algorithm_alone_is_replayed_with_every_seed(tmp_path: Path)
 
 def test_a_confidence_interval_is_students() -> None:
     """Three values 1, 2, 3: mean 2, half-width 4.303 / sqrt(3); one value has no interval."""
-    found = estimate([1.0, 2.0, 3.0])
-    assert found["mean"] == 2.0
-    assert found["half_width"] == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
-    assert math.isnan(estimate([1.0])["half_width"])
+    found = estimate_of([1.0, 2.0, 3.0])
+    assert found.mean == 2.0
+    assert found.half_width == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
+    assert math.isnan(estimate_of([1.0]).half_width)
 
 
 def test_reproduce_puts_published_and_ours_side_by_side(
@@ -272,7 +272,7 @@ def test_bad_reproductions_are_refused_in_one_sentence(
 
 def test_an_estimate_is_shown_with_its_interval_where_there_is_one() -> None:
     """One value has none."""
-    three, one = (estimate(values) for values in ([1.0, 2.0, 3.0], [1.0]))
-    assert shown_estimate(three["mean"], three["half_width"]) == "2.0 ± 2.5"
-    assert shown_estimate(one["mean"], one["half_width"], ".2f") == "1.00"
+    three, one = (estimate_of(values) for values in ([1.0, 2.0, 3.0], [1.0]))
+    assert shown_estimate(*three) == "2.0 ± 2.5"
+    assert shown_estimate(*one, ".2f") == "1.00"
     assert shown_estimate(1.234, 0.056, "+.2f") == "+1.23 ± 0.06"
