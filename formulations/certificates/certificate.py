@@ -33,6 +33,8 @@ from goodalloc.formulations.basics.power_mean_cost import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtyping import Bool, Float
+
     from goodalloc.formulations.certificates.price_bound import PriceBound
     from goodalloc.formulations.certificates.prices import Prices
     from goodalloc.models.support.array_types import Flags, Floats
@@ -61,7 +63,7 @@ class Measure:
     power: float
     mark: float
 
-    def cost(self, utility: Floats, known: float, num_jobs: int) -> Floats:
+    def cost(self, utility: Float[Floats, ...], known: float, num_jobs: int) -> Float[Floats, ...]:
         """Return the cost of every utility; infinite for those that no better allocation can
         contain.
 
@@ -134,7 +136,7 @@ class Split:
     """
 
     job: int
-    chosen: Flags
+    chosen: Bool[Flags, " choices"]
     inside: Leaf | Split
     outside: Leaf | Split
 
@@ -179,7 +181,9 @@ def certify(bounds: PriceBound, tree: Tree, known: float) -> Certificate:
     return Certificate(bounds, tree, known, bound)
 
 
-def leaf_bound(bounds: PriceBound, leaf: Leaf, known: float, allowed: Flags) -> float:
+def leaf_bound(
+    bounds: PriceBound, leaf: Leaf, known: float, allowed: Bool[Flags, " choices"]
+) -> float:
     """Return the bound on the fitness in one case.
 
     Parameters
@@ -195,7 +199,7 @@ def leaf_bound(bounds: PriceBound, leaf: Leaf, known: float, allowed: Flags) -> 
     return leaf.measure.bound(least, num_jobs, known)
 
 
-def cases(tree: Tree, bounds: PriceBound) -> Iterator[tuple[Leaf, Flags]]:
+def cases(tree: Tree, bounds: PriceBound) -> Iterator[tuple[Leaf, Bool[Flags, " choices"]]]:
     """Return the leaves, each with the choices that remain in its case."""
     waiting = [(tree, np.ones(len(bounds.choices), dtype=bool))]
     while waiting:

@@ -31,6 +31,8 @@ from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.models.support.validation import require_choice
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.gavel.time_sharing import TimeSharing
     from goodalloc.models.support.array_types import Floats, Indices
@@ -65,11 +67,11 @@ class ShareSolution(NamedTuple):
         To build and translate the program, and to solve it.
     """
 
-    shares: Floats | None
+    shares: Float[Floats, "lines types"] | None
     bound: float
     proof: SharePrices
     prices: SharePrices | None
-    tight: Floats
+    tight: Float[Floats, " jobs"]
     status: str
     build_seconds: float
     solve_seconds: float
@@ -99,21 +101,21 @@ class _Scaled(NamedTuple):
         Of the goal.
     """
 
-    units: Floats
-    largest: Floats
+    units: Float[Floats, " jobs"]
+    largest: Float[Floats, " jobs"]
     matrix: Any
-    columns: Floats
+    columns: Float[Floats, " lines"]
     first: Floats
     second: Floats
     worth: Floats
-    promised: Floats
+    promised: Float[Floats, " jobs"]
     unit: float
 
 
 def solve_shares(
     sharing: TimeSharing,
     goal: Goal,
-    promised: Floats | None = None,
+    promised: Float[Floats, " jobs"] | None = None,
     *,
     solver: str = CONE_SOLVER,
     **options: Any,
@@ -245,7 +247,7 @@ def _prices(row: Any, places: Indices, size: int) -> Floats:
     return found
 
 
-def _scaled(sharing: TimeSharing, goal: Goal, promised: Floats) -> _Scaled:
+def _scaled(sharing: TimeSharing, goal: Goal, promised: Float[Floats, " jobs"]) -> _Scaled:
     jobs, lines, types = sharing.num_jobs, sharing.num_lines, sharing.num_types
     members = sharing.members
     first, second, worth, unit = np.zeros(jobs), np.zeros(jobs), np.zeros((lines, types)), 1.0
@@ -287,7 +289,7 @@ def _linear(goal: Goal) -> bool:
     return isinstance(goal, Level) or (isinstance(goal, Worst) and not goal.delay.any())
 
 
-def rate_matrix(sharing: TimeSharing, units: Floats) -> Any:
+def rate_matrix(sharing: TimeSharing, units: Float[Floats, " jobs"]) -> Any:
     """Return T in units of every job, sparse, shape (jobs, lines × types)."""
     members, types = sharing.members, sharing.num_types
     rate = sharing.line_rate / np.append(units, 1.0)[members][:, None, :]

@@ -45,6 +45,8 @@ from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.models.support.cone_solver import CONE_SOLVER
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats, Indices
 
@@ -71,11 +73,11 @@ class Envelope(NamedTuple):
         Utility per GPU, at least 0.
     """
 
-    job: Indices
-    left: Floats
-    right: Floats
-    utility: Floats
-    slope: Floats
+    job: Int[Indices, " pieces"]
+    left: Float[Floats, " pieces"]
+    right: Float[Floats, " pieces"]
+    utility: Float[Floats, " pieces"]
+    slope: Float[Floats, " pieces"]
 
 
 class ConcaveSolution(NamedTuple):
@@ -95,14 +97,14 @@ class ConcaveSolution(NamedTuple):
         What the solver said.
     """
 
-    gpus: Floats
+    gpus: Float[Floats, " jobs"]
     price: float
     bound: float
     value: float
     status: str
 
 
-def concave_envelope(utility: Floats) -> Envelope:
+def concave_envelope(utility: Float[Floats, "jobs gpus"]) -> Envelope:
     """Return the least concave functions above the utilities; GPUs may be left unused.
 
     Found by going from each vertex to the one of steepest ascent, for all jobs at once.
@@ -223,7 +225,7 @@ def _objective(reached: Any, power: float) -> Any:
     return -cp.sum(cp.power(reached, power, approx=False)) / power
 
 
-def _evaluate(envelope: Envelope, gpus: Floats) -> Floats:
+def _evaluate(envelope: Envelope, gpus: Float[Floats, " jobs"]) -> Float[Floats, " jobs"]:
     """Return the envelopes at these GPUs, shape (jobs,)."""
     lines = envelope.utility + envelope.slope * (gpus[envelope.job] - envelope.left)
     starts = np.searchsorted(envelope.job, np.arange(gpus.size))

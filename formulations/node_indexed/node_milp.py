@@ -70,12 +70,12 @@ from goodalloc.models.round.objective import mode_utilities
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float
 
     from goodalloc.formulations.basics.power_mean_cost import AtMost
     from goodalloc.formulations.node_indexed.node_extremes import Whose
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats
+    from goodalloc.models.support.array_types import Flags, Floats
 
 
 IDLE, KEEP, ONE_NODE, SEVERAL_NODES = "idle", "keep", "one_node", "several_nodes"
@@ -119,8 +119,8 @@ def node_choices(instance: Instance) -> dict[NodeChoice, float]:
 def build_node_milp(
     instance: Instance,
     *,
-    cost: Callable[[Floats], Floats] | None = None,
-    forbidden: Callable[[Floats], NDArray[np.bool_]] | None = None,
+    cost: Callable[[Float[Floats, " choices"]], Float[Floats, " choices"]] | None = None,
+    forbidden: Callable[[Float[Floats, " choices"]], Bool[Flags, " choices"]] | None = None,
     limits: Iterable[AtMost] = (),
     whose: Whose = "all",
 ) -> pyo.ConcreteModel:
@@ -192,8 +192,8 @@ def build_node_milp(
 def _add_data(
     model: Any,
     instance: Instance,
-    cost: Callable[[Floats], Floats] | None,
-    forbidden: Callable[[Floats], NDArray[np.bool_]] | None,
+    cost: Callable[[Float[Floats, " choices"]], Float[Floats, " choices"]] | None,
+    forbidden: Callable[[Float[Floats, " choices"]], Bool[Flags, " choices"]] | None,
 ) -> None:
     """Add sets and parameters."""
     utility = node_choices(instance)
