@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.formulations.gpu_rounds.choices import keep_choices
-from goodalloc.models.support.array_types import Indices
+from goodalloc.models.support.array_types import Flags, Indices
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from goodalloc.formulations.basics.program import ProgramBuilder
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Flags, Floats
+    from goodalloc.models.support.array_types import Floats
 
 
 #: The columns ``b`` and ``o``, and the node, free GPUs and d of each.

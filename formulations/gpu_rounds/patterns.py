@@ -167,7 +167,12 @@ class _Slots:
 
     @classmethod
     def start(
-        cls, builder: ProgramBuilder, free: FreeNodes, offers: Offers, choices: Choices, x: Indices
+        cls,
+        builder: ProgramBuilder,
+        free: FreeNodes,
+        offers: Offers,
+        choices: Choices,
+        x: Int[Indices, " choices"],
     ) -> _Slots:
         """Add rows (P5) and (P6): the free nodes, the offers, the cuts, the demand on one node."""
         most = int(max(free.gpus.max(), choices.replicas[choices.of(Kind.ONE_NODE)].max(initial=1)))
