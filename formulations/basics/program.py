@@ -33,7 +33,7 @@ def require_finite(item: str, values: ArrayLike, *, unbounded: bool = False) -> 
     Parameters
     ----------
     item
-        What each of them is.
+        Name of the numbers, for the message.
     values
         The numbers.
     unbounded
@@ -57,7 +57,7 @@ class Family(NamedTuple):
     Attributes
     ----------
     name, size
-        What they are, and how many there are.
+        Name of the family, and number of its members.
     label
         What the name of number *i* of the family ends in; worked out only when names are written.
     """

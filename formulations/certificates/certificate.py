@@ -70,7 +70,7 @@ class Measure:
         Parameters
         ----------
         utility
-            Any shape.
+            Utilities, of any shape.
         known
             Fitness of a feasible allocation, 0 without any.
         num_jobs
@@ -112,7 +112,7 @@ class Leaf:
     Parameters
     ----------
     measure
-        What choices cost.
+        Cost of the choices.
     prices
         In units of that cost.
     """
@@ -128,11 +128,11 @@ class Split:
     Parameters
     ----------
     job
-        Whose choices they are.
+        Job whose choices are split.
     chosen
-        Which, shape (choices,).
+        Whether each choice belongs to the case `inside`, shape (choices,).
     inside, outside
-        What proves the two cases.
+        Proofs of the two cases.
     """
 
     job: int
@@ -152,13 +152,13 @@ class Certificate:
     Parameters
     ----------
     bounds
-        What prices say of the round.
+        Bound of the round as a function of prices.
     tree
         The cases and their prices.
     known
         Fitness of the allocation that the useful choices were told by.
     bound
-        What is proved.
+        Bound on the fitness that is proved.
     """
 
     bounds: PriceBound

@@ -53,9 +53,9 @@ class Standing:
         Parameters
         ----------
         job
-            Whose.
+            Index of the job.
         chosen
-            Which of the kept choices, shape (choices,).
+            Whether each kept choice is meant, shape (choices,).
         """
         first, last = np.searchsorted(self._all.job, [job, job + 1])
         mine = np.arange(first, last)

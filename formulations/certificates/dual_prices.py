@@ -44,7 +44,7 @@ def pattern_prices(
     grid
         Units of the round.
     duals
-        Of every row, shape (rows,).
+        Dual value of every row, shape (rows,).
     """
     pieces = np.maximum(duals[patterns.slot_rows[1:]], 0.0)
     distributed = np.maximum(duals[patterns.piece_rows[1:]], 0.0)
@@ -88,7 +88,7 @@ def aggregate_prices(
     grid
         Units of the round.
     duals
-        Of every row, shape (rows,).
+        Dual value of every row, shape (rows,).
     """
     price = np.maximum(-duals, 0.0)
     code = np.array([_group_type(instance, g) for g in range(len(instance.cluster.groups))])

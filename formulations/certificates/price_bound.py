@@ -111,7 +111,7 @@ class PriceBound:
         cost
             Of every choice, infinite where there is no such choice: shape (choices,).
         prices
-            Any.
+            Prices; any prices give a valid bound.
 
         Returns
         -------

@@ -164,7 +164,7 @@ def shared_prices(shared: SharedProgram, duals: Float[Floats, " rows"]) -> Price
     shared
         The program.
     duals
-        Of every row, shape (rows,).
+        Dual value of every row, shape (rows,).
     """
     price = np.maximum(-duals, 0.0)
     beside = price[shared.resource_rows]

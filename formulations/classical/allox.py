@@ -57,9 +57,9 @@ class Places(NamedTuple):
     Attributes
     ----------
     machine
-        Whose it is.
+        Machine of every place.
     from_end
-        How many jobs it delays, *l*: 1 for the last.
+        Number of jobs that a job in the place delays, itself included, *l*: 1 for the last.
     """
 
     machine: Int[Indices, " places"]

@@ -45,11 +45,11 @@ class Bundles(NamedTuple):
     Attributes
     ----------
     bidder
-        Whose it is.
+        Bidder of every bundle.
     gpus
         More GPUs of every group, shape (bundles, groups).
     value
-        What it is worth.
+        Valuation of the bundle.
     """
 
     bidder: Int[Indices, " bundles"]

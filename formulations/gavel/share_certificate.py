@@ -97,7 +97,7 @@ class Certificate(NamedTuple):
         By how much (1) is missed by each pair, shape (pairs,): where nobody misses it, no pair
         that was left out of a program would have improved it.
     prices
-        That prove the bound, and keep to (1).
+        Prices that prove the bound, and satisfy (1).
     """
 
     bound: float
@@ -142,7 +142,7 @@ def as_promises(prices: SharePrices) -> SharePrices:
     Parameters
     ----------
     prices
-        That prove the level.
+        Prices that prove the level.
     """
     return prices._replace(rates=np.zeros_like(prices.rates), promises=prices.rates)
 

@@ -57,12 +57,12 @@ class ShareSolution(NamedTuple):
     proof
         Prices that prove it.
     prices
-        Of the solver; None if it gave none.
+        Prices as the solver reports them; None if it gave none.
     tight
         The parts of the price of the goal that jobs have, which add up to 1, shape (jobs,); of a
         level or the worst only those that cannot have more.
     status
-        What the solver said.
+        Status as the solver reports it.
     build_seconds, solve_seconds
         To build and translate the program, and to solve it.
     """
@@ -86,7 +86,7 @@ class _Scaled(NamedTuple):
     Attributes
     ----------
     units
-        Of the rates of every job.
+        Units of the rates of every job.
     largest
         The largest rate of every job.
     matrix
@@ -98,7 +98,7 @@ class _Scaled(NamedTuple):
     promised
         r of every job.
     unit
-        Of the goal.
+        Unit of the goal.
     """
 
     units: Float[Floats, " jobs"]
@@ -125,9 +125,9 @@ def solve_shares(
     Parameters
     ----------
     sharing
-        Who shares what.
+        Jobs, types of GPU and rates.
     goal
-        What they are to achieve.
+        Goal of the shares.
     promised
         r: steps per second that every job is to have at least, shape (jobs,).
     solver, options

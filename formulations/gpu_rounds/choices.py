@@ -43,7 +43,7 @@ class Choices:
     Parameters
     ----------
     job
-        Which job's choice it is.
+        Job of every choice.
     kind
         A `Kind`.
     replicas

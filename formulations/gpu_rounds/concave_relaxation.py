@@ -64,7 +64,7 @@ class Envelope(NamedTuple):
     Parameters
     ----------
     job
-        Whose piece it is; ascending, at least one per job.
+        Job of every piece; ascending, at least one piece per job.
     left, right
         GPUs at its ends.
     utility
@@ -94,7 +94,7 @@ class ConcaveSolution(NamedTuple):
     value
         The value of (1) as the solver sees it; NaN if it found none.
     status
-        What the solver said.
+        Status as the solver reports it.
     """
 
     gpus: Float[Floats, " jobs"]

@@ -117,7 +117,7 @@ def build_patterns(
     choices
         The choices to decide among; every job has at least one.
     cost
-        What each choice costs, to be minimised; shape (choices,).
+        Cost of every choice, to be minimised; shape (choices,).
     limits
         Further rows: pairs of weights of the choices, shape (choices,), and the most they may sum
         to.

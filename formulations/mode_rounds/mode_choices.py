@@ -221,7 +221,7 @@ def _unbeaten(
     fits
         Whether another (second axis) fits wherever one (first axis) does.
     value
-        What each is worth.
+        Value of every choice.
     """
     best_first = np.argsort(-value, kind="stable")
     left = best_first[:0]

@@ -31,12 +31,12 @@ class Items:
     extra_code, extra_units
         The same of every extra.
     extra_row, extra_amount
-        Which row it counts for, and how much.
+        Row that every extra counts for, and the amount that it adds.
     rows
         Number of all rows.
     stay_class, stay_units, stay_row, stay_shared
-        What jobs may keep: on which class of node, how much of it (stays, resources), which row
-        counts it, and whether it is an extra.
+        Pieces that jobs may keep: class of the node, demand (stays, resources), row that counts
+        the piece, and whether it is an extra.
     """
 
     code: Int[Indices, " items"]

@@ -133,7 +133,7 @@ def build_node_milp(
     cost
         Cost of every utility in an array; by default that of the rules' power.
     forbidden
-        Which utilities in an array may not be chosen; by default none.
+        Function that marks the utilities that may not be chosen; by default none.
     limits
         Additional rows: at most `jobs` jobs with a utility strictly below `below`.
     whose

@@ -63,13 +63,13 @@ class _Room:
     Parameters
     ----------
     free
-        What the pinned jobs leave, shape (nodes, 1 + resources).
+        Capacity that the pinned jobs leave, shape (nodes, 1 + resources).
     demand
-        What a replica takes in every mode, shape (modes, 1 + resources).
+        Demand of a replica in every mode, shape (modes, 1 + resources).
     rows
         The rows (N7), shape (nodes, 1 + resources).
     fits
-        Which nodes have the GPUs of a mode, shape (modes, nodes).
+        Whether a node has the GPUs of a mode, shape (modes, nodes).
     """
 
     free: Float[Floats, "nodes demands"]

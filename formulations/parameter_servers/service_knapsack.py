@@ -46,7 +46,7 @@ class ServiceChoices(NamedTuple):
     Attributes
     ----------
     job, cell
-        Whose it is, and which.
+        Job of every cell, and the cell.
     service
         Remaining service.
     demand
@@ -97,7 +97,7 @@ def common_units(demands: Sequence[Float[Floats, "... resources"]]) -> Float[Flo
     Parameters
     ----------
     demands
-        What is taken, each of shape (…, resources).
+        Demands, each of shape (…, resources).
 
     Raises
     ------
@@ -134,7 +134,7 @@ def undominated(
     service
         Of every cell, infinite where the job cannot be; shape (cells,).
     units
-        What it takes, shape (cells, things).
+        Demand of every cell, shape (cells, things).
     """
     able = np.flatnonzero(np.isfinite(service))
     order = able[np.lexsort((*units[able].T[::-1], service[able]))]

@@ -50,7 +50,7 @@ class PodChoices:
     Parameters
     ----------
     job, cell
-        Whose it is, and which.
+        Job of every cell, and the cell.
     service
         Remaining service.
     count
@@ -96,9 +96,9 @@ def pod_choices(
     Parameters
     ----------
     tables
-        Of every job, with as many kinds of pods each.
+        Table of every job, all with the same number of kinds of pods.
     nodes
-        What every node has, shape (nodes, resources).
+        Capacity of every node, shape (nodes, resources).
     pooled
         Whether it is enough to take no more in all, as for the program without cuts.
 
@@ -152,11 +152,11 @@ def build_service_program(
     Parameters
     ----------
     choices
-        What the jobs may do, each at least one thing.
+        Choices of the jobs, at least one for each.
     cost
-        What a choice costs, shape (choices,).
+        Cost of every choice, shape (choices,).
     cuts
-        Of (1).
+        Cuts (1).
     spare
         Share of everything to leave unused: what is chosen then packs more easily.
     """

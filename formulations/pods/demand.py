@@ -31,7 +31,7 @@ class Demand:
     share
         The part of a GPU that each replica takes.
     replicas
-        How many there are.
+        Number of replicas.
     takes
         What all of them together take of every resource, in the order of the cluster's.
     gpu_types

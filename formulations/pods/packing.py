@@ -92,7 +92,7 @@ class PodPacking:
     kinds
         The jobs of every kind.
     options
-        What every option demands.
+        Demand of every option.
     kind, gain
         Whose option it is and what it adds to the utility: shape (options,).
     classes

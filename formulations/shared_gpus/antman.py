@@ -44,7 +44,7 @@ class GuestProgram(NamedTuple):
     program
         The program, None where no guest gains anything.
     kind, host
-        Of every column, shape (columns,).
+        Kind and host of every column, shape (columns,).
     kind_of
         The kind of every guest, shape (guests,).
     """

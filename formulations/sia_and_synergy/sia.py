@@ -66,7 +66,7 @@ class Configurations:
     Parameters
     ----------
     job
-        Whose it is.
+        Job of every configuration.
     mode
         Which row of `Instance.modes`.
     kind
@@ -232,11 +232,12 @@ def build_sia_program(
     job
         Whose configuration it is, ascending from 0 without a gap, shape (configurations,).
     cost
-        What it costs, shape (configurations,).
+        Cost of every configuration, shape (configurations,).
     demand
-        What it takes of everything, shape (configurations, types).
+        Demand of every configuration for every resource (in Sia, type of GPU), shape
+        (configurations, types).
     capacity
-        What there is, shape (types,).
+        Capacity of every resource, shape (types,).
     """
     builder = ProgramBuilder()
     columns = builder.add_columns("configuration", job.size, cost=cost, upper=1.0)

@@ -61,7 +61,7 @@ class ModeChoices(NamedTuple):
     gpus
         Its GPUs; 0 is to stand idle.
     utility
-        What it is worth at best, wherever the GPUs are.
+        Greatest utility of the choice, wherever its GPUs are.
     """
 
     job: Int[Indices, " choices"]
@@ -167,7 +167,7 @@ def build_choice_program(instance: Instance, choices: ModeChoices, reference: fl
     instance
         The round.
     choices
-        What the jobs may do.
+        Choices of the jobs.
     reference
         The utility that costs 0.
     """

@@ -71,7 +71,7 @@ class Items(NamedTuple):
     gpus
         GPUs of each of these jobs, shape (kinds,).
     taken
-        What a replica takes, shape (kinds, resources).
+        Demand of a replica, shape (kinds, resources).
     allowed
         Nodes that may hold it, shape (kinds, nodes).
     """
@@ -90,7 +90,7 @@ class PlacementProgram(NamedTuple):
     program
         The program.
     kind, node, column
-        Of the columns of replicas, each of shape (entries,).
+        Kind, node and index of every column of replicas, each of shape (entries,).
     """
 
     program: Program
@@ -139,7 +139,7 @@ def build_placement_program(
     Parameters
     ----------
     items, room
-        What is placed, and where there is room.
+        Jobs to be placed, and the free capacity.
     most_nodes
         Most nodes of a job.
     exclusive
