@@ -23,9 +23,10 @@ import numpy as np
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Float
 
     from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.support.array_types import Floats
 
 
 def count_columns(program: Program) -> Program:
@@ -71,7 +72,7 @@ def count_columns(program: Program) -> Program:
     return replace(built, lower=np.concatenate([program.lower, np.zeros(len(kinds))]))
 
 
-def fix_counts(counted: Program, counts: NDArray[np.float64]) -> Program:
+def fix_counts(counted: Program, counts: Float[Floats, " counts"]) -> Program:
     """Return the counted program with its counts fixed to the given ones, shape (counts,)."""
     lower, upper = counted.lower.copy(), counted.upper.copy()
     lower[counted.integer] = upper[counted.integer] = counts

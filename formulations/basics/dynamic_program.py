@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-def least_totals(cost: Floats, units: int) -> Floats:
+def least_totals(cost: Float[Floats, "jobs units"], units: int) -> Float[Floats, "jobs+1 units"]:
     """Return all values of (2), shape (jobs + 1, units + 1); the last row is (1) for every
     capacity.
 
@@ -40,7 +42,9 @@ def least_totals(cost: Floats, units: int) -> Floats:
     return totals
 
 
-def least_amounts(cost: Floats, totals: Floats) -> Indices:
+def least_amounts(
+    cost: Float[Floats, "jobs units"], totals: Float[Floats, "jobs+1 units"]
+) -> Int[Indices, " jobs"]:
     """Return the units of every job that attain the last value of (2); of equals the fewest, from
     the last job on.
 

@@ -34,13 +34,14 @@ from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, pow
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
     from numpy.typing import ArrayLike
 
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-def program_cost(utility: ArrayLike, power: float, reference: float) -> Floats:
+def program_cost(utility: ArrayLike, power: float, reference: float) -> Float[Floats, ...]:
     """Return the cost of a utility in a program for any power: `power_cost`, at p = 0 for infinite
     powers.
     """
@@ -62,14 +63,16 @@ def program_fitness(objective: float, num_jobs: int, power: float, reference: fl
     return fitness_from_cost(objective, 1, 0.0, reference)
 
 
-def least_worst(job: Indices, cost: Floats) -> float:
+def least_worst(job: Int[Indices, " choices"], cost: Float[Floats, " choices"]) -> float:
     """Return the cap of (1): the cost of the job whose cheapest choice costs most."""
     cheapest = np.full(int(job.max()) + 1, np.inf)
     np.minimum.at(cheapest, job, cost)
     return float(cheapest.max())
 
 
-def with_extreme_cost(program: Program, job: Indices, cost: Floats, power: float) -> Program:
+def with_extreme_cost(
+    program: Program, job: Int[Indices, " choices"], cost: Float[Floats, " choices"], power: float
+) -> Program:
     """Return the program with the objective (1) or (2) in place of its own.
 
     Parameters

@@ -50,6 +50,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from numpy.typing import ArrayLike
 
     from goodalloc.models.support.array_types import Floats
@@ -84,7 +85,7 @@ def require_finite_power(power: float) -> None:
         )
 
 
-def power_cost(utility: ArrayLike, power: float, reference: float = 1.0) -> Floats:
+def power_cost(utility: ArrayLike, power: float, reference: float = 1.0) -> Float[Floats, ...]:
     """Return the cost to minimise of a utility, equation (1); decreasing in the utility.
 
     Infinite where it is beyond float64, as a utility far from the reference is at a great power.
@@ -204,7 +205,9 @@ def safe_reference(mean: float, least: float, greatest: float, power: float) -> 
     return min(mean, least * room) if power < 0 else max(mean, greatest / room)
 
 
-def settled_level(utilities: Floats, power: float, share: float = SETTLED_SHARE) -> float | None:
+def settled_level(
+    utilities: Float[Floats, " jobs"], power: float, share: float = SETTLED_SHARE
+) -> float | None:
     """Return level *t* of fact 3, at or below which jobs outweigh all others together; None if
     there is none.
 
@@ -229,7 +232,7 @@ def settled_level(utilities: Floats, power: float, share: float = SETTLED_SHARE)
     return float(ascending[np.argmax(outweighed)])
 
 
-def settled_rows(utilities: Floats, level: float) -> tuple[AtMost, ...]:
+def settled_rows(utilities: Float[Floats, " jobs"], level: float) -> tuple[AtMost, ...]:
     """Return rows that keep the jobs at or below a level, rank by rank, as good as they are (fact
     3).
     """

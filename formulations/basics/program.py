@@ -11,9 +11,11 @@ import numpy as np
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import ArrayLike, NDArray
+    from jaxtyping import Bool, Float, Int
+    from numpy.typing import ArrayLike
 
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
+
 
 Label = Callable[[int], str]
 
@@ -31,7 +33,7 @@ def require_finite(item: str, values: ArrayLike, *, unbounded: bool = False) -> 
     Parameters
     ----------
     item
-        What each of them is.
+        Name of the numbers, for the message.
     values
         The numbers.
     unbounded
@@ -55,7 +57,7 @@ class Family(NamedTuple):
     Attributes
     ----------
     name, size
-        What they are, and how many there are.
+        Name of the family, and number of its members.
     label
         What the name of number *i* of the family ends in; worked out only when names are written.
     """
@@ -88,15 +90,15 @@ class Program:
         If a cost, an entry or the offset is NaN or infinite, or a bound is NaN.
     """
 
-    cost: Floats
-    lower: Floats
-    upper: Floats
-    integer: NDArray[np.bool_]
-    row_lower: Floats
-    row_upper: Floats
-    starts: Indices
-    index: Indices
-    value: Floats
+    cost: Float[Floats, " columns"]
+    lower: Float[Floats, " columns"]
+    upper: Float[Floats, " columns"]
+    integer: Bool[Flags, " columns"]
+    row_lower: Float[Floats, " rows"]
+    row_upper: Float[Floats, " rows"]
+    starts: Int[Indices, " columns+1"]
+    index: Int[Indices, " entries"]
+    value: Float[Floats, " entries"]
     offset: float = 0.0
     column_names: tuple[Family, ...] = ()
     row_names: tuple[Family, ...] = ()
@@ -136,7 +138,7 @@ class Program:
             lp.integrality_ = [kinds[flag] for flag in self.integer.tolist()]
         return lp
 
-    def columns(self, chosen: NDArray[np.bool_]) -> Program:
+    def columns(self, chosen: Bool[Flags, " columns"]) -> Program:
         """Return the program restricted to some columns (the others fixed at zero)."""
         lengths = np.diff(self.starts)
         entries = np.repeat(chosen, lengths)
@@ -153,13 +155,15 @@ class Program:
             offset=self.offset,
         )
 
-    def widen(self, values: Floats, chosen: NDArray[np.bool_]) -> Floats:
+    def widen(
+        self, values: Float[Floats, " chosen"], chosen: Bool[Flags, " columns"]
+    ) -> Float[Floats, " columns"]:
         """Return values of all columns from those of some of them, the others zero."""
         wide = np.zeros(self.num_columns)
         wide[chosen] = values
         return wide
 
-    def rows_of(self, name: str) -> Indices:
+    def rows_of(self, name: str) -> Int[Indices, " rows"]:
         """Return the indices of the rows of a family; none if there is no such family."""
         first = 0
         for family in self.row_names:
@@ -168,7 +172,7 @@ class Program:
             first += family.size
         return np.arange(0)
 
-    def reduced_costs(self, duals: Floats) -> Floats:
+    def reduced_costs(self, duals: Float[Floats, " rows"]) -> Float[Floats, " columns"]:
         """Return the reduced costs ``cost - A' duals``, shape (columns,)."""
         column = np.repeat(np.arange(self.num_columns), np.diff(self.starts))
         priced = np.bincount(column, duals[self.index] * self.value, self.num_columns)
@@ -214,7 +218,7 @@ def _names(families: tuple[Family, ...], count: int, default: str) -> list[str]:
 class ProgramBuilder:
     """Builder that collects columns, rows and entries by families."""
 
-    _columns: list[tuple[Floats, Floats, Floats, NDArray[np.bool_]]] = field(default_factory=list)
+    _columns: list[tuple[Floats, Floats, Floats, Flags]] = field(default_factory=list)
     _rows: list[tuple[Floats, Floats]] = field(default_factory=list)
     _entries: list[tuple[Indices, Indices, Floats]] = field(default_factory=list)
     _column_names: list[Family] = field(default_factory=list)
@@ -246,7 +250,7 @@ class ProgramBuilder:
         upper: ArrayLike = np.inf,
         integer: bool = True,
         label: Label = str,
-    ) -> Indices:
+    ) -> Int[Indices, " count"]:
         """Add columns and return their indices."""
         self._columns.append(
             (
@@ -268,7 +272,7 @@ class ProgramBuilder:
         lower: ArrayLike = -np.inf,
         upper: ArrayLike = np.inf,
         label: Label = str,
-    ) -> Indices:
+    ) -> Int[Indices, " count"]:
         """Add rows with these bounds and return their indices."""
         bounds = (
             np.broadcast_to(np.asarray(lower, dtype=float), count),

@@ -33,6 +33,8 @@ from goodalloc.formulations.basics.power_mean_cost import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtyping import Bool, Float
+
     from goodalloc.formulations.certificates.price_bound import PriceBound
     from goodalloc.formulations.certificates.prices import Prices
     from goodalloc.models.support.array_types import Flags, Floats
@@ -61,14 +63,14 @@ class Measure:
     power: float
     mark: float
 
-    def cost(self, utility: Floats, known: float, num_jobs: int) -> Floats:
+    def cost(self, utility: Float[Floats, ...], known: float, num_jobs: int) -> Float[Floats, ...]:
         """Return the cost of every utility; infinite for those that no better allocation can
         contain.
 
         Parameters
         ----------
         utility
-            Any shape.
+            Utilities, of any shape.
         known
             Fitness of a feasible allocation, 0 without any.
         num_jobs
@@ -110,7 +112,7 @@ class Leaf:
     Parameters
     ----------
     measure
-        What choices cost.
+        Cost of the choices.
     prices
         In units of that cost.
     """
@@ -126,15 +128,15 @@ class Split:
     Parameters
     ----------
     job
-        Whose choices they are.
+        Job whose choices are split.
     chosen
-        Which, shape (choices,).
+        Whether each choice belongs to the case `inside`, shape (choices,).
     inside, outside
-        What proves the two cases.
+        Proofs of the two cases.
     """
 
     job: int
-    chosen: Flags
+    chosen: Bool[Flags, " choices"]
     inside: Leaf | Split
     outside: Leaf | Split
 
@@ -150,13 +152,13 @@ class Certificate:
     Parameters
     ----------
     bounds
-        What prices say of the round.
+        Bound of the round as a function of prices.
     tree
         The cases and their prices.
     known
         Fitness of the allocation that the useful choices were told by.
     bound
-        What is proved.
+        Bound on the fitness that is proved.
     """
 
     bounds: PriceBound
@@ -179,7 +181,9 @@ def certify(bounds: PriceBound, tree: Tree, known: float) -> Certificate:
     return Certificate(bounds, tree, known, bound)
 
 
-def leaf_bound(bounds: PriceBound, leaf: Leaf, known: float, allowed: Flags) -> float:
+def leaf_bound(
+    bounds: PriceBound, leaf: Leaf, known: float, allowed: Bool[Flags, " choices"]
+) -> float:
     """Return the bound on the fitness in one case.
 
     Parameters
@@ -195,7 +199,7 @@ def leaf_bound(bounds: PriceBound, leaf: Leaf, known: float, allowed: Flags) -> 
     return leaf.measure.bound(least, num_jobs, known)
 
 
-def cases(tree: Tree, bounds: PriceBound) -> Iterator[tuple[Leaf, Flags]]:
+def cases(tree: Tree, bounds: PriceBound) -> Iterator[tuple[Leaf, Bool[Flags, " choices"]]]:
     """Return the leaves, each with the choices that remain in its case."""
     waiting = [(tree, np.ones(len(bounds.choices), dtype=bool))]
     while waiting:

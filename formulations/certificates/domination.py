@@ -12,6 +12,8 @@ from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import Fits, enumerate_mode_choices
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool
+
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Flags
@@ -41,7 +43,7 @@ class Standing:
         enumerate_all = enumerate_choices if self.instance.plain else enumerate_mode_choices
         return enumerate_all(self.instance, prune=False)
 
-    def named(self, job: int, chosen: Flags) -> tuple[Name, ...]:
+    def named(self, job: int, chosen: Bool[Flags, " choices"]) -> tuple[Name, ...]:
         """Return the names of some choices of a job and of the dropped ones that they stand for.
 
         A dropped choice belongs to a kept one that is worth no less and fits wherever it fits, to
@@ -51,9 +53,9 @@ class Standing:
         Parameters
         ----------
         job
-            Whose.
+            Index of the job.
         chosen
-            Which of the kept choices, shape (choices,).
+            Whether each kept choice is meant, shape (choices,).
         """
         first, last = np.searchsorted(self._all.job, [job, job + 1])
         mine = np.arange(first, last)

@@ -20,6 +20,8 @@ from goodalloc.formulations.mode_rounds.resource_units import price_units, whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.patterns import PatternProgram
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def pattern_prices(
-    instance: Instance, patterns: PatternProgram, grid: ResourceGrid, duals: Floats
+    instance: Instance, patterns: PatternProgram, grid: ResourceGrid, duals: Float[Floats, " rows"]
 ) -> Prices:
     """Return the prices of the rows of the pattern program: (P6), (P7), and those that price stays.
 
@@ -42,7 +44,7 @@ def pattern_prices(
     grid
         Units of the round.
     duals
-        Of every row, shape (rows,).
+        Dual value of every row, shape (rows,).
     """
     pieces = np.maximum(duals[patterns.slot_rows[1:]], 0.0)
     distributed = np.maximum(duals[patterns.piece_rows[1:]], 0.0)
@@ -71,7 +73,7 @@ def aggregate_prices(
     program: Program,
     cuts: Sequence[Cut],
     grid: ResourceGrid,
-    duals: Floats,
+    duals: Float[Floats, " rows"],
 ) -> Prices:
     """Return the prices of the rows of the aggregate: capacities, interference, value cuts.
 
@@ -86,7 +88,7 @@ def aggregate_prices(
     grid
         Units of the round.
     duals
-        Of every row, shape (rows,).
+        Dual value of every row, shape (rows,).
     """
     price = np.maximum(-duals, 0.0)
     code = np.array([_group_type(instance, g) for g in range(len(instance.cluster.groups))])
@@ -109,7 +111,9 @@ def aggregate_prices(
     return with_cuts(instance, prices, cuts, price[program.rows_of("cut")])
 
 
-def with_cuts(instance: Instance, prices: Prices, cuts: Sequence[Cut], weights: Floats) -> Prices:
+def with_cuts(
+    instance: Instance, prices: Prices, cuts: Sequence[Cut], weights: Float[Floats, " cuts"]
+) -> Prices:
     """Return prices extended by those that cuts stand for.
 
     Parameters

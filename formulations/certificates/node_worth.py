@@ -14,6 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Bool, Float, Int
+
     from goodalloc.formulations.certificates.prices import WeightedValues
     from goodalloc.models.support.array_types import Flags, Floats, Indices
 
@@ -39,14 +41,16 @@ class NodeStates:
         (stays, resources), (stays,).
     """
 
-    group: Indices
-    room: Indices
-    blocked: Flags
-    stay_node: Indices
-    stay_units: Indices
-    stay_spread: Flags
+    group: Int[Indices, " nodes"]
+    room: Int[Indices, "nodes resources"]
+    blocked: Bool[Flags, " nodes"]
+    stay_node: Int[Indices, " stays"]
+    stay_units: Int[Indices, "stays resources"]
+    stay_spread: Bool[Flags, " stays"]
 
-    def worth(self, values: Sequence[WeightedValues], stay: Floats) -> Floats:
+    def worth(
+        self, values: Sequence[WeightedValues], stay: Float[Floats, " stays"]
+    ) -> Float[Floats, " nodes"]:
         """Return the greatest worth of every node, shape (nodes,).
 
         Parameters

@@ -20,6 +20,8 @@ from goodalloc.formulations.mode_rounds.resource_units import common_unit, price
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE, WHOLE_TOLERANCE
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.formulations.certificates.prices import Prices
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
@@ -59,13 +61,13 @@ class PiecePrices:
         return int(np.floor((1 + RESOURCE_TOLERANCE) / self.share_unit + WHOLE_TOLERANCE))
 
     @cached_property
-    def share_units(self) -> Indices:
+    def share_units(self) -> Int[Indices, " modes"]:
         """Units of the part of a GPU that a replica in every mode takes, shape (modes,)."""
         units = np.floor(self.instance.mode_share / self.share_unit + WHOLE_TOLERANCE)
         return np.asarray(units, dtype=np.int64)
 
     @cached_property
-    def linear(self) -> tuple[Floats, Floats]:
+    def linear(self) -> tuple[Float[Floats, "modes resources"], Float[Floats, "nodes resources"]]:
         """Demand of a replica in every mode and capacity of every node, for the linear part of
         prices.
         """
@@ -73,7 +75,7 @@ class PiecePrices:
         return taken, room
 
     @cached_property
-    def _kinds(self) -> tuple[Indices, Indices]:
+    def _kinds(self) -> tuple[Int[Indices, " kinds"], Int[Indices, " modes"]]:
         """The first mode of every kind, and the kind of every mode: (kinds,), (modes,)."""
         alike = np.column_stack([self.instance.mode_type, self.instance.mode_demand])
         if len(alike) and (alike == alike[0]).all():
@@ -82,17 +84,17 @@ class PiecePrices:
         return first, kind.reshape(-1)
 
     @property
-    def kind(self) -> Indices:
+    def kind(self) -> Int[Indices, " modes"]:
         """Kind of every mode, shape (modes,)."""
         return self._kinds[1]
 
     @property
-    def fits(self) -> Indices:
+    def fits(self) -> Int[Indices, "modes groups"]:
         """Number of replicas in every mode that a node of every group holds: (modes, groups)."""
         return self._fits[self.kind]
 
     @cached_property
-    def _fits(self) -> Indices:
+    def _fits(self) -> Int[Indices, "kinds groups"]:
         """`fits` by kind: (kinds, groups)."""
         instance, (first, _) = self.instance, self._kinds
         node = np.searchsorted(instance.cluster.node_group, np.arange(self._num_groups))
@@ -105,7 +107,7 @@ class PiecePrices:
         return np.where(served, most, 0)
 
     @cached_property
-    def _num_nodes(self) -> Indices:
+    def _num_nodes(self) -> Int[Indices, " kinds"]:
         """Number of nodes that hold a replica of every kind, shape (kinds,)."""
         sizes = np.array([group.nodes for group in self.instance.cluster.groups])
         return np.asarray((self._fits > 0).astype(np.int64) @ sizes, dtype=np.int64)
@@ -114,7 +116,9 @@ class PiecePrices:
     def _num_groups(self) -> int:
         return len(self.instance.cluster.groups)
 
-    def tables(self, prices: Prices) -> tuple[Floats, Floats]:
+    def tables(
+        self, prices: Prices
+    ) -> tuple[Float[Floats, "kinds replicas"], Float[Floats, "kinds replicas"]]:
         """Return the charges of *K* replicas of every kind on one node and on several.
 
         Returns
@@ -156,7 +160,7 @@ class PiecePrices:
             least = np.minimum(least, np.where(fits, charge, np.inf))
         return least
 
-    def part_prices(self, prices: Prices) -> Floats:
+    def part_prices(self, prices: Prices) -> Float[Floats, "kinds groups"]:
         """Return the charge of the GPU of which a replica of every kind takes a part: (kinds,
         groups).
         """
@@ -164,7 +168,7 @@ class PiecePrices:
         units = self.share_units[first]
         return np.stack([table[units] for table in self.gpu_values(prices)], axis=1)
 
-    def gpu_values(self, prices: Prices) -> list[Floats]:
+    def gpu_values(self, prices: Prices) -> list[Float[Floats, " units"]]:
         """Return the value function of one GPU of every group, by units of a share."""
         shape = (1 + self.gpu_units,)
         return [node_value(one.units[:, None], one.price, shape).alone for one in prices.parts]

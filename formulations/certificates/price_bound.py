@@ -48,6 +48,8 @@ from goodalloc.formulations.mode_rounds.mode_choices import held_amounts, node_c
 from goodalloc.formulations.mode_rounds.resource_units import price_units
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.formulations.certificates.prices import Prices
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
@@ -76,7 +78,7 @@ class PriceBound:
     grid: ResourceGrid
 
     @property
-    def linear_units(self) -> Floats:
+    def linear_units(self) -> Float[Floats, " resources"]:
         """Units of every resource in the linear part, GPUs first: shape (resources,)."""
         units, _, _ = price_units(self.instance.mode_demand, node_capacity(self.instance))
         return units
@@ -92,16 +94,16 @@ class PriceBound:
         return float(self.best.max())
 
     @cached_property
-    def best(self) -> Floats:
+    def best(self) -> Float[Floats, " jobs"]:
         """Greatest utility of every job among its choices, shape (jobs,)."""
         return np.asarray(np.maximum.reduceat(self.choices.utility, self._first))
 
     @cached_property
-    def _first(self) -> Indices:
+    def _first(self) -> Int[Indices, " jobs"]:
         """First choice of every job, shape (jobs,)."""
         return np.searchsorted(self.choices.job, np.arange(self.instance.num_jobs))
 
-    def least_cost(self, cost: Floats, prices: Prices) -> float:
+    def least_cost(self, cost: Float[Floats, " choices"], prices: Prices) -> float:
         """Return the right-hand side of (1), less a bound on its rounding.
 
         Parameters
@@ -109,7 +111,7 @@ class PriceBound:
         cost
             Of every choice, infinite where there is no such choice: shape (choices,).
         prices
-            Any.
+            Prices; any prices give a valid bound.
 
         Returns
         -------
@@ -126,7 +128,7 @@ class PriceBound:
         rounding = np.maximum.reduceat(size, first).sum() + np.abs(worth).sum()
         return float(least.sum() - worth.sum()) - ROUNDING * float(rounding)
 
-    def charges(self, prices: Prices) -> Floats:
+    def charges(self, prices: Prices) -> Float[Floats, " choices"]:
         """Return the charge of every choice, shape (choices,)."""
         choices, charge = self.choices, np.zeros(len(self.choices))
         kind, tables = self.pieces.kind, self.pieces.tables(prices)
@@ -138,7 +140,7 @@ class PriceBound:
         charge[keep] = self._held_charges(prices)[choices.job[keep]]
         return charge
 
-    def worth(self, prices: Prices) -> Floats:
+    def worth(self, prices: Prices) -> Float[Floats, " nodes"]:
         """Return an upper bound on the worth of the contents of every node, shape (nodes,)."""
         cluster = self.instance.cluster
         worth = np.zeros(cluster.num_nodes)
@@ -159,12 +161,12 @@ class PriceBound:
         return PiecePrices(self.instance, self.choices, self.grid)
 
     @cached_property
-    def _row(self) -> Indices:
+    def _row(self) -> Int[Indices, " entries"]:
         """Mode in which every entry of the current placements runs, shape (entries,)."""
         current = self.instance.current
         return np.asarray((self.instance.first_mode + current.mode)[current.job])
 
-    def _held_charges(self, prices: Prices) -> Floats:
+    def _held_charges(self, prices: Prices) -> Float[Floats, " jobs"]:
         """Return the charge of every job for keeping its placement, shape (jobs,)."""
         current = self.instance.current
         charge = np.zeros(current.job.size)
@@ -179,13 +181,13 @@ class PriceBound:
         return np.asarray(np.bincount(current.job, charge, self.instance.num_jobs), dtype=float)
 
     @cached_property
-    def _held(self) -> Floats:
+    def _held(self) -> Float[Floats, "entries resources"]:
         """Demand of every entry of the current placements, for the linear part."""
         each, _ = self.pieces.linear
         return np.asarray(each[self._row] * self.instance.current.replicas[:, None])
 
     @cached_property
-    def _left(self) -> Floats:
+    def _left(self) -> Float[Floats, "nodes resources"]:
         """Capacity of every node that pinned jobs leave, for the linear part: shape (nodes,
         resources).
         """
@@ -195,7 +197,7 @@ class PriceBound:
         return left
 
     @cached_property
-    def _stay_entries(self) -> Indices:
+    def _stay_entries(self) -> Int[Indices, " stays"]:
         """Entries of the current placements that may be kept, by node."""
         current, keep = self.instance.current, self.choices.job[self.choices.of(Kind.KEEP)]
         keeps = np.zeros(self.instance.num_jobs, dtype=bool)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.models.support.array_types import Floats, Indices
 
@@ -30,8 +32,8 @@ class Parts(NamedTuple):
         Shape (parts,), at least 0.
     """
 
-    units: Indices
-    price: Floats
+    units: Int[Indices, " parts"]
+    price: Float[Floats, " parts"]
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,9 @@ class Prices:
         Parts of a GPU in every group of nodes.
     """
 
-    resources: Floats | None = None
+    resources: Float[Floats, "groups resources"] | None = None
     values: tuple[WeightedValues, ...] = ()
-    stays: Floats | None = None
+    stays: Float[Floats, " entries"] | None = None
     parts: tuple[Parts, ...] = ()
 
     def times(self, factor: float) -> Prices:

@@ -29,6 +29,8 @@ from goodalloc.formulations.gpu_rounds.choices import Kind, keep_choices
 from goodalloc.formulations.pods.gpu_fillings import fillings
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.certificates.price_bound import PriceBound
     from goodalloc.models.support.array_types import Floats, Indices
@@ -51,9 +53,9 @@ class SharedProgram:
     """
 
     program: Program
-    resource_rows: Indices
-    part_rows: Indices
-    sizes: Indices
+    resource_rows: Int[Indices, "groups resources"]
+    part_rows: Int[Indices, "groups sizes"]
+    sizes: Int[Indices, " sizes"]
 
 
 def build_shared(bounds: PriceBound) -> SharedProgram:
@@ -154,7 +156,7 @@ def _add_fillings(
         builder.add_entries(part[group, order[which]], carried[at], -numbers)
 
 
-def shared_prices(shared: SharedProgram, duals: Floats) -> Prices:
+def shared_prices(shared: SharedProgram, duals: Float[Floats, " rows"]) -> Prices:
     """Return the prices of the rows of (1): of resources beside GPUs, and of parts.
 
     Parameters
@@ -162,7 +164,7 @@ def shared_prices(shared: SharedProgram, duals: Floats) -> Prices:
     shared
         The program.
     duals
-        Of every row, shape (rows,).
+        Dual value of every row, shape (rows,).
     """
     price = np.maximum(-duals, 0.0)
     beside = price[shared.resource_rows]

@@ -44,6 +44,8 @@ from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.models.classical.unrelated_machines import MachineSchedule
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.classical.unrelated_machines import UnrelatedMachines
     from goodalloc.models.support.array_types import Floats, Indices
@@ -55,13 +57,13 @@ class Places(NamedTuple):
     Attributes
     ----------
     machine
-        Whose it is.
+        Machine of every place.
     from_end
-        How many jobs it delays, *l*: 1 for the last.
+        Number of jobs that a job in the place delays, itself included, *l*: 1 for the last.
     """
 
-    machine: Indices
-    from_end: Indices
+    machine: Int[Indices, " places"]
+    from_end: Int[Indices, " places"]
 
 
 def places_of(problem: UnrelatedMachines) -> Places:
@@ -74,7 +76,7 @@ def places_of(problem: UnrelatedMachines) -> Places:
     return Places(machine, np.arange(machine.size) - first[machine] + 1)
 
 
-def place_costs(problem: UnrelatedMachines, places: Places) -> Floats:
+def place_costs(problem: UnrelatedMachines, places: Places) -> Float[Floats, "jobs places"]:
     """Return the costs in (1) without the time waited so far, infinite for never; (jobs,
     places).
     """
@@ -82,7 +84,9 @@ def place_costs(problem: UnrelatedMachines, places: Places) -> Floats:
     return from_end * problem.machine_times[:, machine] + problem.ready[machine]
 
 
-def schedule_of(problem: UnrelatedMachines, places: Places, taken: Indices) -> MachineSchedule:
+def schedule_of(
+    problem: UnrelatedMachines, places: Places, taken: Int[Indices, " jobs"]
+) -> MachineSchedule:
     """Return the schedule in which every job has the place of this number.
 
     Jobs equally far from the end on machines of one type may change places at no cost: the
@@ -101,7 +105,7 @@ def schedule_of(problem: UnrelatedMachines, places: Places, taken: Indices) -> M
     return in_order(machine, np.lexsort((-from_end, machine)))
 
 
-def in_order(machine: Indices, order: Indices) -> MachineSchedule:
+def in_order(machine: Int[Indices, " jobs"], order: Int[Indices, " jobs"]) -> MachineSchedule:
     """Return the schedule of jobs on their machines that keeps an order of them, machine by
     machine.
     """
@@ -148,7 +152,9 @@ def build_pairs(problem: UnrelatedMachines) -> Program:
     return builder.build(offset=float(problem.waited.sum()))
 
 
-def schedule_of_pairs(problem: UnrelatedMachines, values: Floats) -> MachineSchedule:
+def schedule_of_pairs(
+    problem: UnrelatedMachines, values: Float[Floats, " columns"]
+) -> MachineSchedule:
     """Return the schedule of a solution of (3): on every machine the shortest job first."""
     times = problem.machine_times
     job, machine = np.nonzero(np.isfinite(times))

@@ -32,6 +32,8 @@ import numpy as np
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.classical.auction import Auction
     from goodalloc.models.support.array_types import Floats, Indices
@@ -43,16 +45,16 @@ class Bundles(NamedTuple):
     Attributes
     ----------
     bidder
-        Whose it is.
+        Bidder of every bundle.
     gpus
         More GPUs of every group, shape (bundles, groups).
     value
-        What it is worth.
+        Valuation of the bundle.
     """
 
-    bidder: Indices
-    gpus: Indices
-    value: Floats
+    bidder: Int[Indices, " bundles"]
+    gpus: Int[Indices, "bundles groups"]
+    value: Float[Floats, " bundles"]
 
 
 def bundles_of(auction: Auction) -> Bundles:
@@ -86,7 +88,9 @@ def nash_program(auction: Auction, zeros: int | None = None) -> Program:
     return builder.build()
 
 
-def decode_bundles(auction: Auction, values: Floats) -> Indices:
+def decode_bundles(
+    auction: Auction, values: Float[Floats, " columns"]
+) -> Int[Indices, "bidders groups"]:
     """Return the bundle of every bidder, shape (bidders, groups), of a solution of the program."""
     bidder, gpus, _ = bundles_of(auction)
     taken = np.asarray(values) > 0.5

@@ -47,6 +47,8 @@ from goodalloc.models.gavel.time_sharing import largest_rates
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from jaxtyping import Float
+
     from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.gavel.time_sharing import TimeSharing
     from goodalloc.models.support.array_types import Floats
@@ -71,10 +73,10 @@ class SharePrices(NamedTuple):
         mu: of the whole time of every job, shape (jobs,).
     """
 
-    rates: Floats
-    promises: Floats
-    gpus: Floats
-    time: Floats
+    rates: Float[Floats, " jobs"]
+    promises: Float[Floats, " jobs"]
+    gpus: Float[Floats, " types"]
+    time: Float[Floats, " jobs"]
 
 
 def no_prices(sharing: TimeSharing) -> SharePrices:
@@ -95,16 +97,19 @@ class Certificate(NamedTuple):
         By how much (1) is missed by each pair, shape (pairs,): where nobody misses it, no pair
         that was left out of a program would have improved it.
     prices
-        That prove the bound, and keep to (1).
+        Prices that prove the bound, and satisfy (1).
     """
 
     bound: float
-    excess: Floats
+    excess: Float[Floats, " pairs"]
     prices: SharePrices
 
 
 def certify(
-    sharing: TimeSharing, goal: Goal, prices: SharePrices, promised: Floats | None = None
+    sharing: TimeSharing,
+    goal: Goal,
+    prices: SharePrices,
+    promised: Float[Floats, " jobs"] | None = None,
 ) -> Certificate:
     """Return the bound (3) to (6) by some prices, or by those of one job alone if that is better.
 
@@ -137,7 +142,7 @@ def as_promises(prices: SharePrices) -> SharePrices:
     Parameters
     ----------
     prices
-        That prove the level.
+        Prices that prove the level.
     """
     return prices._replace(rates=np.zeros_like(prices.rates), promises=prices.rates)
 
@@ -156,7 +161,9 @@ def _priced_alone(sharing: TimeSharing, goal: Goal) -> SharePrices:
     return prices._replace(rates=np.eye(sharing.num_jobs)[job])
 
 
-def _mended(sharing: TimeSharing, goal: Goal, prices: SharePrices) -> tuple[SharePrices, Floats]:
+def _mended(
+    sharing: TimeSharing, goal: Goal, prices: SharePrices
+) -> tuple[SharePrices, Float[Floats, " pairs"]]:
     """Return prices that keep to (1) despite rounding, and by how much each pair missed it."""
     jobs = sharing.num_jobs
     padded = np.append(prices.rates + prices.promises, 0.0)
@@ -176,7 +183,9 @@ def _mended(sharing: TimeSharing, goal: Goal, prices: SharePrices) -> tuple[Shar
     return prices._replace(time=hours), excess
 
 
-def _free(sharing: TimeSharing, prices: SharePrices, promised: Floats | None) -> float:
+def _free(
+    sharing: TimeSharing, prices: SharePrices, promised: Float[Floats, " jobs"] | None
+) -> float:
     """Return an upper bound on what V leaves beyond the promises."""
     paid = _sum(prices.time) + _sum(sharing.gpus * prices.gpus)
     kept = 0.0 if promised is None else _sum(prices.promises * promised)
@@ -200,7 +209,7 @@ def _bound(goal: Goal, prices: SharePrices, free: float) -> float:
     return _worst_at_least(goal, price, free)
 
 
-def _worst_at_least(goal: Worst, price: Floats, free: float) -> float:
+def _worst_at_least(goal: Worst, price: Float[Floats, " jobs"], free: float) -> float:
     """Return the root of (5), from below by Newton's method: the sum is convex."""
     spent = price * goal.work
     priced = spent > 0

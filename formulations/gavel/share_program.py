@@ -31,6 +31,8 @@ from goodalloc.models.support.cone_solver import CONE_SOLVER
 from goodalloc.models.support.validation import require_choice
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from goodalloc.models.gavel.share_goal import Goal
     from goodalloc.models.gavel.time_sharing import TimeSharing
     from goodalloc.models.support.array_types import Floats, Indices
@@ -55,21 +57,21 @@ class ShareSolution(NamedTuple):
     proof
         Prices that prove it.
     prices
-        Of the solver; None if it gave none.
+        Prices as the solver reports them; None if it gave none.
     tight
         The parts of the price of the goal that jobs have, which add up to 1, shape (jobs,); of a
         level or the worst only those that cannot have more.
     status
-        What the solver said.
+        Status as the solver reports it.
     build_seconds, solve_seconds
         To build and translate the program, and to solve it.
     """
 
-    shares: Floats | None
+    shares: Float[Floats, "lines types"] | None
     bound: float
     proof: SharePrices
     prices: SharePrices | None
-    tight: Floats
+    tight: Float[Floats, " jobs"]
     status: str
     build_seconds: float
     solve_seconds: float
@@ -84,7 +86,7 @@ class _Scaled(NamedTuple):
     Attributes
     ----------
     units
-        Of the rates of every job.
+        Units of the rates of every job.
     largest
         The largest rate of every job.
     matrix
@@ -96,24 +98,24 @@ class _Scaled(NamedTuple):
     promised
         r of every job.
     unit
-        Of the goal.
+        Unit of the goal.
     """
 
-    units: Floats
-    largest: Floats
+    units: Float[Floats, " jobs"]
+    largest: Float[Floats, " jobs"]
     matrix: Any
-    columns: Floats
+    columns: Float[Floats, " lines"]
     first: Floats
     second: Floats
     worth: Floats
-    promised: Floats
+    promised: Float[Floats, " jobs"]
     unit: float
 
 
 def solve_shares(
     sharing: TimeSharing,
     goal: Goal,
-    promised: Floats | None = None,
+    promised: Float[Floats, " jobs"] | None = None,
     *,
     solver: str = CONE_SOLVER,
     **options: Any,
@@ -123,9 +125,9 @@ def solve_shares(
     Parameters
     ----------
     sharing
-        Who shares what.
+        Jobs, types of GPU and rates.
     goal
-        What they are to achieve.
+        Goal of the shares.
     promised
         r: steps per second that every job is to have at least, shape (jobs,).
     solver, options
@@ -245,7 +247,7 @@ def _prices(row: Any, places: Indices, size: int) -> Floats:
     return found
 
 
-def _scaled(sharing: TimeSharing, goal: Goal, promised: Floats) -> _Scaled:
+def _scaled(sharing: TimeSharing, goal: Goal, promised: Float[Floats, " jobs"]) -> _Scaled:
     jobs, lines, types = sharing.num_jobs, sharing.num_lines, sharing.num_types
     members = sharing.members
     first, second, worth, unit = np.zeros(jobs), np.zeros(jobs), np.zeros((lines, types)), 1.0
@@ -287,7 +289,7 @@ def _linear(goal: Goal) -> bool:
     return isinstance(goal, Level) or (isinstance(goal, Worst) and not goal.delay.any())
 
 
-def rate_matrix(sharing: TimeSharing, units: Floats) -> Any:
+def rate_matrix(sharing: TimeSharing, units: Float[Floats, " jobs"]) -> Any:
     """Return T in units of every job, sparse, shape (jobs, lines × types)."""
     members, types = sharing.members, sharing.num_types
     rate = sharing.line_rate / np.append(units, 1.0)[members][:, None, :]

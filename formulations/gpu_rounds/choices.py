@@ -21,10 +21,10 @@ import numpy as np
 from goodalloc.models.round.objective import utility_table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float, Int
 
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
 class Kind(IntEnum):
@@ -43,7 +43,7 @@ class Choices:
     Parameters
     ----------
     job
-        Which job's choice it is.
+        Job of every choice.
     kind
         A `Kind`.
     replicas
@@ -54,16 +54,16 @@ class Choices:
         Row of the mode (`Instance.modes`) in which it runs; where nothing but GPUs counts, the job.
     """
 
-    job: Indices
-    kind: Indices
-    replicas: Indices
-    utility: Floats
-    mode: Indices
+    job: Int[Indices, " choices"]
+    kind: Int[Indices, " choices"]
+    replicas: Int[Indices, " choices"]
+    utility: Float[Floats, " choices"]
+    mode: Int[Indices, " choices"]
 
     def __len__(self) -> int:
         return self.job.size
 
-    def where(self, chosen: NDArray[np.bool_] | Indices) -> Choices:
+    def where(self, chosen: Bool[Flags, " choices"] | Int[Indices, " chosen"]) -> Choices:
         """Return the choices with these indices or flags."""
         return Choices(
             self.job[chosen],
@@ -81,7 +81,7 @@ class Choices:
         mode = "" if np.array_equal(self.mode, self.job) else f"_{self.mode[index]}"
         return f"{self.job[index]}_{kind}_{self.replicas[index]}{mode}"
 
-    def of(self, kind: Kind) -> Indices:
+    def of(self, kind: Kind) -> Int[Indices, " chosen"]:
         """Return the indices of the choices of one kind."""
         return np.flatnonzero(self.kind == kind)
 
@@ -111,7 +111,7 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
     return Choices(job[order], kinds[order], replicas[order], utility[order], job[order])
 
 
-def keep_choices(instance: Instance, choices: Choices) -> Indices:
+def keep_choices(instance: Instance, choices: Choices) -> Int[Indices, " jobs"]:
     """Return the choice of every job to keep its placement, -1 where there is none; shape
     (jobs,).
     """
@@ -121,7 +121,7 @@ def keep_choices(instance: Instance, choices: Choices) -> Indices:
     return found
 
 
-def may_keep(instance: Instance) -> NDArray[np.bool_]:
+def may_keep(instance: Instance) -> Bool[Flags, " jobs"]:
     """Return which running jobs may keep their placement under the rules, shape (jobs,).
 
     Not those that the rules have come to forbid, nor a distributed job beside a pinned one where
@@ -144,7 +144,7 @@ def may_keep(instance: Instance) -> NDArray[np.bool_]:
     )
 
 
-def _allowed(instance: Instance, width: int) -> NDArray[np.bool_]:
+def _allowed(instance: Instance, width: int) -> Bool[Flags, "jobs 2 gpus"]:
     """Return which (one node | several, GPUs) a job may be placed on anew: (jobs, 2, width)."""
     gpus = np.sort(instance.cluster.node_gpus)[::-1]
     replicas = np.arange(width)
@@ -159,7 +159,9 @@ def _allowed(instance: Instance, width: int) -> NDArray[np.bool_]:
     return np.stack([within & (replicas <= gpus[0]), within & several], axis=1)
 
 
-def _dominated(moved: Floats, allowed: NDArray[np.bool_], idle: float) -> NDArray[np.bool_]:
+def _dominated(
+    moved: Float[Floats, "jobs 2 gpus"], allowed: Bool[Flags, "jobs 2 gpus"], idle: float
+) -> Bool[Flags, "jobs 2 gpus"]:
     """Return which allowed placements another one beats piece by piece; see `enumerate_choices`."""
     value = np.where(allowed, moved, -np.inf)
     best = np.maximum.accumulate(value, axis=2)

@@ -45,6 +45,8 @@ from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.models.support.cone_solver import CONE_SOLVER
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats, Indices
 
@@ -62,7 +64,7 @@ class Envelope(NamedTuple):
     Parameters
     ----------
     job
-        Whose piece it is; ascending, at least one per job.
+        Job of every piece; ascending, at least one piece per job.
     left, right
         GPUs at its ends.
     utility
@@ -71,11 +73,11 @@ class Envelope(NamedTuple):
         Utility per GPU, at least 0.
     """
 
-    job: Indices
-    left: Floats
-    right: Floats
-    utility: Floats
-    slope: Floats
+    job: Int[Indices, " pieces"]
+    left: Float[Floats, " pieces"]
+    right: Float[Floats, " pieces"]
+    utility: Float[Floats, " pieces"]
+    slope: Float[Floats, " pieces"]
 
 
 class ConcaveSolution(NamedTuple):
@@ -92,17 +94,17 @@ class ConcaveSolution(NamedTuple):
     value
         The value of (1) as the solver sees it; NaN if it found none.
     status
-        What the solver said.
+        Status as the solver reports it.
     """
 
-    gpus: Floats
+    gpus: Float[Floats, " jobs"]
     price: float
     bound: float
     value: float
     status: str
 
 
-def concave_envelope(utility: Floats) -> Envelope:
+def concave_envelope(utility: Float[Floats, "jobs gpus"]) -> Envelope:
     """Return the least concave functions above the utilities; GPUs may be left unused.
 
     Found by going from each vertex to the one of steepest ascent, for all jobs at once.
@@ -223,7 +225,7 @@ def _objective(reached: Any, power: float) -> Any:
     return -cp.sum(cp.power(reached, power, approx=False)) / power
 
 
-def _evaluate(envelope: Envelope, gpus: Floats) -> Floats:
+def _evaluate(envelope: Envelope, gpus: Float[Floats, " jobs"]) -> Float[Floats, " jobs"]:
     """Return the envelopes at these GPUs, shape (jobs,)."""
     lines = envelope.utility + envelope.slope * (gpus[envelope.job] - envelope.left)
     starts = np.searchsorted(envelope.job, np.arange(gpus.size))

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from goodalloc.formulations.gpu_rounds.choices import keep_choices
-from goodalloc.models.support.array_types import Indices
+from goodalloc.models.support.array_types import Flags, Indices
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
     from goodalloc.formulations.basics.program import ProgramBuilder
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: The columns ``b`` and ``o``, and the node, free GPUs and d of each.
-Offers = tuple[Indices, Indices, Indices, NDArray[np.bool_]]
+Offers = tuple[Indices, Indices, Indices, Flags]
 
 
 class StayRows(NamedTuple):
@@ -35,11 +36,11 @@ class StayRows(NamedTuple):
         The stay (of `FreeNodes`), the row, and the coefficient of its choice to keep there.
     """
 
-    stay: Indices
-    row: Indices
-    coefficient: Floats
+    stay: Int[Indices, " entries"]
+    row: Int[Indices, " entries"]
+    coefficient: Float[Floats, " entries"]
 
-    def prices(self, duals: Floats, num_stays: int) -> Floats:
+    def prices(self, duals: Float[Floats, " rows"], num_stays: int) -> Float[Floats, " stays"]:
         """Return the charge of every stay at the rows' prices, shape (stays,)."""
         charged = -duals[self.row] * self.coefficient
         return np.asarray(np.bincount(self.stay, charged, num_stays), dtype=float)
@@ -66,15 +67,15 @@ class FreeNodes:
         choice, whose, which node, its GPUs there, and whether the job is distributed.
     """
 
-    gpus: Indices
-    blocked: NDArray[np.bool_]
-    resident: NDArray[np.bool_]
-    stay_entry: Indices
-    stay_choice: Indices
-    stay_job: Indices
-    stay_node: Indices
-    stay_gpus: Indices
-    stay_spread: NDArray[np.bool_]
+    gpus: Int[Indices, " nodes"]
+    blocked: Bool[Flags, " nodes"]
+    resident: Bool[Flags, " nodes"]
+    stay_entry: Int[Indices, " stays"]
+    stay_choice: Int[Indices, " stays"]
+    stay_job: Int[Indices, " stays"]
+    stay_node: Int[Indices, " stays"]
+    stay_gpus: Int[Indices, " stays"]
+    stay_spread: Bool[Flags, " stays"]
 
     def label(self, stay: int) -> str:
         """Return the name of a stay in a file: its node and its job."""
@@ -125,7 +126,11 @@ def add_residents(
 
 
 def _add_states(
-    builder: ProgramBuilder, instance: Instance, free: FreeNodes, nodes: Indices, count: int
+    builder: ProgramBuilder,
+    instance: Instance,
+    free: FreeNodes,
+    nodes: Int[Indices, " resident"],
+    count: int,
 ) -> tuple[Offers, StayRows]:
     """Add one column for every node and set of jobs that stay there: (P3) and (P4).
 
@@ -163,7 +168,7 @@ def _add_states(
 
 
 def _add_crowded(
-    builder: ProgramBuilder, instance: Instance, free: FreeNodes, crowded: NDArray[np.bool_]
+    builder: ProgramBuilder, instance: Instance, free: FreeNodes, crowded: Bool[Flags, " nodes"]
 ) -> tuple[Offers, StayRows]:
     """Add columns ``o`` and rows (P9)-(P12) of nodes with too many stays to list their sets."""
     nodes = np.flatnonzero(crowded)

@@ -36,6 +36,8 @@ from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats, Indices
 
@@ -63,7 +65,7 @@ class Knapsack(NamedTuple):
         The power *p*.
     """
 
-    utility: Floats
+    utility: Float[Floats, "jobs gpus"]
     gpus: int
     power: float
 
@@ -74,10 +76,10 @@ class Priced(NamedTuple):
     price: float
     bound: float
     cost: float
-    replicas: Indices
+    replicas: Int[Indices, " jobs"]
 
 
-def best_utilities(instance: Instance) -> Floats:
+def best_utilities(instance: Instance) -> Float[Floats, "jobs gpus"]:
     """Return the best utility of every job on *K* GPUs of any nodes: shape (jobs, most GPUs + 1).
 
     Minus infinity where the rules allow no such choice, or where it does not fit beside the fewest
@@ -106,7 +108,7 @@ def best_utilities(instance: Instance) -> Floats:
     return _affordable(best, instance.cluster.num_gpus)
 
 
-def _affordable(best: Floats, gpus: int) -> Floats:
+def _affordable(best: Float[Floats, "jobs gpus"], gpus: int) -> Float[Floats, "jobs gpus"]:
     """Return utilities with minus infinity where the fewest GPUs of the other jobs do not fit
     beside.
     """
@@ -115,7 +117,7 @@ def _affordable(best: Floats, gpus: int) -> Floats:
     return np.where(np.arange(best.shape[1]) <= room[:, None], best, -np.inf)
 
 
-def _shared_utilities(instance: Instance) -> Floats:
+def _shared_utilities(instance: Instance) -> Float[Floats, "jobs parts"]:
     """Return the best utility of every job on *K* parts of a GPU, rounded down: shape (jobs, parts
     + 1).
     """
@@ -206,7 +208,7 @@ def first_reference(knapsack: Knapsack) -> float:
     return float(power_mean(knapsack.utility.max(axis=1), 0.0))
 
 
-def knapsack_costs(knapsack: Knapsack, reference: float) -> Floats:
+def knapsack_costs(knapsack: Knapsack, reference: float) -> Float[Floats, "jobs gpus"]:
     """Return the cost of every (job, K); infinite where not allowed, capped where it decides
     nothing.
     """
@@ -221,7 +223,7 @@ def knapsack_costs(knapsack: Knapsack, reference: float) -> Floats:
     return np.where(allowed, power_cost(clipped, power, reference), np.inf)
 
 
-def best_price(cost: Floats, gpus: int, most_steps: int = 200) -> Priced:
+def best_price(cost: Float[Floats, "jobs gpus"], gpus: int, most_steps: int = 200) -> Priced:
     """Maximise the dual (2), concave in the price.
 
     The price is kept between one at which the jobs want too much and one at which they do not. It
@@ -273,7 +275,7 @@ def _next_price(low: Priced, high: Priced, *, crossing: bool) -> float:
     return (high.cost - low.cost) / int(low.replicas.sum() - high.replicas.sum())
 
 
-def respond(cost: Floats, gpus: int, price: float) -> Priced:
+def respond(cost: Float[Floats, "jobs gpus"], gpus: int, price: float) -> Priced:
     """Return the dual (2) at a price; ties go to fewer GPUs.
 
     The minimising *K* are whole numbers, so ``sum(c) + price * (sum(K) - G)`` cancels nothing. What
@@ -286,7 +288,7 @@ def respond(cost: Floats, gpus: int, price: float) -> Priced:
     return Priced(price, total + price * (used - gpus) - ROUNDING * size, total, replicas)
 
 
-def _integer_minimum(cost: Floats, gpus: int) -> float:
+def _integer_minimum(cost: Float[Floats, "jobs gpus"], gpus: int) -> float:
     """Return the least total cost of (1), by dynamic programming over the jobs, less its
     rounding.
     """

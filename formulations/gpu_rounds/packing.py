@@ -11,6 +11,8 @@ from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.models.round.allocation import Allocation
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from goodalloc.formulations.gpu_rounds.patterns import PatternProgram
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats, Indices
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 Slot = tuple[int, int]  # node, GPUs
 
 
-def pack(instance: Instance, patterns: PatternProgram, solution: Floats) -> Allocation | None:
+def pack(
+    instance: Instance, patterns: PatternProgram, solution: Float[Floats, " columns"]
+) -> Allocation | None:
     """Return the allocation of a solution, or None where its pieces do not split into jobs.
 
     Deterministic: nodes are used in order of their index, jobs in their order.

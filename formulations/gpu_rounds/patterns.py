@@ -62,13 +62,13 @@ from goodalloc.models.support.array_types import Floats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float, Int
 
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.kept_placements import FreeNodes, Offers, StayRows
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Indices
+    from goodalloc.models.support.array_types import Flags, Indices
 
 #: A row: its coefficients, and the most that they may come to.
 Limit = tuple[Floats, float]
@@ -87,23 +87,23 @@ class PatternProgram:
     program: Program
     choices: Choices
     free: FreeNodes
-    offer_columns: Indices
-    offer_node: Indices
-    offer_size: Indices
-    offer_distributable: NDArray[np.bool_]
+    offer_columns: Int[Indices, " offers"]
+    offer_node: Int[Indices, " offers"]
+    offer_size: Int[Indices, " offers"]
+    offer_distributable: Bool[Flags, " offers"]
     dist: dict[tuple[int, int], int] = field(default_factory=dict)
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
     piece: dict[tuple[int, int], int] = field(default_factory=dict)
     exact: bool = False
-    slot_rows: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    piece_rows: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    slot_rows: Int[Indices, " sizes"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    piece_rows: Int[Indices, " sizes"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     stay_rows: StayRows | None = None
 
 
 def build_patterns(
     instance: Instance,
     choices: Choices,
-    cost: Floats,
+    cost: Float[Floats, " choices"],
     *,
     limits: Sequence[Limit] = (),
     exact: bool = False,
@@ -117,7 +117,7 @@ def build_patterns(
     choices
         The choices to decide among; every job has at least one.
     cost
-        What each choice costs, to be minimised; shape (choices,).
+        Cost of every choice, to be minimised; shape (choices,).
     limits
         Further rows: pairs of weights of the choices, shape (choices,), and the most they may sum
         to.
@@ -158,16 +158,21 @@ class _Slots:
     """Rows that count free nodes and slots by size, while the program is being built."""
 
     most: int
-    node_rows: Indices
-    slot_rows: Indices
-    piece_rows: Indices
+    node_rows: Int[Indices, " sizes"]
+    slot_rows: Int[Indices, " sizes"]
+    piece_rows: Int[Indices, " sizes"]
     dist: dict[tuple[int, int], int] = field(default_factory=dict)
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
     piece: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @classmethod
     def start(
-        cls, builder: ProgramBuilder, free: FreeNodes, offers: Offers, choices: Choices, x: Indices
+        cls,
+        builder: ProgramBuilder,
+        free: FreeNodes,
+        offers: Offers,
+        choices: Choices,
+        x: Int[Indices, " choices"],
     ) -> _Slots:
         """Add rows (P5) and (P6): the free nodes, the offers, the cuts, the demand on one node."""
         most = int(max(free.gpus.max(), choices.replicas[choices.of(Kind.ONE_NODE)].max(initial=1)))

@@ -36,6 +36,8 @@ from goodalloc.formulations.mode_rounds.resource_units import whole_amounts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.patterns import Limit
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 def build_aggregate(
     instance: Instance,
     choices: Choices,
-    cost: Floats,
+    cost: Float[Floats, " choices"],
     *,
     limits: Sequence[Limit] = (),
     cuts: Sequence[Cut] = (),

@@ -22,6 +22,8 @@ from goodalloc.models.support.array_types import Flags
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats, Indices
 
@@ -32,25 +34,25 @@ MOST_SHAPES = 64
 AT_ONCE = 200
 
 
-def node_capacity(instance: Instance) -> Floats:
+def node_capacity(instance: Instance) -> Float[Floats, "nodes demands"]:
     """Return the capacity of every node: shape (nodes, 1 + resources)."""
     gpus = instance.cluster.node_gpus[:, None].astype(np.float64)
     return np.hstack([gpus, instance.cluster.node_resources])
 
 
-def choice_demand(instance: Instance, choices: Choices) -> Floats:
+def choice_demand(instance: Instance, choices: Choices) -> Float[Floats, "choices demands"]:
     """Return the total demand of every choice: shape (choices, 1 + resources)."""
     return np.asarray(instance.mode_demand[choices.mode] * choices.replicas[:, None])
 
 
-def held_amounts(instance: Instance) -> Floats:
+def held_amounts(instance: Instance) -> Float[Floats, "entries demands"]:
     """Return the demand of every entry of the current allocation: (entries, 1 + resources)."""
     current = instance.current
     running = instance.mode_demand[instance.first_mode + current.mode]
     return np.asarray(running[current.job] * current.replicas[:, None])
 
 
-def chosen_modes(instance: Instance, taken: Choices) -> Indices | None:
+def chosen_modes(instance: Instance, taken: Choices) -> Int[Indices, " jobs"] | None:
     """Return the modes of an allocation in which every job takes its choice; None where there are
     none.
     """
@@ -62,15 +64,18 @@ def chosen_modes(instance: Instance, taken: Choices) -> Indices | None:
 
 
 def most_replicas(
-    capacity: Floats, demand: Floats, *, tolerance: float = RESOURCE_TOLERANCE
-) -> Indices:
+    capacity: Float[Floats, "nodes demands"],
+    demand: Float[Floats, " demands"],
+    *,
+    tolerance: float = RESOURCE_TOLERANCE,
+) -> Int[Indices, " nodes"]:
     """Return the number of replicas that fit on an empty node, shape (nodes,)."""
     takes = demand > 0
     room = capacity[:, takes] * (1 + tolerance) / demand[takes]
     return np.asarray(np.floor(room.min(axis=1)), dtype=np.int64)
 
 
-def within_share(instance: Instance) -> Flags:
+def within_share(instance: Instance) -> Bool[Flags, " modes"]:
     """Return whether a mode takes no more than a GPU's share of any node it may run on, shape
     (modes,).
     """
@@ -87,7 +92,7 @@ def within_share(instance: Instance) -> Flags:
     return within
 
 
-def least_nodes(instance: Instance, choices: Choices) -> Indices:
+def least_nodes(instance: Instance, choices: Choices) -> Int[Indices, " choices"]:
     """Return the least number of nodes of every choice, shape (choices,): 0 where nothing is held.
 
     Of a choice on several nodes, as many as it takes with nothing else on any, and at least 2; what
@@ -155,7 +160,7 @@ def enumerate_mode_choices(
     return choices.where(~_dominated(instance, choices, deadline)) if prune else choices
 
 
-def _allowed(instance: Instance) -> Flags:
+def _allowed(instance: Instance) -> Bool[Flags, "modes 2 gpus"]:
     """Return which (one node | several, GPUs) a mode may be placed on anew: (modes, 2, width)."""
     width = mode_utilities(instance).moved.shape[-1]
     replicas, span = np.arange(width), instance.rules.max_nodes_per_job
@@ -179,7 +184,7 @@ def _allowed(instance: Instance) -> Flags:
     return found
 
 
-def _dominated(instance: Instance, choices: Choices, deadline: float) -> Flags:
+def _dominated(instance: Instance, choices: Choices, deadline: float) -> Bool[Flags, " choices"]:
     """Return which choices another one of the job beats wherever they fit; see
     `enumerate_mode_choices`.
 
@@ -206,7 +211,9 @@ def _dominated(instance: Instance, choices: Choices, deadline: float) -> Flags:
     return out
 
 
-def _unbeaten(fits: Flags, value: Floats) -> Indices:
+def _unbeaten(
+    fits: Bool[Flags, "choices choices"], value: Float[Floats, " choices"]
+) -> Int[Indices, " unbeaten"]:
     """Return the choices that no other one beats; the best are compared first, a few at a time.
 
     Parameters
@@ -214,7 +221,7 @@ def _unbeaten(fits: Flags, value: Floats) -> Indices:
     fits
         Whether another (second axis) fits wherever one (first axis) does.
     value
-        What each is worth.
+        Value of every choice.
     """
     best_first = np.argsort(-value, kind="stable")
     left = best_first[:0]
@@ -241,11 +248,11 @@ class Fits:
     choices: Choices
 
     @cached_property
-    def _total(self) -> Floats:
+    def _total(self) -> Float[Floats, "choices demands"]:
         return choice_demand(self.instance, self.choices)
 
     @cached_property
-    def _piece(self) -> Floats:
+    def _piece(self) -> Float[Floats, "choices demands"]:
         """Return the least demand of a choice for some node: all on one node, else its largest
         share.
         """
@@ -255,7 +262,9 @@ class Fits:
         replicas = np.where(spread, -(-choices.replicas // span), choices.replicas)
         return np.asarray(instance.mode_demand[choices.mode] * replicas[:, None])
 
-    def wherever(self, chosen: Indices, others: Indices) -> Flags:
+    def wherever(
+        self, chosen: Int[Indices, " chosen"], others: Int[Indices, " others"]
+    ) -> Bool[Flags, "chosen others"]:
         """Whether a choice could replace another one wherever that is, within its demand.
 
         On GPUs of a type that serves it; on one node, if it takes no more of anything than the
@@ -288,7 +297,7 @@ class Fits:
         fits[(own.kind == Kind.KEEP) | (own.kind == Kind.IDLE)] = False
         return np.asarray(fits | (chosen[:, None] == others))
 
-    def _where_kept(self, chosen: Indices, kept: int) -> Flags:
+    def _where_kept(self, chosen: Int[Indices, " chosen"], kept: int) -> Bool[Flags, " chosen"]:
         """Whether choices could be placed where a job keeps its placement."""
         instance, choices = self.instance, self.choices
         entries = np.flatnonzero(instance.current.job == choices.job[kept])

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
     from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 #: Code of items that any type of GPU serves.
@@ -29,25 +31,25 @@ class Items:
     extra_code, extra_units
         The same of every extra.
     extra_row, extra_amount
-        Which row it counts for, and how much.
+        Row that every extra counts for, and the amount that it adds.
     rows
         Number of all rows.
     stay_class, stay_units, stay_row, stay_shared
-        What jobs may keep: on which class of node, how much of it (stays, resources), which row
-        counts it, and whether it is an extra.
+        Pieces that jobs may keep: class of the node, demand (stays, resources), row that counts
+        the piece, and whether it is an extra.
     """
 
-    code: Indices
-    units: Indices
-    extra_code: Indices
-    extra_units: Indices
-    extra_row: Indices
-    extra_amount: Floats
+    code: Int[Indices, " items"]
+    units: Int[Indices, "items resources"]
+    extra_code: Int[Indices, " extras"]
+    extra_units: Int[Indices, "extras resources"]
+    extra_row: Int[Indices, " extras"]
+    extra_amount: Float[Floats, " extras"]
     rows: int
-    stay_class: Indices
-    stay_units: Indices
-    stay_row: Indices
-    stay_shared: Flags
+    stay_class: Int[Indices, " stays"]
+    stay_units: Int[Indices, "stays resources"]
+    stay_row: Int[Indices, " stays"]
+    stay_shared: Bool[Flags, " stays"]
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,18 @@ class NodeClasses:
         Class of every node, shape (nodes,).
     """
 
-    code: Indices
-    units: Indices
-    open: Flags
-    count: Indices
-    node_class: Indices
+    code: Int[Indices, " classes"]
+    units: Int[Indices, "classes resources"]
+    open: Bool[Flags, " classes"]
+    count: Int[Indices, " classes"]
+    node_class: Int[Indices, " nodes"]
 
 
 def node_classes(
-    code: Indices, units: Indices, open_: Flags, single: Flags | None = None
+    code: Int[Indices, " nodes"],
+    units: Int[Indices, "nodes resources"],
+    open_: Bool[Flags, " nodes"],
+    single: Bool[Flags, " nodes"] | None = None,
 ) -> NodeClasses:
     """Group the nodes; those that are `single` have a class of their own."""
     own = np.zeros(code.size, dtype=np.int64)
@@ -86,12 +91,12 @@ def node_classes(
 
 def without_stays(
     *,
-    code: Indices,
-    units: Indices,
-    extra_code: Indices,
-    extra_units: Indices,
-    extra_row: Indices,
-    extra_amount: Floats,
+    code: Int[Indices, " items"],
+    units: Int[Indices, "items resources"],
+    extra_code: Int[Indices, " extras"],
+    extra_units: Int[Indices, "extras resources"],
+    extra_row: Int[Indices, " extras"],
+    extra_amount: Float[Floats, " extras"],
     rows: int,
 ) -> Items:
     """Return items where no job keeps its placement."""

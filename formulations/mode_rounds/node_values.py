@@ -39,9 +39,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float, Int
 
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
+
 
 #: Values below this are none.
 NOTHING = 1e-12
@@ -65,15 +66,15 @@ class NodeValue:
         Demand and worth of the distributed pieces of (3), shapes (pieces, resources), (pieces,).
     """
 
-    alone: Floats
-    stages: tuple[Floats, ...]
-    bundle: Indices
-    size: Indices
-    worth: Floats
-    extra: Indices
-    extra_worth: Floats
+    alone: Float[Floats, ...]
+    stages: tuple[Float[Floats, ...], ...]
+    bundle: Int[Indices, "stages 2"]
+    size: Int[Indices, "pieces resources"]
+    worth: Float[Floats, " pieces"]
+    extra: Int[Indices, "extras resources"]
+    extra_worth: Float[Floats, " extras"]
 
-    def at(self, capacity: Indices) -> Floats:
+    def at(self, capacity: Int[Indices, "capacities resources"]) -> Float[Floats, " capacities"]:
         """Return *f* at some capacities, shape (capacities, resources); minus infinity off the
         grid.
         """
@@ -82,11 +83,13 @@ class NodeValue:
         found[inside] = self.alone[tuple(capacity[inside].T)]
         return found
 
-    def _inside(self, capacity: Indices) -> NDArray[np.bool_]:
+    def _inside(self, capacity: Int[Indices, "capacities resources"]) -> Bool[Flags, " capacities"]:
         inside = (capacity >= 0) & (capacity < np.array(self.alone.shape))
         return np.asarray(inside.all(axis=1))
 
-    def shared(self, capacity: Indices) -> Floats:
+    def shared(
+        self, capacity: Int[Indices, "capacities resources"]
+    ) -> Float[Floats, " capacities"]:
         """Return *g* at some capacities, shape (capacities, resources); minus infinity off the
         grid.
         """
@@ -98,7 +101,7 @@ class NodeValue:
             found[fits] = np.maximum(found[fits], worth)
         return found
 
-    def best_extra(self, capacity: Indices) -> tuple[float, int]:
+    def best_extra(self, capacity: Int[Indices, " resources"]) -> tuple[float, int]:
         """Return *g* at one capacity, and the distributed piece that the node holds then, or -1."""
         best = float(self.alone[tuple(capacity)])
         fits = np.flatnonzero((self.extra_worth > NOTHING) & (self.extra <= capacity).all(axis=1))
@@ -110,7 +113,7 @@ class NodeValue:
             return best, -1
         return float(worth[first]), int(fits[first])
 
-    def pattern(self, capacity: Indices) -> Indices:
+    def pattern(self, capacity: Int[Indices, " resources"]) -> Int[Indices, " pieces"]:
         """Return the best contents of a node of this capacity by (1): numbers of pieces."""
         left = capacity.copy()
         count = np.zeros(len(self.size), dtype=np.int64)
@@ -124,13 +127,13 @@ class NodeValue:
 
 
 def node_value(
-    size: Indices,
-    worth: Floats,
+    size: Int[Indices, "pieces resources"],
+    worth: Float[Floats, " pieces"],
     shape: tuple[int, ...],
     *,
-    most: Indices | None = None,
-    extra: Indices | None = None,
-    extra_worth: Floats | None = None,
+    most: Int[Indices, " pieces"] | None = None,
+    extra: Int[Indices, "extras resources"] | None = None,
+    extra_worth: Float[Floats, " extras"] | None = None,
 ) -> NodeValue:
     """Tabulate (1) and (3).
 
@@ -163,11 +166,11 @@ def node_value(
 
 def beside(
     value: NodeValue,
-    size: Indices,
-    worth: Floats,
-    most: Indices,
-    extra: Indices | None = None,
-    extra_worth: Floats | None = None,
+    size: Int[Indices, "pieces resources"],
+    worth: Float[Floats, " pieces"],
+    most: Int[Indices, " pieces"],
+    extra: Int[Indices, "extras resources"] | None = None,
+    extra_worth: Float[Floats, " extras"] | None = None,
 ) -> NodeValue:
     """Return the value where a node may hold these pieces and extras, too; arguments as of
     `node_value`.
@@ -202,7 +205,7 @@ def beside(
     )
 
 
-def _with(best: Floats, units: list[int], value: float) -> Floats:
+def _with(best: Float[Floats, ...], units: list[int], value: float) -> Float[Floats, ...]:
     """Return the better of a table and of holding something beside it."""
     to = tuple(slice(u, None) for u in units)
     of = tuple(slice(0, n - u) for u, n in zip(units, best.shape, strict=True))

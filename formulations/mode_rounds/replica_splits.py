@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-def least_splits(piece: Floats, most_pieces: Indices, width: int) -> Floats:
+def least_splits(
+    piece: Float[Floats, "kinds sizes"], most_pieces: Int[Indices, " kinds"], width: int
+) -> Float[Floats, "kinds replicas"]:
     """Return the least total price of *K* replicas in two pieces or more, for every kind of
     replica.
 

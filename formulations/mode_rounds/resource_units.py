@@ -17,10 +17,10 @@ from goodalloc.models.support.tolerances import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float, Int
 
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
 #: Most units that any node may have of a resource in its exact unit; beyond, units are coarser.
@@ -48,20 +48,20 @@ class ResourceGrid:
         Units of the largest node and one, of every resource: the shape of a table.
     """
 
-    unit: Floats
+    unit: Float[Floats, " demands"]
     exact: bool
     shape: tuple[int, ...]
 
-    def at_least(self, amounts: Floats) -> Indices:
+    def at_least(self, amounts: Float[Floats, "... demands"]) -> Int[Indices, "... demands"]:
         """Return amounts in units, rounded up."""
         return np.asarray(np.ceil(amounts / self.unit - WHOLE_TOLERANCE), dtype=np.int64)
 
-    def at_most(self, amounts: Floats) -> Indices:
+    def at_most(self, amounts: Float[Floats, "... demands"]) -> Int[Indices, "... demands"]:
         """Return amounts in units, rounded down."""
         units = np.floor(amounts * (1 + RESOURCE_TOLERANCE) / self.unit + WHOLE_TOLERANCE)
         return np.asarray(units, dtype=np.int64)
 
-    def room(self, amounts: Floats) -> Indices:
+    def room(self, amounts: Float[Floats, "... demands"]) -> Int[Indices, "... demands"]:
         """Return an upper bound, in units, on what nodes with these amounts hold, within the
         table.
         """
@@ -87,14 +87,18 @@ def resource_grid(instance: Instance) -> ResourceGrid:
     return ResourceGrid(unit, exact, tuple(_units(most, unit).tolist()))
 
 
-def _units(most: Floats, unit: Floats) -> Indices:
+def _units(
+    most: Float[Floats, " demands"], unit: Float[Floats, " demands"]
+) -> Int[Indices, " demands"]:
     """Return the length of every axis of the table: from nothing to all that the largest node
     has.
     """
     return np.asarray(np.ceil(most / unit - WHOLE_TOLERANCE) + 1, dtype=np.int64)
 
 
-def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
+def whole_amounts(
+    demand: Float[Floats, "modes resources"], capacity: Float[Floats, "nodes resources"]
+) -> tuple[Float[Floats, "modes resources"], Float[Floats, "nodes resources"]]:
     """Return demands and capacities in units that make whole numbers of them.
 
     With whole numbers the tolerance of a solver, which is larger than the checker's, does not
@@ -103,7 +107,7 @@ def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
     Parameters
     ----------
     demand, capacity
-        Shapes (demands, resources) and (nodes, resources).
+        Shapes (modes, resources) and (nodes, resources).
 
     Returns
     -------
@@ -117,7 +121,9 @@ def whole_amounts(demand: Floats, capacity: Floats) -> tuple[Floats, Floats]:
     )
 
 
-def whole_units(demand: Floats, capacity: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def whole_units(
+    demand: Float[Floats, "modes resources"], capacity: Float[Floats, "nodes resources"]
+) -> tuple[Float[Floats, " resources"], Bool[Flags, " resources"]]:
     """Return the units of `whole_amounts`, and which of them make whole numbers: shapes
     (resources,).
     """
@@ -127,7 +133,11 @@ def whole_units(demand: Floats, capacity: Floats) -> tuple[Floats, NDArray[np.bo
     return np.where(whole, unit, np.maximum(most, SMALLEST_DIVISOR)), whole
 
 
-def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Floats]:
+def price_units(
+    demand: Float[Floats, "modes resources"], capacity: Float[Floats, "nodes resources"]
+) -> tuple[
+    Float[Floats, " resources"], Float[Floats, "modes resources"], Float[Floats, "nodes resources"]
+]:
     """Return units for prices, of which all demands and capacities are whole multiples.
 
     They are those of `whole_amounts` where these are whole, else a fine part of the largest node;
@@ -136,7 +146,7 @@ def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Float
     Parameters
     ----------
     demand, capacity
-        Shapes (demands, resources) and (nodes, resources).
+        Shapes (modes, resources) and (nodes, resources).
 
     Returns
     -------
@@ -149,7 +159,7 @@ def price_units(demand: Floats, capacity: Floats) -> tuple[Floats, Floats, Float
     return unit, taken, room
 
 
-def common_unit(amounts: Floats) -> float:
+def common_unit(amounts: Float[Floats, ...]) -> float:
     """Return the largest number of which all amounts are whole multiples, by Euclid; 0 where none
     is.
     """

@@ -37,6 +37,8 @@ from goodalloc.models.support.tolerances import ROUNDING, SMALLEST_DIVISOR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jaxtyping import Float
+
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
@@ -57,10 +59,10 @@ class Cut:
         current placements, and what both were divided by. None of a cut that is no value cut.
     """
 
-    coefficient: Floats
+    coefficient: Float[Floats, " choices"]
     upper: float
     values: Mapping[int, NodeValue] | None = None
-    stay: Floats | None = None
+    stay: Float[Floats, " entries"] | None = None
     size: float = 1.0
 
 
@@ -78,7 +80,7 @@ class CutMaker:
     choices: Choices
     grid: ResourceGrid
 
-    def cut(self, values: Mapping[int, NodeValue], stay: Floats) -> Cut:
+    def cut(self, values: Mapping[int, NodeValue], stay: Float[Floats, " entries"]) -> Cut:
         """Return the cut (1), scaled to a largest coefficient of 1.
 
         Parameters
@@ -98,7 +100,9 @@ class CutMaker:
         kept = np.where(np.isin(np.arange(stay.size), may), stay, 0.0)
         return Cut(coefficient / size, granted, values, kept, size)
 
-    def _worth_of_nodes(self, values: Mapping[int, NodeValue], stay: Floats, may: Indices) -> float:
+    def _worth_of_nodes(
+        self, values: Mapping[int, NodeValue], stay: Float[Floats, " entries"], may: Indices
+    ) -> float:
         """Return the right-hand side of (1)."""
         instance, current = self.instance, self.instance.current
         code, capacity = instance.cluster.node_type, node_capacity(instance)
@@ -124,7 +128,7 @@ class CutMaker:
             total += value.best_extra(units[node])[0]
         return total
 
-    def _placed(self, values: Mapping[int, NodeValue]) -> Floats:
+    def _placed(self, values: Mapping[int, NodeValue]) -> Float[Floats, " choices"]:
         """Return the least worth of choices placed anew, wherever they go; 0 for the others."""
         instance, choices, grid = self.instance, self.choices, self.grid
         coefficient = np.zeros(len(choices))

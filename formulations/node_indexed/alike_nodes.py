@@ -27,6 +27,8 @@ from goodalloc.formulations.mode_rounds.mode_choices import choice_demand, node_
 from goodalloc.models.support.tolerances import SMALLEST_DIVISOR
 
 if TYPE_CHECKING:
+    from jaxtyping import Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.node_indexed.node_program import NodeProgram
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Indices
 
 
-def node_numbers(instance: Instance) -> Indices:
+def node_numbers(instance: Instance) -> Int[Indices, " nodes"]:
     """Return the number of every node among its equals, shape (nodes,).
 
     Nodes on which anything runs are like no other, for it may stay.
@@ -52,7 +54,7 @@ def node_numbers(instance: Instance) -> Indices:
     return numbers
 
 
-def job_ranks(instance: Instance, choices: Choices) -> Indices:
+def job_ranks(instance: Instance, choices: Choices) -> Int[Indices, " jobs"]:
     """Return the rank of every job that has a choice on one node, shape (jobs,); of the others, the
     last.
 

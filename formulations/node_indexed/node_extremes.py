@@ -39,7 +39,7 @@ def add_extreme_cost(model: Any, whose: Whose) -> None:
 
 def _add_worst(model: Any) -> None:
     """Add objective (1)."""
-    job = np.array([choice[0] for choice in model.choices])
+    job = np.array([job for job, *_ in model.choices])
     cap = least_worst(job, np.array([model.cost[choice] for choice in model.choices]))
     model.worst = pyo.Var(domain=pyo.Reals, bounds=(cap, None))
     model.total_cost = pyo.Objective(expr=model.worst)

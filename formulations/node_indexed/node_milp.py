@@ -70,12 +70,12 @@ from goodalloc.models.round.objective import mode_utilities
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float
 
     from goodalloc.formulations.basics.power_mean_cost import AtMost
     from goodalloc.formulations.node_indexed.node_extremes import Whose
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats
+    from goodalloc.models.support.array_types import Flags, Floats
 
 
 IDLE, KEEP, ONE_NODE, SEVERAL_NODES = "idle", "keep", "one_node", "several_nodes"
@@ -119,8 +119,8 @@ def node_choices(instance: Instance) -> dict[NodeChoice, float]:
 def build_node_milp(
     instance: Instance,
     *,
-    cost: Callable[[Floats], Floats] | None = None,
-    forbidden: Callable[[Floats], NDArray[np.bool_]] | None = None,
+    cost: Callable[[Float[Floats, " choices"]], Float[Floats, " choices"]] | None = None,
+    forbidden: Callable[[Float[Floats, " choices"]], Bool[Flags, " choices"]] | None = None,
     limits: Iterable[AtMost] = (),
     whose: Whose = "all",
 ) -> pyo.ConcreteModel:
@@ -133,7 +133,7 @@ def build_node_milp(
     cost
         Cost of every utility in an array; by default that of the rules' power.
     forbidden
-        Which utilities in an array may not be chosen; by default none.
+        Function that marks the utilities that may not be chosen; by default none.
     limits
         Additional rows: at most `jobs` jobs with a utility strictly below `below`.
     whose
@@ -148,7 +148,9 @@ def build_node_milp(
     -----
     Names of the model, for constraints of your own: sets ``jobs``, ``nodes``, ``modes`` and
     ``choices``; parameters ``cost`` and ``utility`` by choice; variables ``take`` by choice,
-    ``replicas`` by mode and node, ``touches`` by job and node; objective ``total_cost``.
+    ``replicas`` by mode and node, ``touches`` by job and node; objective ``total_cost``;
+    constraints ``one_choice`` by job, ``resource_capacity`` by resource and node, ``limits`` by
+    position in `limits`.
 
     Examples
     --------
@@ -181,19 +183,15 @@ def build_node_milp(
     _add_resources(model, instance)
     if instance.rules.interference_avoidance:
         _add_interference(model)
-    model.limits = pyo.ConstraintList()
-    for row in limits:
-        worse = [c for c in model.choices if model.utility[c] < row.below]
-        if worse:
-            model.limits.add(pyo.quicksum(model.take[c] for c in worse) <= row.jobs)
+    _add_limits(model, tuple(limits))
     return model
 
 
 def _add_data(
     model: Any,
     instance: Instance,
-    cost: Callable[[Floats], Floats] | None,
-    forbidden: Callable[[Floats], NDArray[np.bool_]] | None,
+    cost: Callable[[Float[Floats, " choices"]], Float[Floats, " choices"]] | None,
+    forbidden: Callable[[Float[Floats, " choices"]], Bool[Flags, " choices"]] | None,
 ) -> None:
     """Add sets and parameters."""
     utility = node_choices(instance)
@@ -290,17 +288,29 @@ def _add_resources(model: Any, instance: Instance) -> None:
     has = instance.cluster.node_resources
     demand, capacity = whole_amounts(instance.mode_resources, has)
     running = instance.first_mode + instance.current.mode
-    model.resources = pyo.ConstraintList()
-    for r in range(capacity.shape[1]):
-        for v in model.nodes:  # (9)
-            takes = [m for m in model.modes if demand[m, r] > 0]
-            stays = [j for j in model.jobs if demand[running[j], r] * model.held[j, v] > 0]
-            placed = pyo.quicksum(demand[m, r] * model.replicas[m, v] for m in takes)
-            kept = pyo.quicksum(
-                demand[running[j], r] * model.held[j, v] * _taken(model, j, KEEP) for j in stays
-            )
-            if takes or stays:
-                model.resources.add(placed + kept <= capacity[v, r])
+
+    @model.Constraint(range(capacity.shape[1]), model.nodes)  # type: ignore[untyped-decorator]
+    def resource_capacity(model: Any, r: int, v: int) -> Any:  # (9)
+        takes = [m for m in model.modes if demand[m, r] > 0]
+        stays = [j for j in model.jobs if demand[running[j], r] * model.held[j, v] > 0]
+        if not takes and not stays:
+            return pyo.Constraint.Skip
+        placed = pyo.quicksum(demand[m, r] * model.replicas[m, v] for m in takes)
+        kept = pyo.quicksum(
+            demand[running[j], r] * model.held[j, v] * _taken(model, j, KEEP) for j in stays
+        )
+        return placed + kept <= capacity[v, r]
+
+
+def _add_limits(model: Any, rows: tuple[AtMost, ...]) -> None:
+    """Add the additional rows, by their position."""
+
+    @model.Constraint(range(len(rows)))  # type: ignore[untyped-decorator]
+    def limits(model: Any, index: int) -> Any:
+        worse = [c for c in model.choices if model.utility[c] < rows[index].below]
+        if not worse:
+            return pyo.Constraint.Skip
+        return pyo.quicksum(model.take[c] for c in worse) <= rows[index].jobs
 
 
 def _add_interference(model: Any) -> None:
@@ -325,14 +335,13 @@ def _add_interference(model: Any) -> None:
 
 def decode(model: Any, instance: Instance) -> Allocation:
     """Return the allocation that the variables' values describe."""
-    keeps = {c[0] for c in model.choices if c[1] == KEEP and pyo.value(model.take[c]) > 0.5}
+    taken = [NodeChoice(*c) for c in model.choices if pyo.value(model.take[c]) > 0.5]
     matrix = np.zeros((instance.num_jobs, instance.cluster.num_nodes), dtype=np.int64)
     for m, v in model.replicas:
         matrix[model.job_of[m], v] += round(pyo.value(model.replicas[m, v]))
-    for j in keeps:
-        matrix[j] = [model.held[j, v] for v in model.nodes]
     modes = np.zeros(instance.num_jobs, dtype=np.int64)
-    for c in model.choices:
-        if pyo.value(model.take[c]) > 0.5:
-            modes[c[0]] = c[3] - instance.first_mode[c[0]]
+    for choice in taken:
+        modes[choice.job] = choice.mode - instance.first_mode[choice.job]
+        if choice.kind == KEEP:
+            matrix[choice.job] = [model.held[choice.job, v] for v in model.nodes]
     return Allocation.from_matrix(matrix, modes)

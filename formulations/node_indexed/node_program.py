@@ -34,14 +34,14 @@ from goodalloc.formulations.mode_rounds.resource_units import whole_amounts
 from goodalloc.models.round.allocation import Allocation
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float, Int
 
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.kept_placements import FreeNodes
     from goodalloc.formulations.gpu_rounds.patterns import Limit
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class NodeProgram:
 
     program: Program
     choices: Choices
-    one: Indices
-    local: Indices
-    distributed_modes: Indices
-    amount: Indices
+    one: Int[Indices, " local_choices"]
+    local: Int[Indices, " local_columns"]
+    distributed_modes: Int[Indices, " distributed_modes"]
+    amount: Int[Indices, " amount_columns"]
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,27 @@ class _Room:
     Parameters
     ----------
     free
-        What the pinned jobs leave, shape (nodes, 1 + resources).
+        Capacity that the pinned jobs leave, shape (nodes, 1 + resources).
     demand
-        What a replica takes in every mode, shape (modes, 1 + resources).
+        Demand of a replica in every mode, shape (modes, 1 + resources).
     rows
         The rows (N7), shape (nodes, 1 + resources).
     fits
-        Which nodes have the GPUs of a mode, shape (modes, nodes).
+        Whether a node has the GPUs of a mode, shape (modes, nodes).
     """
 
-    free: Floats
-    demand: Floats
-    rows: Indices
-    fits: NDArray[np.bool_]
+    free: Float[Floats, "nodes demands"]
+    demand: Float[Floats, "modes demands"]
+    rows: Int[Indices, "nodes demands"]
+    fits: Bool[Flags, "modes nodes"]
 
 
 def build_node_program(
-    instance: Instance, choices: Choices, cost: Floats, *, limits: tuple[Limit, ...] = ()
+    instance: Instance,
+    choices: Choices,
+    cost: Float[Floats, " choices"],
+    *,
+    limits: tuple[Limit, ...] = (),
 ) -> NodeProgram:
     """Build (N1)-(N8) over some choices; parameters as in `patterns.build_patterns`."""
     builder = ProgramBuilder()
@@ -185,7 +189,9 @@ def _add_distributed(
     return modes, amount
 
 
-def decode_nodes(instance: Instance, program: NodeProgram, solution: Floats) -> Allocation:
+def decode_nodes(
+    instance: Instance, program: NodeProgram, solution: Float[Floats, " columns"]
+) -> Allocation:
     """Return the allocation that a solution describes."""
     values = np.rint(solution).astype(np.int64)
     choices, current, num_nodes = program.choices, instance.current, instance.cluster.num_nodes

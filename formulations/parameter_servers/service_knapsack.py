@@ -34,6 +34,8 @@ from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
+
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
     from goodalloc.models.support.array_types import Floats, Indices
 
@@ -44,7 +46,7 @@ class ServiceChoices(NamedTuple):
     Attributes
     ----------
     job, cell
-        Whose it is, and which.
+        Job of every cell, and the cell.
     service
         Remaining service.
     demand
@@ -53,14 +55,16 @@ class ServiceChoices(NamedTuple):
         Units that there are, shape (resources,).
     """
 
-    job: Indices
+    job: Int[Indices, " cells"]
     cell: tuple[Cell, ...]
-    service: Floats
-    demand: Indices
-    capacity: Indices
+    service: Float[Floats, " cells"]
+    demand: Int[Indices, "cells resources"]
+    capacity: Int[Indices, " resources"]
 
 
-def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> ServiceChoices:
+def service_choices(
+    tables: Sequence[ServiceTable], capacity: Float[Floats, " resources"]
+) -> ServiceChoices:
     """Return the cells of all jobs, without those that another one of the job beats.
 
     Raises
@@ -87,13 +91,13 @@ def service_choices(tables: Sequence[ServiceTable], capacity: Floats) -> Service
     )
 
 
-def common_units(demands: Sequence[Floats]) -> Floats:
+def common_units(demands: Sequence[Float[Floats, "... resources"]]) -> Float[Floats, " resources"]:
     """Return the unit of every resource: the largest of which all demands are multiples.
 
     Parameters
     ----------
     demands
-        What is taken, each of shape (…, resources).
+        Demands, each of shape (…, resources).
 
     Raises
     ------
@@ -114,13 +118,15 @@ def common_units(demands: Sequence[Floats]) -> Floats:
     return unit
 
 
-def cells_of(table: ServiceTable, rows: Indices) -> list[Cell]:
+def cells_of(table: ServiceTable, rows: Int[Indices, " cells"]) -> list[Cell]:
     """Return the cells of a table with these running numbers."""
     places = np.unravel_index(rows, table.service.shape)
     return list(zip(*(place.tolist() for place in places), strict=True))
 
 
-def undominated(service: Floats, units: Indices) -> Indices:
+def undominated(
+    service: Float[Floats, " cells"], units: Int[Indices, "cells things"]
+) -> Int[Indices, " undominated"]:
     """Return the cells that no other one beats in service and in every demand, by service.
 
     Parameters
@@ -128,7 +134,7 @@ def undominated(service: Floats, units: Indices) -> Indices:
     service
         Of every cell, infinite where the job cannot be; shape (cells,).
     units
-        What it takes, shape (cells, things).
+        Demand of every cell, shape (cells, things).
     """
     able = np.flatnonzero(np.isfinite(service))
     order = able[np.lexsort((*units[able].T[::-1], service[able]))]

@@ -35,6 +35,8 @@ from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.models.parameter_servers.tabulated_service import Cell, ServiceTable
@@ -48,7 +50,7 @@ class PodChoices:
     Parameters
     ----------
     job, cell
-        Whose it is, and which.
+        Job of every cell, and the cell.
     service
         Remaining service.
     count
@@ -59,19 +61,19 @@ class PodChoices:
         Units that every node has, shape (nodes, resources).
     """
 
-    job: Indices
+    job: Int[Indices, " cells"]
     cell: tuple[Cell, ...]
-    service: Floats
-    count: Indices
-    each: Indices
-    nodes: Indices
+    service: Float[Floats, " cells"]
+    count: Int[Indices, "cells kinds"]
+    each: Int[Indices, "cells kinds resources"]
+    nodes: Int[Indices, "nodes resources"]
 
     @property
-    def demand(self) -> Indices:
+    def demand(self) -> Int[Indices, "cells resources"]:
         """Units of every resource that a cell takes, shape (cells, resources)."""
         return np.asarray((self.count[..., None] * self.each).sum(axis=1))
 
-    def worth(self, value: NodeValue) -> Floats:
+    def worth(self, value: NodeValue) -> Float[Floats, " cells"]:
         """The coefficients of (1), shape (cells,)."""
         return np.asarray(
             (value.alone[tuple(np.moveaxis(self.each, -1, 0))] * self.count).sum(axis=1)
@@ -81,12 +83,12 @@ class PodChoices:
 class PodCut(NamedTuple):
     """The cut (1): coefficients, shape (cells,), and the upper bound on their sum."""
 
-    coefficient: Floats
+    coefficient: Float[Floats, " cells"]
     upper: float
 
 
 def pod_choices(
-    tables: Sequence[ServiceTable], nodes: Floats, *, pooled: bool = False
+    tables: Sequence[ServiceTable], nodes: Float[Floats, "nodes resources"], *, pooled: bool = False
 ) -> PodChoices:
     """Return the cells of all jobs whose pods fit on some node, without those that another one
     beats.
@@ -94,9 +96,9 @@ def pod_choices(
     Parameters
     ----------
     tables
-        Of every job, with as many kinds of pods each.
+        Table of every job, all with the same number of kinds of pods.
     nodes
-        What every node has, shape (nodes, resources).
+        Capacity of every node, shape (nodes, resources).
     pooled
         Whether it is enough to take no more in all, as for the program without cuts.
 
@@ -139,18 +141,22 @@ def pod_choices(
 
 
 def build_service_program(
-    choices: PodChoices, cost: Floats, *, cuts: Sequence[PodCut] = (), spare: float = 0.0
+    choices: PodChoices,
+    cost: Float[Floats, " cells"],
+    *,
+    cuts: Sequence[PodCut] = (),
+    spare: float = 0.0,
 ) -> Program:
     """Build the program with cuts; its columns are the choices.
 
     Parameters
     ----------
     choices
-        What the jobs may do, each at least one thing.
+        Choices of the jobs, at least one for each.
     cost
-        What a choice costs, shape (choices,).
+        Cost of every choice, shape (choices,).
     cuts
-        Of (1).
+        Cuts (1).
     spare
         Share of everything to leave unused: what is chosen then packs more easily.
     """

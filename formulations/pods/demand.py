@@ -16,9 +16,10 @@ from goodalloc.models.round.objective import mode_utilities
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from jaxtyping import Bool
 
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Demand:
     share
         The part of a GPU that each replica takes.
     replicas
-        How many there are.
+        Number of replicas.
     takes
         What all of them together take of every resource, in the order of the cluster's.
     gpu_types
@@ -47,7 +48,7 @@ class Demand:
         """GPUs of all replicas."""
         return self.share * self.replicas
 
-    def nodes(self, node_types: Iterable[str]) -> NDArray[np.bool_]:
+    def nodes(self, node_types: Iterable[str]) -> Bool[Flags, " nodes"]:
         """Return which nodes of these types have GPUs of its types, shape (nodes,)."""
         return np.array(
             ["" in self.gpu_types or kind in self.gpu_types for kind in node_types], dtype=bool

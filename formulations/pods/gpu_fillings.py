@@ -27,7 +27,7 @@ def fillings(
     sizes
         Distinct parts of a GPU, in decreasing order.
     counts
-        How many of them there are at all.
+        Number of replicas of each size in all.
     """
     found = tuple(islice(_fillings(sizes, counts, 1 + RESOURCE_TOLERANCE), MOST_FILLINGS + 1))
     if len(found) > MOST_FILLINGS:

@@ -59,6 +59,8 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.pods.demand import Demand
     from goodalloc.models.round.instance import Instance
@@ -90,7 +92,7 @@ class PodPacking:
     kinds
         The jobs of every kind.
     options
-        What every option demands.
+        Demand of every option.
     kind, gain
         Whose option it is and what it adds to the utility: shape (options,).
     classes
@@ -101,13 +103,13 @@ class PodPacking:
 
     kinds: tuple[tuple[int, ...], ...]
     options: tuple[Demand, ...]
-    kind: Indices
-    gain: Floats
+    kind: Int[Indices, " options"]
+    gain: Float[Floats, " options"]
     classes: tuple[NodeClass, ...]
-    most: Indices
+    most: Int[Indices, "options classes"]
 
     @property
-    def counts(self) -> Indices:
+    def counts(self) -> Int[Indices, " kinds"]:
         """Jobs of every kind, shape (kinds,)."""
         return np.array([len(jobs) for jobs in self.kinds], dtype=np.int64)
 
@@ -181,7 +183,9 @@ def class_program(packing: PodPacking) -> Program:
     return builder.build()
 
 
-def node_program(packing: PodPacking, node_class: int, prices: Floats) -> tuple[Program, Indices]:
+def node_program(
+    packing: PodPacking, node_class: int, prices: Float[Floats, " options"]
+) -> tuple[Program, Int[Indices, " paying"]]:
     """Return program (1) for one node at prices of the options, minimised, and the options that
     pay.
 
@@ -248,7 +252,7 @@ class PatternProgram(NamedTuple):
     """
 
     program: Program
-    supply: Indices
+    supply: Int[Indices, " options"]
 
 
 def pattern_program(packing: PodPacking, patterns: Sequence[Pattern]) -> PatternProgram:
@@ -274,7 +278,9 @@ def pattern_program(packing: PodPacking, patterns: Sequence[Pattern]) -> Pattern
     return PatternProgram(builder.build(), supply)
 
 
-def price_bound(packing: PodPacking, prices: Floats, worth: Floats) -> float:
+def price_bound(
+    packing: PodPacking, prices: Float[Floats, " options"], worth: Float[Floats, " classes"]
+) -> float:
     """Return bound (3) at prices of the options.
 
     Parameters
@@ -292,7 +298,7 @@ def price_bound(packing: PodPacking, prices: Floats, worth: Floats) -> float:
     return float(packing.counts @ gains + nodes @ np.maximum(worth, 0.0))
 
 
-def dual_bound(program: Program, duals: Floats) -> float:
+def dual_bound(program: Program, duals: Float[Floats, " rows"]) -> float:
     """Return a bound on a minimisation with bounded columns and upper bounds on rows, from any
     prices of its rows.
 

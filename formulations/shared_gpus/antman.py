@@ -29,6 +29,8 @@ from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.shared_gpus.gandiva import jobs_by_kind
 
 if TYPE_CHECKING:
+    from jaxtyping import Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.shared_gpus.hosted_jobs import Guests, Hosts
     from goodalloc.models.support.array_types import Indices
@@ -42,17 +44,17 @@ class GuestProgram(NamedTuple):
     program
         The program, None where no guest gains anything.
     kind, host
-        Of every column, shape (columns,).
+        Kind and host of every column, shape (columns,).
     kind_of
         The kind of every guest, shape (guests,).
     """
 
     program: Program | None
-    kind: Indices
-    host: Indices
-    kind_of: Indices
+    kind: Int[Indices, " columns"]
+    host: Int[Indices, " columns"]
+    kind_of: Int[Indices, " guests"]
 
-    def hosts(self, number: Indices) -> Hosts:
+    def hosts(self, number: Int[Indices, " columns"]) -> Hosts:
         """Return hosts of guests by the numbers of the first columns, the first guest of every kind
         first.
         """

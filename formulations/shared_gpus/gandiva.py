@@ -28,6 +28,8 @@ import numpy as np
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
+    from jaxtyping import Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.shared_gpus.pairing import Pair, Pairing
     from goodalloc.models.support.array_types import Indices
@@ -47,11 +49,11 @@ class PairingProgram(NamedTuple):
     """
 
     program: Program | None
-    one: Indices
-    other: Indices
-    kind_of: Indices
+    one: Int[Indices, " columns"]
+    other: Int[Indices, " columns"]
+    kind_of: Int[Indices, " jobs"]
 
-    def pairs(self, number: Indices) -> tuple[Pair, ...]:
+    def pairs(self, number: Int[Indices, " columns"]) -> tuple[Pair, ...]:
         """Return pairs of jobs by the numbers of the first columns, the first of every kind
         first.
         """
@@ -64,7 +66,7 @@ class PairingProgram(NamedTuple):
         return tuple(found)
 
 
-def jobs_by_kind(kind_of: Indices) -> list[list[int]]:
+def jobs_by_kind(kind_of: Int[Indices, " jobs"]) -> list[list[int]]:
     """Return the jobs of every kind, the first one last."""
     return [
         np.flatnonzero(kind_of == kind).tolist()[::-1] for kind in range(int(kind_of.max()) + 1)

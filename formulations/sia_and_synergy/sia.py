@@ -48,11 +48,11 @@ from goodalloc.models.round.job_shapes import allowed_shapes
 from goodalloc.models.round.objective import mode_utilities
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float, Int
 
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
 #: Largest power of a utility in Sia's objective.
@@ -66,7 +66,7 @@ class Configurations:
     Parameters
     ----------
     job
-        Whose it is.
+        Job of every configuration.
     mode
         Which row of `Instance.modes`.
     kind
@@ -81,18 +81,20 @@ class Configurations:
         GPUs of every type that it takes, shape (configurations, types).
     """
 
-    job: Indices
-    mode: Indices
-    kind: Indices
-    gpu_type: Indices
-    replicas: Indices
-    utility: Floats
-    demand: Indices
+    job: Int[Indices, " configurations"]
+    mode: Int[Indices, " configurations"]
+    kind: Int[Indices, " configurations"]
+    gpu_type: Int[Indices, " configurations"]
+    replicas: Int[Indices, " configurations"]
+    utility: Float[Floats, " configurations"]
+    demand: Int[Indices, "configurations types"]
 
     def __len__(self) -> int:
         return self.job.size
 
-    def where(self, chosen: NDArray[np.bool_] | Indices) -> Configurations:
+    def where(
+        self, chosen: Bool[Flags, " configurations"] | Int[Indices, " chosen"]
+    ) -> Configurations:
         """Return the configurations with these indices or flags."""
         return Configurations(
             job=self.job[chosen],
@@ -161,7 +163,7 @@ def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) ->
     return found.where(np.argsort(found.job, kind="stable"))
 
 
-def _held_by_type(instance: Instance) -> Indices:
+def _held_by_type(instance: Instance) -> Int[Indices, "jobs types"]:
     """Return the GPUs of every type that every job holds now, shape (jobs, types)."""
     current = instance.current
     held = np.zeros((instance.num_jobs, len(instance.cluster.gpu_types)), dtype=np.int64)
@@ -169,7 +171,7 @@ def _held_by_type(instance: Instance) -> Indices:
     return held
 
 
-def type_capacity(instance: Instance) -> Indices:
+def type_capacity(instance: Instance) -> Int[Indices, " types"]:
     """Return the GPUs of every type, shape (types,)."""
     return np.array(list(instance.cluster.type_gpus.values()), dtype=np.int64)
 
@@ -184,7 +186,9 @@ def is_relaxation(instance: Instance, *, whole_nodes: bool) -> bool:
     return not whole_nodes and (one_type or typed)
 
 
-def published_cost(utility: Floats, power: float, decimals: int, reference: float = 1.0) -> Floats:
+def published_cost(
+    utility: Float[Floats, ...], power: float, decimals: int, reference: float = 1.0
+) -> Float[Floats, ...]:
     """Return the cost (2): powers clipped at 3000 and rounded, divided by ``|p|``; logarithms at p
     = 0.
 
@@ -215,7 +219,12 @@ def published_cost(utility: Floats, power: float, decimals: int, reference: floa
     return (1.0 - np.round(1.0 - power * cost, decimals)) / power
 
 
-def build_sia_program(job: Indices, cost: Floats, demand: Indices, capacity: Indices) -> Program:
+def build_sia_program(
+    job: Int[Indices, " configurations"],
+    cost: Float[Floats, " configurations"],
+    demand: Int[Indices, "configurations types"],
+    capacity: Int[Indices, " types"],
+) -> Program:
     """Build program (1).
 
     Parameters
@@ -223,11 +232,12 @@ def build_sia_program(job: Indices, cost: Floats, demand: Indices, capacity: Ind
     job
         Whose configuration it is, ascending from 0 without a gap, shape (configurations,).
     cost
-        What it costs, shape (configurations,).
+        Cost of every configuration, shape (configurations,).
     demand
-        What it takes of everything, shape (configurations, types).
+        Demand of every configuration for every resource (in Sia, type of GPU), shape
+        (configurations, types).
     capacity
-        What there is, shape (types,).
+        Capacity of every resource, shape (types,).
     """
     builder = ProgramBuilder()
     columns = builder.add_columns("configuration", job.size, cost=cost, upper=1.0)
@@ -239,7 +249,7 @@ def build_sia_program(job: Indices, cost: Floats, demand: Indices, capacity: Ind
     return builder.build()
 
 
-def encode_rows(table: Indices) -> Indices:
+def encode_rows(table: Int[Indices, "rows columns"]) -> Int[Indices, " rows"]:
     """Return a number for every row of a table of whole numbers; equal rows have equal numbers."""
     least, greatest = table.min(axis=0), table.max(axis=0)
     sizes = (greatest - least + 1).tolist()

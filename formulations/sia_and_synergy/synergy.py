@@ -43,6 +43,8 @@ from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE, ROUNDING
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
     from goodalloc.models.round.instance import Instance
@@ -59,13 +61,13 @@ class ModeChoices(NamedTuple):
     gpus
         Its GPUs; 0 is to stand idle.
     utility
-        What it is worth at best, wherever the GPUs are.
+        Greatest utility of the choice, wherever its GPUs are.
     """
 
-    job: Indices
-    mode: Indices
-    gpus: Indices
-    utility: Floats
+    job: Int[Indices, " choices"]
+    mode: Int[Indices, " choices"]
+    gpus: Int[Indices, " choices"]
+    utility: Float[Floats, " choices"]
 
 
 def required_choices(instance: Instance, modes: SynergyModes) -> ModeChoices:
@@ -120,7 +122,7 @@ def every_choice(instance: Instance) -> ModeChoices:
     )
 
 
-def best_utilities(instance: Instance) -> Floats:
+def best_utilities(instance: Instance) -> Float[Floats, "modes gpus"]:
     """Return the best utility of every mode on *K* GPUs placed anew, shape (modes, most GPUs + 1).
 
     Minus infinity where no nodes of its type have so many; what idling is worth at 0.
@@ -144,7 +146,7 @@ def best_utilities(instance: Instance) -> Floats:
     return np.maximum(on_one, on_several)
 
 
-def taking_part(instance: Instance, modes: SynergyModes) -> Flags:
+def taking_part(instance: Instance, modes: SynergyModes) -> Bool[Flags, " jobs"]:
     """Return the jobs of a queue that fit into the GPUs that those before them leave, and the
     pinned.
     """
@@ -165,7 +167,7 @@ def build_choice_program(instance: Instance, choices: ModeChoices, reference: fl
     instance
         The round.
     choices
-        What the jobs may do.
+        Choices of the jobs.
     reference
         The utility that costs 0.
     """
@@ -197,13 +199,13 @@ def build_choice_program(instance: Instance, choices: ModeChoices, reference: fl
     return builder.build()
 
 
-def _idle(instance: Instance, jobs: Indices) -> ModeChoices:
+def _idle(instance: Instance, jobs: Int[Indices, " idle"]) -> ModeChoices:
     """Return the choice to idle, of these jobs."""
     idle = np.full(jobs.size, instance.rules.idle)
     return ModeChoices(jobs, instance.first_mode[jobs], np.zeros_like(jobs), idle)
 
 
-def _kept(instance: Instance, keeps: Flags) -> ModeChoices:
+def _kept(instance: Instance, keeps: Bool[Flags, " jobs"]) -> ModeChoices:
     """Return the choice to keep the placement, of the jobs that these flags are set for."""
     jobs, current = np.flatnonzero(keeps), instance.current
     rows = instance.first_mode + current.mode

@@ -25,10 +25,10 @@ from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.tolerances import ROUNDING
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import Bool, Float, Int
 
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class SynergyModes:
         Row of these modes in `Instance.modes`, shape (jobs,); `NO_MODE` where there is none.
     """
 
-    gpus: Indices
-    utility: Floats
-    ideal: Indices
-    proportional: Indices
+    gpus: Int[Indices, " jobs"]
+    utility: Float[Floats, " modes"]
+    ideal: Int[Indices, " jobs"]
+    proportional: Int[Indices, " jobs"]
 
 
 def synergy_modes(instance: Instance) -> SynergyModes:
@@ -74,7 +74,7 @@ def synergy_modes(instance: Instance) -> SynergyModes:
     )
 
 
-def fewest_nodes(instance: Instance, gpus: Indices) -> Indices:
+def fewest_nodes(instance: Instance, gpus: Int[Indices, " jobs"]) -> Int[Indices, " modes"]:
     """Return the nodes that a job takes in every mode with the cluster empty, shape (modes,).
 
     The fewest that have its GPUs, and 0 where these cannot hold what its replicas take as well.
@@ -101,7 +101,7 @@ def _fewest(instance: Instance, row: int, gpus: int, most: int) -> int:
     return count if int(np.sort(room)[::-1][:count].sum()) >= gpus else 0
 
 
-def _price(instance: Instance) -> Floats:
+def _price(instance: Instance) -> Float[Floats, " modes"]:
     """Return the demand of a mode for the cluster, each resource as a share of its total:
     (modes,).
     """
@@ -111,8 +111,11 @@ def _price(instance: Instance) -> Floats:
 
 
 def _best(
-    instance: Instance, utility: Floats, price: Floats, allowed: NDArray[np.bool_]
-) -> Indices:
+    instance: Instance,
+    utility: Float[Floats, " modes"],
+    price: Float[Floats, " modes"],
+    allowed: Bool[Flags, " modes"],
+) -> Int[Indices, " jobs"]:
     """Return the cheapest of the fastest allowed modes of every job; of equals, the first."""
     start, job = instance.first_mode, instance.mode_job
     fastest = np.maximum.reduceat(np.where(allowed, utility, -np.inf), start)

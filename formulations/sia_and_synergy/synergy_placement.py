@@ -38,6 +38,8 @@ import numpy as np
 from goodalloc.formulations.basics.program import ProgramBuilder
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.support.array_types import Flags, Floats, Indices
@@ -54,9 +56,9 @@ class Room(NamedTuple):
         Whether a node holds a distributed job already and must not be touched by another; (nodes,).
     """
 
-    gpus: Indices
-    amounts: Floats
-    closed: Flags
+    gpus: Int[Indices, " nodes"]
+    amounts: Float[Floats, "nodes resources"]
+    closed: Bool[Flags, " nodes"]
 
 
 class Items(NamedTuple):
@@ -69,15 +71,15 @@ class Items(NamedTuple):
     gpus
         GPUs of each of these jobs, shape (kinds,).
     taken
-        What a replica takes, shape (kinds, resources).
+        Demand of a replica, shape (kinds, resources).
     allowed
         Nodes that may hold it, shape (kinds, nodes).
     """
 
     jobs: tuple[tuple[int, ...], ...]
-    gpus: Indices
-    taken: Floats
-    allowed: Flags
+    gpus: Int[Indices, " kinds"]
+    taken: Float[Floats, "kinds resources"]
+    allowed: Bool[Flags, "kinds nodes"]
 
 
 class PlacementProgram(NamedTuple):
@@ -88,16 +90,21 @@ class PlacementProgram(NamedTuple):
     program
         The program.
     kind, node, column
-        Of the columns of replicas, each of shape (entries,).
+        Kind, node and index of every column of replicas, each of shape (entries,).
     """
 
     program: Program
-    kind: Indices
-    node: Indices
-    column: Indices
+    kind: Int[Indices, " entries"]
+    node: Int[Indices, " entries"]
+    column: Int[Indices, " entries"]
 
 
-def group_items(jobs: Indices, gpus: Indices, taken: Floats, allowed: Flags) -> Items:
+def group_items(
+    jobs: Int[Indices, " placed"],
+    gpus: Int[Indices, " placed"],
+    taken: Float[Floats, "placed resources"],
+    allowed: Bool[Flags, "placed nodes"],
+) -> Items:
     """Merge jobs of one GPU with equal demands.
 
     Parameters
@@ -132,7 +139,7 @@ def build_placement_program(
     Parameters
     ----------
     items, room
-        What is placed, and where there is room.
+        Jobs to be placed, and the free capacity.
     most_nodes
         Most nodes of a job.
     exclusive
@@ -198,7 +205,7 @@ def _add_splitting(
 
 
 def decode_placement(
-    items: Items, program: PlacementProgram, solution: Floats
+    items: Items, program: PlacementProgram, solution: Float[Floats, " columns"]
 ) -> dict[int, Placement]:
     """Return the placement of every job; jobs of a kind take its nodes in their order."""
     found: dict[int, Placement] = {}

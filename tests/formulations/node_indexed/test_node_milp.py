@@ -260,3 +260,16 @@ def test_export_refuses_other_files(tmp_path: Path) -> None:
         export_pyomo(instance, tmp_path / "program.txt")
     with pytest.raises(ValueError, match=r"cannot be written"):
         export_pyomo(instance, tmp_path / "missing" / "program.lp")
+
+
+def test_rows_of_resources_and_limits_are_named_by_what_they_bound() -> None:
+    """A row that bounds nothing is left out and leaves the others' names alone."""
+    instance = random_mode_instance(3)
+    limits = (AtMost(0, -1.0), AtMost(instance.num_jobs, math.inf))
+    model = build_node_milp(instance, limits=limits)
+    assert list(model.limits) == [1]
+    num_resources = instance.cluster.node_resources.shape[1]
+    pairs = [(r, v) for r in range(num_resources) for v in range(instance.cluster.num_nodes)]
+    assert list(model.resource_capacity) == [
+        (r, v) for r, v in pairs if (instance.mode_resources[:, r] > 0).any()
+    ]
