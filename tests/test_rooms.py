@@ -103,6 +103,14 @@ FACES = sorted(
 )
 
 
+@pytest.mark.parametrize("package", FACES)
+def test_no_public_name_is_that_of_a_module_of_its_room(package: str) -> None:
+    """Else the name stands for the module as soon as something has imported that."""
+    face = importlib.import_module(package)
+    folder = ROOT.joinpath(*package.split(".")[1:])
+    assert not set(face.__all__) & {path.stem for path in folder.iterdir()}
+
+
 def test_every_module_is_in_a_room_that_is_listed() -> None:
     """No room is missing here, and none stands empty."""
     assert {room_of(module) for module in modules()} == set(ORDER)

@@ -1,7 +1,7 @@
 from .append_lines import cut_unfinished as cut_unfinished
 from .csv_table import Table as Table
 from .csv_table import read_table as read_table
-from .csv_text import csv_text as csv_text
+from .csv_writing import csv_text as csv_text
 from .json_file import Document as Document
 from .json_file import as_float as as_float
 from .json_file import check_format as check_format

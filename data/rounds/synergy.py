@@ -26,7 +26,7 @@ from goodalloc.models.round.cluster import MOST_GPUS, Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode, SpeedupTable, resources
-from goodalloc.models.round.synergy_rules import synergy_rules
+from goodalloc.models.round.synergy_objective import synergy_rules
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:

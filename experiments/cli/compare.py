@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.csv_text import csv_text
+from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
 from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, drawing, flat, make_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from goodalloc.data.documents.csv_text import csv_text
+from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.rounds.benchmark_set import load_benchmark
 from goodalloc.experiments.gap.comparison import compare

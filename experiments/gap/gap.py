@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.append_lines import append_lines, cut_unfinished
 from goodalloc.data.documents.csv_table import read_table
-from goodalloc.data.documents.csv_text import csv_text
+from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.regular_file import open_regular
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.gap.comparison import check_solvers, usual_solvers

@@ -42,6 +42,17 @@ def count_columns(program: Program) -> Program:
     ------
     ValueError
         If some column is in several such rows, or not whole.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import ProgramBuilder, count_columns
+    >>> builder = ProgramBuilder()
+    >>> x = builder.add_columns("x", 2, cost=[1.0, 2.0], upper=1.0)
+    >>> builder.add_entries(builder.add_rows("one", 1, lower=1.0, upper=1.0)[[0, 0]], x, 1.0)
+    >>> builder.add_entries(builder.add_rows("room", 1, upper=3.0)[[0, 0]], x, 2.0)
+    >>> counted = count_columns(builder.build())
+    >>> counted.integer.tolist()  # two choices of one kind, and their count
+    [False, False, True]
     """
     column = np.repeat(np.arange(program.num_columns), np.diff(program.starts))
     row, value = program.index, program.value
@@ -73,7 +84,19 @@ def count_columns(program: Program) -> Program:
 
 
 def fix_counts(counted: Program, counts: Float[Floats, " counts"]) -> Program:
-    """Return the counted program with its counts fixed to the given ones, shape (counts,)."""
+    """Return the counted program with its counts fixed to the given ones, shape (counts,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import ProgramBuilder, count_columns, fix_counts
+    >>> builder = ProgramBuilder()
+    >>> x = builder.add_columns("x", 2, cost=[1.0, 2.0], upper=1.0)
+    >>> builder.add_entries(builder.add_rows("one", 1, lower=1.0, upper=1.0)[[0, 0]], x, 1.0)
+    >>> fixed = fix_counts(count_columns(builder.build()), np.array([1.0]))
+    >>> fixed.lower.tolist(), fixed.upper.tolist()
+    ([0.0, 0.0, 1.0], [1.0, 1.0, 1.0])
+    """
     lower, upper = counted.lower.copy(), counted.upper.copy()
     lower[counted.integer] = upper[counted.integer] = counts
     return replace(counted, lower=lower, upper=upper)

@@ -31,6 +31,14 @@ def least_totals(cost: Float[Floats, "jobs units"], units: int) -> Float[Floats,
         Shape (jobs, most units + 1), infinite where a job cannot have so many.
     units
         C.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import least_totals
+    >>> cost = np.array([[0.0, -3.0, -4.0], [0.0, -2.0, -5.0]])  # of 0, 1 and 2 units
+    >>> least_totals(cost, units=3)[-1].tolist()
+    [0.0, -3.0, -5.0, -8.0]
     """
     totals = np.full((len(cost) + 1, units + 1), np.inf)
     totals[0] = 0.0
@@ -52,6 +60,14 @@ def least_amounts(
     ----------
     cost, totals
         Of `least_totals`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import least_amounts, least_totals
+    >>> cost = np.array([[0.0, -3.0, -4.0], [0.0, -2.0, -5.0]])
+    >>> least_amounts(cost, least_totals(cost, units=3)).tolist()
+    [1, 2]
     """
     left, amounts = totals.shape[1] - 1, np.zeros(len(cost), dtype=np.int64)
     for job in range(len(cost) - 1, -1, -1):

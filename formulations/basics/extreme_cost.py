@@ -44,6 +44,13 @@ if TYPE_CHECKING:
 def program_cost(utility: ArrayLike, power: float, reference: float) -> Float[Floats, ...]:
     """Return the cost of a utility in a program for any power: `power_cost`, at p = 0 for infinite
     powers.
+
+    Examples
+    --------
+    >>> from math import inf
+    >>> from goodalloc.formulations.basics import program_cost
+    >>> program_cost([1.0, 2.0], power=-inf, reference=1.0).round(4).tolist()  # -log(u)
+    [-0.0, -0.6931]
     """
     return power_cost(utility, power if math.isfinite(power) else 0.0, reference)
 
@@ -57,6 +64,13 @@ def program_fitness(objective: float, num_jobs: int, power: float, reference: fl
         Sum of costs for a finite power, *z* of (1) or (2) for an infinite one; or a bound on it.
     num_jobs, power, reference
         Number of jobs, the power *p*, and the utility that costs 0.
+
+    Examples
+    --------
+    >>> from math import inf, log
+    >>> from goodalloc.formulations.basics import program_fitness
+    >>> round(program_fitness(log(2.0), num_jobs=3, power=-inf, reference=1.0), 6)
+    0.5
     """
     if math.isfinite(power):
         return fitness_from_cost(objective, num_jobs, power, reference)
@@ -64,7 +78,15 @@ def program_fitness(objective: float, num_jobs: int, power: float, reference: fl
 
 
 def least_worst(job: Int[Indices, " choices"], cost: Float[Floats, " choices"]) -> float:
-    """Return the cap of (1): the cost of the job whose cheapest choice costs most."""
+    """Return the cap of (1): the cost of the job whose cheapest choice costs most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import least_worst
+    >>> least_worst(job=np.array([0, 0, 1]), cost=np.array([3.0, 1.0, 2.0]))
+    2.0
+    """
     cheapest = np.full(int(job.max()) + 1, np.inf)
     np.minimum.at(cheapest, job, cost)
     return float(cheapest.max())
@@ -83,6 +105,18 @@ def with_extreme_cost(
         Of every choice: whose it is, every job having some, and what it costs; shape (choices,).
     power
         Minus infinity or infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import ProgramBuilder, with_extreme_cost
+    >>> builder, job = ProgramBuilder(), np.array([0, 0, 1])
+    >>> x = builder.add_columns("x", 3, upper=1.0)
+    >>> builder.add_entries(builder.add_rows("one", 2, lower=1.0, upper=1.0)[job], x, 1.0)
+    >>> cost = np.array([3.0, 1.0, 2.0])
+    >>> worst = with_extreme_cost(builder.build(), job, cost, power=-np.inf)
+    >>> worst.num_columns, worst.cost.tolist()
+    (4, [0.0, 0.0, 0.0, 1.0])
     """
     choice = np.arange(job.size)
     builder = ProgramBuilder.extending(replace(program, cost=np.zeros(program.num_columns)))

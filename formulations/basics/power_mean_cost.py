@@ -103,6 +103,12 @@ def power_cost(utility: ArrayLike, power: float, reference: float = 1.0) -> Floa
     ------
     ValueError
         If the power is NaN or infinite.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import power_cost
+    >>> power_cost([0.5, 1.0, 2.0], power=-1.0).tolist()  # (1 / u - 1)
+    [1.0, -0.0, -0.5]
     """
     require_finite_power(power)
     logarithm = np.log(np.asarray(utility, dtype=float) / reference)
@@ -125,6 +131,12 @@ def fitness_from_cost(
     ------
     ValueError
         If the power is NaN or infinite.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import fitness_from_cost
+    >>> fitness_from_cost(1.0 - 0.5, num_jobs=2, power=-1.0)  # utilities 1/2 and 2
+    0.8
     """
     require_finite_power(power)
     mean = total_cost / num_jobs
@@ -157,6 +169,12 @@ def cost_gap(gap: float, num_jobs: int, power: float) -> float:
     ------
     ValueError
         If the power is NaN or infinite.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import cost_gap
+    >>> round(cost_gap(0.01, num_jobs=10, power=-1.0), 4)
+    0.1
     """
     better = 1.0 / (1.0 - min(gap, 0.99))
     if power > 0:
@@ -170,6 +188,12 @@ def least_useful(mean: float, num_jobs: int, power: float) -> float:
 
     A hair lower than ``mean * num_jobs^(1/p)``, so that rounding drops nothing; 0 for p >= 0, where
     no choice is too bad.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import least_useful
+    >>> round(least_useful(0.5, num_jobs=10, power=-1.0), 6)
+    0.05
     """
     if power >= 0:
         return 0.0
@@ -180,6 +204,12 @@ def greatest_possible(bound: float, num_jobs: int, power: float) -> float:
     """Return the utility above which no choice is in any allocation when no mean exceeds `bound`.
 
     For p > 0 one job alone makes the mean at least ``u * num_jobs^(-1/p)``; infinity for p <= 0.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import greatest_possible
+    >>> round(greatest_possible(0.5, num_jobs=10, power=1.0), 6)
+    5.0
     """
     if power <= 0 or not math.isfinite(bound):
         return math.inf
@@ -190,6 +220,12 @@ def greatest_possible(bound: float, num_jobs: int, power: float) -> float:
 def largest_ratio(power: float, term: float = LARGEST_TERM) -> float:
     """Return the ratio of two utilities, at least 1, whose power ``|p|`` is this term; infinite
     near 0.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import largest_ratio
+    >>> round(largest_ratio(-2.0, term=100.0), 6)
+    10.0
     """
     exponent = math.log(term) / abs(power) if power else math.inf
     return math.exp(exponent) if exponent < 700.0 else math.inf
@@ -198,6 +234,12 @@ def largest_ratio(power: float, term: float = LARGEST_TERM) -> float:
 def safe_reference(mean: float, least: float, greatest: float, power: float) -> float:
     """Return the reference nearest to `mean` for which no term from `least` to `greatest` is too
     large.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import safe_reference
+    >>> safe_reference(0.5, least=0.1, greatest=2.0, power=-1.0)
+    0.5
     """
     if power == 0:
         return mean
@@ -219,6 +261,13 @@ def settled_level(
         The power *p*; there is no such level for p >= 0.
     share
         The others' share of the terms below which they count as outweighed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import settled_level
+    >>> settled_level(np.array([1e-6, 1.0, 2.0]), power=-10.0)
+    1e-06
     """
     if power >= 0 or utilities.size < 2:
         return None
@@ -235,6 +284,13 @@ def settled_level(
 def settled_rows(utilities: Float[Floats, " jobs"], level: float) -> tuple[AtMost, ...]:
     """Return rows that keep the jobs at or below a level, rank by rank, as good as they are (fact
     3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import settled_rows
+    >>> [(row.jobs, round(row.below, 6)) for row in settled_rows(np.array([0.1, 0.2]), level=0.2)]
+    [(0, 0.1), (1, 0.2), (2, 0.2)]
     """
     values, counts = np.unique(utilities[utilities <= level], return_counts=True)
     thresholds = [*values.tolist(), math.nextafter(level, math.inf)]

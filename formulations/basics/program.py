@@ -43,6 +43,12 @@ def require_finite(item: str, values: ArrayLike, *, unbounded: bool = False) -> 
     ------
     NotFiniteError
         If a number is NaN or infinite.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.basics import require_finite
+    >>> require_finite("Cost of a column", [1.0, 2.0])
+    >>> require_finite("Bound of a row", [0.0, float("inf")], unbounded=True)
     """
     numbers = np.asarray(values, dtype=float)
     right = ~np.isnan(numbers) if unbounded else np.isfinite(numbers)

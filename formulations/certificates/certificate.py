@@ -176,6 +176,18 @@ def certify(bounds: PriceBound, tree: Tree, known: float) -> Certificate:
         As of `Certificate`.
     known
         Fitness of a feasible allocation, 0 without any.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.certificates import Leaf, Measure, PriceBound, Prices, certify
+    >>> from goodalloc.formulations.gpu_rounds import enumerate_choices, knapsack_bound
+    >>> from goodalloc.formulations.mode_rounds import resource_grid
+    >>> instance = load_benchmark("tiny-cold")
+    >>> bounds = PriceBound(instance, enumerate_choices(instance), resource_grid(instance))
+    >>> free = Leaf(Measure(-1.0, 1.0), Prices())  # every job takes its best choice
+    >>> certify(bounds, free, known=0.0).bound >= knapsack_bound(instance)
+    True
     """
     bound = max(leaf_bound(bounds, leaf, known, allowed) for leaf, allowed in cases(tree, bounds))
     return Certificate(bounds, tree, known, bound)
@@ -192,6 +204,22 @@ def leaf_bound(
         As of `certify`.
     allowed
         The choices that there are in the case, shape (choices,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.certificates import Leaf, Measure, PriceBound, Prices
+    >>> from goodalloc.formulations.certificates import leaf_bound
+    >>> from goodalloc.formulations.gpu_rounds import enumerate_choices
+    >>> from goodalloc.formulations.mode_rounds import resource_grid
+    >>> from goodalloc.solvers import solve
+    >>> instance = load_benchmark("tiny-cold")
+    >>> choices = enumerate_choices(instance)
+    >>> bounds = PriceBound(instance, choices, resource_grid(instance))
+    >>> free, every = Leaf(Measure(-1.0, 1.0), Prices()), np.ones(len(choices), dtype=bool)
+    >>> leaf_bound(bounds, free, 0.0, every) >= solve(instance).fitness
+    True
     """
     num_jobs = bounds.instance.num_jobs
     cost = leaf.measure.cost(bounds.choices.utility, known, num_jobs)

@@ -45,6 +45,22 @@ def pattern_prices(
         Units of the round.
     duals
         Dual value of every row, shape (rows,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.basics import power_cost
+    >>> from goodalloc.formulations.certificates import pattern_prices
+    >>> from goodalloc.formulations.gpu_rounds import build_patterns, enumerate_choices
+    >>> from goodalloc.formulations.mode_rounds import resource_grid
+    >>> instance = load_benchmark("tiny-cold")
+    >>> choices = enumerate_choices(instance)
+    >>> patterns = build_patterns(instance, choices, power_cost(choices.utility, -1.0))
+    >>> nothing = np.zeros(patterns.program.num_rows)
+    >>> prices = pattern_prices(instance, patterns, resource_grid(instance), nothing)
+    >>> len(prices.values)  # one function of the pieces that a node holds
+    1
     """
     pieces = np.maximum(duals[patterns.slot_rows[1:]], 0.0)
     distributed = np.maximum(duals[patterns.piece_rows[1:]], 0.0)
@@ -89,6 +105,25 @@ def aggregate_prices(
         Units of the round.
     duals
         Dual value of every row, shape (rows,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.basics import power_cost
+    >>> from goodalloc.formulations.certificates import aggregate_prices
+    >>> from goodalloc.formulations.mode_rounds import (
+    ...     build_aggregate,
+    ...     enumerate_mode_choices,
+    ...     resource_grid,
+    ... )
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> choices = enumerate_mode_choices(instance)
+    >>> program = build_aggregate(instance, choices, power_cost(choices.utility, -1.0))
+    >>> nothing = np.zeros(program.num_rows)
+    >>> prices = aggregate_prices(instance, choices, program, (), resource_grid(instance), nothing)
+    >>> len(prices.values)  # duals of 0 price nothing
+    0
     """
     price = np.maximum(-duals, 0.0)
     code = np.array([_group_type(instance, g) for g in range(len(instance.cluster.groups))])
@@ -122,6 +157,16 @@ def with_cuts(
         The round, and prices of it.
     cuts, weights
         Cuts, and the price of each, at least 0: shape (cuts,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.certificates import Prices, with_cuts
+    >>> instance = load_benchmark("tiny-cold")
+    >>> prices = with_cuts(instance, Prices(), cuts=(), weights=np.zeros(0))
+    >>> len(prices.values)  # there are no cuts
+    0
     """
     code = [_group_type(instance, group) for group in range(len(instance.cluster.groups))]
     stays = np.zeros(instance.current.job.size) if prices.stays is None else prices.stays

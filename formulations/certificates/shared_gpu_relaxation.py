@@ -65,6 +65,17 @@ def build_shared(bounds: PriceBound) -> SharedProgram:
     ----------
     bounds
         The round, its choices and units.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> from goodalloc.formulations.certificates import PriceBound, build_shared
+    >>> from goodalloc.formulations.mode_rounds import enumerate_mode_choices, resource_grid
+    >>> instance = pods_instance(draw_machines()[:4], draw_pods(0)[:6], name="pods")
+    >>> choices = enumerate_mode_choices(instance, prune=False)
+    >>> shared = build_shared(PriceBound(instance, choices, resource_grid(instance)))
+    >>> shared.program.cost.any().item()
+    False
     """
     instance, choices = bounds.instance, bounds.choices
     builder = ProgramBuilder()
@@ -165,6 +176,19 @@ def shared_prices(shared: SharedProgram, duals: Float[Floats, " rows"]) -> Price
         The program.
     duals
         Dual value of every row, shape (rows,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> from goodalloc.formulations.certificates import PriceBound, build_shared, shared_prices
+    >>> from goodalloc.formulations.mode_rounds import enumerate_mode_choices, resource_grid
+    >>> instance = pods_instance(draw_machines()[:4], draw_pods(0)[:6], name="pods")
+    >>> choices = enumerate_mode_choices(instance, prune=False)
+    >>> shared = build_shared(PriceBound(instance, choices, resource_grid(instance)))
+    >>> prices = shared_prices(shared, np.zeros(shared.program.num_rows))
+    >>> prices.resources.any().item()  # duals of 0 price nothing
+    False
     """
     price = np.maximum(-duals, 0.0)
     beside = price[shared.resource_rows]

@@ -67,7 +67,17 @@ class Places(NamedTuple):
 
 
 def places_of(problem: UnrelatedMachines) -> Places:
-    """Return the places that (2) leaves, machine by machine."""
+    """Return the places that (2) leaves, machine by machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.classical import places_of
+    >>> from goodalloc.models.classical import UnrelatedMachines
+    >>> problem = UnrelatedMachines.idle(np.array([[3.0, 1.0], [4.0, 2.0]]), (1, 1))
+    >>> len(places_of(problem).machine)  # last and last but one on each machine
+    4
+    """
     alike = problem.machine_type[:, None] == problem.machine_type
     no_later = (alike & (problem.ready <= problem.ready[:, None])).sum(axis=1)
     most = -(-problem.num_jobs // no_later)
@@ -79,6 +89,15 @@ def places_of(problem: UnrelatedMachines) -> Places:
 def place_costs(problem: UnrelatedMachines, places: Places) -> Float[Floats, "jobs places"]:
     """Return the costs in (1) without the time waited so far, infinite for never; (jobs,
     places).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.classical import place_costs, places_of
+    >>> from goodalloc.models.classical import UnrelatedMachines
+    >>> problem = UnrelatedMachines.idle(np.array([[3.0, 1.0], [4.0, 2.0]]), (1, 1))
+    >>> place_costs(problem, places_of(problem)).min(axis=1).tolist()
+    [1.0, 2.0]
     """
     machine, from_end = places
     return from_end * problem.machine_times[:, machine] + problem.ready[machine]
@@ -91,6 +110,18 @@ def schedule_of(
 
     Jobs equally far from the end on machines of one type may change places at no cost: the
     shortest, and of equals the one that waited longest, is where it starts first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.classical import places_of, schedule_of
+    >>> from goodalloc.models.classical import UnrelatedMachines, total_completion
+    >>> problem = UnrelatedMachines.idle(np.array([[3.0, 1.0], [4.0, 2.0]]), (1, 1))
+    >>> places = places_of(problem)
+    >>> last = [np.flatnonzero(places.machine == machine)[0] for machine in (1, 0)]
+    >>> schedule = schedule_of(problem, places, np.array(last))  # job 0 on machine 1
+    >>> total_completion(problem, schedule)  # 1 + 4
+    5.0
     """
     machine, from_end = places.machine[taken], places.from_end[taken]
     kind, end = problem.machine_type[machine], problem.ready.copy()
@@ -118,6 +149,15 @@ def in_order(machine: Int[Indices, " jobs"], order: Int[Indices, " jobs"]) -> Ma
 def build_matching(problem: UnrelatedMachines) -> Program:
     """Build the linear program (1), in which equal machines are counted; all columns are
     continuous.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.classical import build_matching
+    >>> from goodalloc.models.classical import UnrelatedMachines
+    >>> program = build_matching(UnrelatedMachines.idle(np.array([[3.0, 1.0], [4.0, 2.0]]), (1, 1)))
+    >>> program.num_columns, program.integer.any().item()
+    (8, False)
     """
     machine, from_end = places_of(problem)
     _, late = np.unique(problem.ready, return_inverse=True)

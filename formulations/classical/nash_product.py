@@ -72,6 +72,15 @@ def nash_program(auction: Auction, zeros: int | None = None) -> Program:
         The bids.
     zeros
         *Z*.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.classical import nash_program
+    >>> from goodalloc.models.classical import Auction
+    >>> program = nash_program(Auction(np.array([[1.0, 2.0, 3.0], [1.0, 4.0, 4.0]])), zeros=0)
+    >>> program.integer.any().item()
+    True
     """
     bidder, gpus, value = bundles_of(auction)
     worthless = (value == 0).astype(float)
@@ -91,7 +100,20 @@ def nash_program(auction: Auction, zeros: int | None = None) -> Program:
 def decode_bundles(
     auction: Auction, values: Float[Floats, " columns"]
 ) -> Int[Indices, "bidders groups"]:
-    """Return the bundle of every bidder, shape (bidders, groups), of a solution of the program."""
+    """Return the bundle of every bidder, shape (bidders, groups), of a solution of the program.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.classical import decode_bundles, nash_program
+    >>> from goodalloc.models.classical import Auction
+    >>> from goodalloc.solvers.interface import Stop, Watch
+    >>> from goodalloc.solvers.milp import run_mixed_integer
+    >>> auction = Auction(np.array([[1.0, 2.0, 3.0], [1.0, 4.0, 4.0]]))  # of 0, 1 and 2 GPUs
+    >>> outcome = run_mixed_integer(nash_program(auction, zeros=0), Watch(Stop()), gap=1e-9)
+    >>> decode_bundles(auction, outcome.values).ravel().tolist()  # 2 * 4 > 3 * 1
+    [1, 1]
+    """
     bidder, gpus, _ = bundles_of(auction)
     taken = np.asarray(values) > 0.5
     bundles = np.zeros((auction.num_bidders, auction.free.size), dtype=np.int64)

@@ -80,7 +80,16 @@ class SharePrices(NamedTuple):
 
 
 def no_prices(sharing: TimeSharing) -> SharePrices:
-    """Return prices of 0, from which a bound follows without a solver."""
+    """Return prices of 0, from which a bound follows without a solver.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])  # two jobs, one GPU
+    >>> from goodalloc.formulations.gavel import no_prices
+    >>> no_prices(sharing).gpus.tolist()
+    [0.0]
+    """
     jobs = sharing.num_jobs
     nothing = np.zeros(jobs)
     return SharePrices(nothing, nothing, np.zeros(sharing.num_types), nothing)
@@ -119,6 +128,15 @@ def certify(
         As of `share_program.solve_shares`.
     prices
         Of what they may be; (1) is mended by raising those of the jobs' time.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])  # two jobs, one GPU
+    >>> from goodalloc.formulations.gavel import certify, no_prices
+    >>> goal = max_min(sharing)
+    >>> certify(sharing, goal, no_prices(sharing)).bound >= 0.5  # half of the GPU each is possible
+    True
     """
     better = min if goal.larger_is_better else max
     alone = _priced_alone(sharing, goal)
@@ -143,6 +161,15 @@ def as_promises(prices: SharePrices) -> SharePrices:
     ----------
     prices
         Prices that prove the level.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])  # two jobs, one GPU
+    >>> from goodalloc.formulations.gavel import as_promises, solve_shares
+    >>> level = solve_shares(sharing, max_min(sharing))
+    >>> as_promises(level.prices).rates.tolist()
+    [0.0, 0.0]
     """
     return prices._replace(rates=np.zeros_like(prices.rates), promises=prices.rates)
 

@@ -137,6 +137,14 @@ def solve_shares(
     ------
     ValueError
         If CVXPY does not find the solver, or the solver refuses a setting.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])  # two jobs, one GPU
+    >>> from goodalloc.formulations.gavel import solve_shares
+    >>> solve_shares(sharing, max_min(sharing)).shares.round(3).ravel().tolist()
+    [0.5, 0.5]
     """
     begin = time.perf_counter()
     require_solver(solver)
@@ -222,6 +230,11 @@ def require_solver(solver: str) -> None:
     ------
     ValueError
         With those that it finds.
+
+    Examples
+    --------
+    >>> from goodalloc.formulations.gavel import require_solver
+    >>> require_solver("CLARABEL")
     """
     require_choice("Time shares: solver", solver, tuple(cp.installed_solvers()))
 
@@ -290,7 +303,17 @@ def _linear(goal: Goal) -> bool:
 
 
 def rate_matrix(sharing: TimeSharing, units: Float[Floats, " jobs"]) -> Any:
-    """Return T in units of every job, sparse, shape (jobs, lines × types)."""
+    """Return T in units of every job, sparse, shape (jobs, lines × types).
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])  # two jobs, one GPU
+    >>> import numpy as np
+    >>> from goodalloc.formulations.gavel import rate_matrix
+    >>> rate_matrix(sharing, units=np.ones(2)).toarray().tolist()
+    [[2.0, 0.0], [0.0, 1.0]]
+    """
     members, types = sharing.members, sharing.num_types
     rate = sharing.line_rate / np.append(units, 1.0)[members][:, None, :]
     line, kind, place = np.nonzero(rate)
@@ -301,7 +324,17 @@ def rate_matrix(sharing: TimeSharing, units: Float[Floats, " jobs"]) -> Any:
 
 
 def incidence(sharing: TimeSharing) -> tuple[Any, Any]:
-    """Return the job whose time, and the type whose GPUs, every share takes; sparse."""
+    """Return the job whose time, and the type whose GPUs, every share takes; sparse.
+
+    Examples
+    --------
+    >>> from goodalloc.models.gavel import TimeSharing
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])  # two jobs, one GPU
+    >>> from goodalloc.formulations.gavel import incidence
+    >>> jobs, types = incidence(sharing)
+    >>> jobs.toarray().tolist(), types.toarray().tolist()
+    ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0]])
+    """
     lines, types = sharing.num_lines, sharing.num_types
     line, place = np.nonzero(sharing.members >= 0)
     columns = (line[:, None] * types + np.arange(types)).ravel()

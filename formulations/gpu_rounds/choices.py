@@ -94,6 +94,15 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
     node are worth as much; *K* on several nodes go if fewer on several are worth as much, or if one
     GPU (which fits where any piece did) is. Never because of more GPUs, and never across one node
     and several: a piece of one fits where a four does not.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import enumerate_choices
+    >>> instance = load_benchmark("tiny-cold")
+    >>> few, every = enumerate_choices(instance), enumerate_choices(instance, prune=False)
+    >>> len(few) <= len(every)
+    True
     """
     table = utility_table(instance)
     moved = table.moved
@@ -114,6 +123,14 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
 def keep_choices(instance: Instance, choices: Choices) -> Int[Indices, " jobs"]:
     """Return the choice of every job to keep its placement, -1 where there is none; shape
     (jobs,).
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import enumerate_choices, keep_choices
+    >>> instance = load_benchmark("tiny-cold")  # in which nothing runs
+    >>> set(keep_choices(instance, enumerate_choices(instance)).tolist())
+    {-1}
     """
     found = np.full(instance.num_jobs, -1)
     keep = choices.of(Kind.KEEP)
@@ -126,6 +143,13 @@ def may_keep(instance: Instance) -> Bool[Flags, " jobs"]:
 
     Not those that the rules have come to forbid, nor a distributed job beside a pinned one where
     interference is avoided.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import may_keep
+    >>> may_keep(load_benchmark("tiny-cold")).any().item()  # in which nothing runs
+    False
     """
     current = instance.current
     held, nodes = current.job_replicas, current.job_nodes

@@ -157,6 +157,15 @@ def solve_concave_relaxation(
     ------
     ValueError
         If the power is above 1, or replicas share GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import solve_concave_relaxation
+    >>> from goodalloc.solvers import solve
+    >>> instance = load_benchmark("tiny-cold")
+    >>> solve_concave_relaxation(instance).bound >= solve(instance).fitness
+    True
     """
     require_whole_gpus(instance)
     power, gpus = instance.rules.power, instance.cluster.num_gpus

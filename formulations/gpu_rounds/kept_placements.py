@@ -83,7 +83,17 @@ class FreeNodes:
 
 
 def free_nodes(instance: Instance, choices: Choices) -> FreeNodes:
-    """Return the GPUs that pinned jobs leave, and the placements that may be kept."""
+    """Return the GPUs that pinned jobs leave, and the placements that may be kept.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import enumerate_choices, free_nodes
+    >>> instance = load_benchmark("tiny-cold")
+    >>> free = free_nodes(instance, enumerate_choices(instance))
+    >>> bool(free.gpus.sum() == instance.cluster.num_gpus)  # nothing runs
+    True
+    """
     current, pinned = instance.current, instance.pinned
     gpus = instance.cluster.node_gpus.copy()
     held_by_pinned = pinned[current.job]

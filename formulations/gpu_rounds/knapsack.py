@@ -151,7 +151,16 @@ def _shared_utilities(instance: Instance) -> Float[Floats, "jobs parts"]:
 
 
 def build_knapsack(instance: Instance) -> Knapsack:
-    """Build the knapsack of an instance."""
+    """Build the knapsack of an instance.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import build_knapsack
+    >>> instance = load_benchmark("tiny-cold")
+    >>> build_knapsack(instance).utility.shape[0] == instance.num_jobs
+    True
+    """
     gpus = instance.cluster.num_gpus * (PARTS if instance.shares_gpus else 1)
     return Knapsack(best_utilities(instance), gpus, instance.rules.power)
 
@@ -166,6 +175,15 @@ def knapsack_bound(instance: Instance, *, exact: bool = False) -> float:
     exact
         Solve the integer program (1) by dynamic programming, in time jobs × GPUs × choices, rather
         than its linear relaxation. The bound is the tighter of the two.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import knapsack_bound
+    >>> from goodalloc.solvers import solve
+    >>> instance = load_benchmark("tiny-cold")
+    >>> knapsack_bound(instance) >= solve(instance).fitness
+    True
     """
     knapsack = build_knapsack(instance)
     if knapsack.power == -math.inf:
@@ -200,6 +218,13 @@ def first_reference(knapsack: Knapsack) -> float:
     The best least and the best greatest utility of (1) enclose its best mean:
     ``least <= mean <= least n^(-1/p)`` for p < 0, ``greatest n^(-1/p) <= mean <= greatest`` for
     p > 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import build_knapsack, first_reference
+    >>> first_reference(build_knapsack(load_benchmark("tiny-cold"))) > 0
+    True
     """
     if knapsack.power < 0:
         return _least_bound(knapsack)
@@ -211,6 +236,15 @@ def first_reference(knapsack: Knapsack) -> float:
 def knapsack_costs(knapsack: Knapsack, reference: float) -> Float[Floats, "jobs gpus"]:
     """Return the cost of every (job, K); infinite where not allowed, capped where it decides
     nothing.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.gpu_rounds import build_knapsack, knapsack_costs
+    >>> knapsack = build_knapsack(load_benchmark("tiny-cold"))
+    >>> cost = knapsack_costs(knapsack, reference=1.0)
+    >>> (cost[:, 0] >= cost.min(axis=1)).all().item()  # more GPUs cost no more than none
+    True
     """
     utility, power = knapsack.utility, knapsack.power
     lowest, highest = 0.0, math.inf
@@ -243,6 +277,14 @@ def best_price(cost: Float[Floats, "jobs gpus"], gpus: int, most_steps: int = 20
     -------
     Priced
         The best bound found, with GPUs that fit into the cluster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.gpu_rounds import best_price
+    >>> cost = np.array([[0.0, -3.0, -4.0], [0.0, -2.0, -5.0]])  # of 0, 1 and 2 GPUs
+    >>> round(best_price(cost, gpus=3).bound, 6)
+    -8.0
     """
     low = respond(cost, gpus, 0.0)
     if low.replicas.sum() <= gpus:
@@ -280,6 +322,14 @@ def respond(cost: Float[Floats, "jobs gpus"], gpus: int, price: float) -> Priced
 
     The minimising *K* are whole numbers, so ``sum(c) + price * (sum(K) - G)`` cancels nothing. What
     rounding may have hidden, in choosing *K* or in adding, is taken off.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.gpu_rounds import respond
+    >>> cost = np.array([[0.0, -3.0, -4.0], [0.0, -2.0, -5.0]])  # of 0, 1 and 2 GPUs
+    >>> round(respond(cost, gpus=3, price=1.5).bound, 6)
+    -8.0
     """
     replicas = np.argmin(cost + price * np.arange(cost.shape[1]), axis=1)
     chosen = cost[np.arange(cost.shape[0]), replicas]

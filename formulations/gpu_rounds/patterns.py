@@ -123,6 +123,17 @@ def build_patterns(
         to.
     exact
         Count the pieces of every distributed job by itself (exact under interference avoidance).
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.basics import power_cost
+    >>> from goodalloc.formulations.gpu_rounds import build_patterns, enumerate_choices
+    >>> instance = load_benchmark("tiny-cold")
+    >>> choices = enumerate_choices(instance)
+    >>> patterns = build_patterns(instance, choices, power_cost(choices.utility, -1.0))
+    >>> patterns.program.num_columns >= len(choices)
+    True
     """
     builder = ProgramBuilder()
     x = builder.add_columns("choice", len(choices), cost=cost, upper=1.0, label=choices.label)

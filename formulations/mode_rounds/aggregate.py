@@ -70,6 +70,17 @@ def build_aggregate(
     spare
         Share of every capacity, and of every cut's, to leave unused: what is chosen then packs more
         easily, and is a little worse.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.basics import power_cost
+    >>> from goodalloc.formulations.mode_rounds import build_aggregate, enumerate_mode_choices
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> choices = enumerate_mode_choices(instance)
+    >>> program = build_aggregate(instance, choices, power_cost(choices.utility, -1.0))
+    >>> program.num_columns == len(choices)
+    True
     """
     used = 1.0 - spare
     builder = ProgramBuilder()

@@ -35,18 +35,45 @@ AT_ONCE = 200
 
 
 def node_capacity(instance: Instance) -> Float[Floats, "nodes demands"]:
-    """Return the capacity of every node: shape (nodes, 1 + resources)."""
+    """Return the capacity of every node: shape (nodes, 1 + resources).
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.mode_rounds import node_capacity
+    >>> instance = load_benchmark("tiny-cold")
+    >>> (node_capacity(instance)[:, 0] == instance.cluster.node_gpus).all().item()
+    True
+    """
     gpus = instance.cluster.node_gpus[:, None].astype(np.float64)
     return np.hstack([gpus, instance.cluster.node_resources])
 
 
 def choice_demand(instance: Instance, choices: Choices) -> Float[Floats, "choices demands"]:
-    """Return the total demand of every choice: shape (choices, 1 + resources)."""
+    """Return the total demand of every choice: shape (choices, 1 + resources).
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.mode_rounds import choice_demand, enumerate_mode_choices
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> choices = enumerate_mode_choices(instance)
+    >>> (choice_demand(instance, choices)[:, 0] == choices.replicas).all().item()  # GPUs
+    True
+    """
     return np.asarray(instance.mode_demand[choices.mode] * choices.replicas[:, None])
 
 
 def held_amounts(instance: Instance) -> Float[Floats, "entries demands"]:
-    """Return the demand of every entry of the current allocation: (entries, 1 + resources)."""
+    """Return the demand of every entry of the current allocation: (entries, 1 + resources).
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.mode_rounds import held_amounts
+    >>> held_amounts(load_benchmark("tiny-cold")).shape  # nothing runs
+    (0, 1)
+    """
     current = instance.current
     running = instance.mode_demand[instance.first_mode + current.mode]
     return np.asarray(running[current.job] * current.replicas[:, None])
@@ -55,6 +82,16 @@ def held_amounts(instance: Instance) -> Float[Floats, "entries demands"]:
 def chosen_modes(instance: Instance, taken: Choices) -> Int[Indices, " jobs"] | None:
     """Return the modes of an allocation in which every job takes its choice; None where there are
     none.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.mode_rounds import chosen_modes, enumerate_mode_choices
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> choices = enumerate_mode_choices(instance)
+    >>> first = [int((choices.job == job).argmax()) for job in range(4)]
+    >>> len(chosen_modes(instance, choices.where(first)))
+    4
     """
     if instance.plain:
         return None
@@ -69,7 +106,16 @@ def most_replicas(
     *,
     tolerance: float = RESOURCE_TOLERANCE,
 ) -> Int[Indices, " nodes"]:
-    """Return the number of replicas that fit on an empty node, shape (nodes,)."""
+    """Return the number of replicas that fit on an empty node, shape (nodes,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import most_replicas
+    >>> capacity = np.array([[4.0, 12.0], [8.0, 12.0]])  # GPUs and cores of two nodes
+    >>> most_replicas(capacity, demand=np.array([1.0, 2.0])).tolist()
+    [4, 6]
+    """
     takes = demand > 0
     room = capacity[:, takes] * (1 + tolerance) / demand[takes]
     return np.asarray(np.floor(room.min(axis=1)), dtype=np.int64)
@@ -78,6 +124,15 @@ def most_replicas(
 def within_share(instance: Instance) -> Bool[Flags, " modes"]:
     """Return whether a mode takes no more than a GPU's share of any node it may run on, shape
     (modes,).
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import equip, generate
+    >>> from goodalloc.formulations.mode_rounds import within_share
+    >>> instance = equip(generate(0, jobs=4, nodes=2), 0, cores=16.0)  # a GPU's share is 4 cores
+    >>> cores = instance.mode_resources[:, 0]
+    >>> bool((within_share(instance) == (cores <= 4.0)).all())
+    True
     """
     shares = instance.cluster.node_shares
     codes, first, code = np.unique(instance.mode_type, return_index=True, return_inverse=True)
@@ -97,6 +152,15 @@ def least_nodes(instance: Instance, choices: Choices) -> Int[Indices, " choices"
 
     Of a choice on several nodes, as many as it takes with nothing else on any, and at least 2; what
     is kept is on those where it is.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.mode_rounds import enumerate_mode_choices, least_nodes
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> choices = enumerate_mode_choices(instance)
+    >>> set(least_nodes(instance, choices)[choices.replicas == 1].tolist())
+    {1}
     """
     least: Indices = (choices.kind != Kind.IDLE).astype(np.int64)
     keep = choices.kind == Kind.KEEP
@@ -133,6 +197,15 @@ def enumerate_mode_choices(
     deadline
         … and by when, on the clock of `time.perf_counter`: jobs that are not looked through by then
         keep theirs.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.mode_rounds import enumerate_mode_choices
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> few, every = (enumerate_mode_choices(instance, prune=prune) for prune in (True, False))
+    >>> len(few) < len(every), set(few.job.tolist())
+    (False, {0, 1, 2, 3})
     """
     allowed = _allowed(instance)
     table, current = mode_utilities(instance), instance.current

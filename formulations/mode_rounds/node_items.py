@@ -80,7 +80,17 @@ def node_classes(
     open_: Bool[Flags, " nodes"],
     single: Bool[Flags, " nodes"] | None = None,
 ) -> NodeClasses:
-    """Group the nodes; those that are `single` have a class of their own."""
+    """Group the nodes; those that are `single` have a class of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import node_classes
+    >>> units = np.array([[4], [4], [8]])  # free GPUs of three nodes
+    >>> classes = node_classes(np.zeros(3, dtype=int), units, open_=np.ones(3, dtype=bool))
+    >>> classes.count.tolist()
+    [2, 1]
+    """
     own = np.zeros(code.size, dtype=np.int64)
     if single is not None:
         own[single] = 1 + np.flatnonzero(single)
@@ -99,7 +109,25 @@ def without_stays(
     extra_amount: Float[Floats, " extras"],
     rows: int,
 ) -> Items:
-    """Return items where no job keeps its placement."""
+    """Return items where no job keeps its placement.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import without_stays
+    >>> none = np.zeros(0, dtype=int)
+    >>> items = without_stays(
+    ...     code=np.zeros(2, dtype=int),
+    ...     units=np.array([[1], [2]]),  # GPUs of two kinds of piece
+    ...     extra_code=none,
+    ...     extra_units=np.zeros((0, 1), dtype=int),
+    ...     extra_row=none,
+    ...     extra_amount=np.zeros(0),
+    ...     rows=2,
+    ... )
+    >>> items.stay_row.size
+    0
+    """
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, units.shape[1]), dtype=np.int64)
     return Items(
         code=code,

@@ -147,6 +147,14 @@ def node_value(
         How many of each piece there are, shape (pieces,); any number if None, as (2) requires.
     extra, extra_worth
         Distributed pieces, at most one of which a node may hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import node_value
+    >>> size, worth = np.array([[1], [2]]), np.array([2.0, 5.0])
+    >>> node_value(size, worth, shape=(4,)).alone.tolist()  # of 0 to 3 free units
+    [0.0, 2.0, 5.0, 7.0]
     """
     table = np.zeros(shape)
     nothing = np.zeros((0, len(shape)), dtype=np.int64)
@@ -176,6 +184,15 @@ def beside(
     `node_value`.
 
     They come after those that are there, in the counts of `NodeValue.pattern`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import beside, node_value
+    >>> small = node_value(np.array([[1]]), np.array([2.0]), shape=(4,), most=np.array([1]))
+    >>> both = beside(small, np.array([[2]]), np.array([5.0]), most=np.array([1]))
+    >>> both.alone.tolist()  # of 0 to 3 free units, one piece of each kind at most
+    [0.0, 2.0, 5.0, 7.0]
     """
     best, shape = value.alone, value.alone.shape
     stages, bundles = list(value.stages), value.bundle.tolist()

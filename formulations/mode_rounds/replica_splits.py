@@ -30,6 +30,14 @@ def least_splits(
     Returns
     -------
     Shape (kinds, width + 1); infinite where there is no such split.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import least_splits
+    >>> price = np.array([[1.0, 1.5, 4.0]])  # of pieces of 1 to 3 replicas
+    >>> least_splits(price, np.array([3]), width=5)[0].tolist()  # of 0 to 5 replicas
+    [inf, inf, 2.0, 2.5, 3.0, 4.0]
     """
     total = np.full((len(piece), width + 1), np.inf)
     least = total.copy()

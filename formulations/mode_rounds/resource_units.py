@@ -70,7 +70,16 @@ class ResourceGrid:
 
 
 def resource_grid(instance: Instance) -> ResourceGrid:
-    """Return the grid of an instance: the largest common unit of all demands, if it is not tiny."""
+    """Return the grid of an instance: the largest common unit of all demands, if it is not tiny.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import equip, generate
+    >>> from goodalloc.formulations.mode_rounds import resource_grid
+    >>> grid = resource_grid(equip(generate(0, jobs=4, nodes=2), 0, cores=16.0))
+    >>> grid.unit.tolist()
+    [1.0, 1.0]
+    """
     demand, most = instance.mode_demand, node_capacity(instance).max(axis=0)
     unit, exact, first = np.ones(most.size), True, 0 if instance.shares_gpus else 1
     for index in range(first, most.size):
@@ -112,6 +121,14 @@ def whole_amounts(
     Returns
     -------
     The demands, and what the checker lets every node hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import whole_amounts
+    >>> demand, capacity = whole_amounts(np.array([[1.5], [3.0]]), np.array([[10.0]]))
+    >>> demand.ravel().tolist(), capacity.ravel().tolist()  # in units of 1.5
+    ([1.0, 2.0], [6.0])
     """
     size, whole = whole_units(demand, capacity)
     demand, capacity = demand / size, capacity / size * (1.0 + RESOURCE_TOLERANCE)
@@ -126,6 +143,14 @@ def whole_units(
 ) -> tuple[Float[Floats, " resources"], Bool[Flags, " resources"]]:
     """Return the units of `whole_amounts`, and which of them make whole numbers: shapes
     (resources,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import whole_units
+    >>> unit, whole = whole_units(np.array([[1.5], [3.0]]), np.array([[10.0]]))
+    >>> unit.tolist(), whole.tolist()
+    ([1.5], [True])
     """
     most = capacity.max(axis=0)
     unit = np.array([common_unit(demand[:, resource]) for resource in range(most.size)])
@@ -151,6 +176,14 @@ def price_units(
     Returns
     -------
     The units, shape (resources,), and the demands and capacities in them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import price_units
+    >>> unit, demand, capacity = price_units(np.array([[1.5], [3.0]]), np.array([[9.0]]))
+    >>> unit.tolist(), demand.ravel().tolist(), capacity.ravel().tolist()
+    ([1.5], [1.0, 2.0], [6.0])
     """
     size, whole = whole_units(demand, capacity)
     unit = np.where(whole, size, size / FINE_UNITS)
@@ -162,6 +195,13 @@ def price_units(
 def common_unit(amounts: Float[Floats, ...]) -> float:
     """Return the largest number of which all amounts are whole multiples, by Euclid; 0 where none
     is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.mode_rounds import common_unit
+    >>> common_unit(np.array([1.5, 6.0, 4.5]))
+    1.5
     """
     found = 0.0
     for amount in np.unique(amounts[amounts > 0]).tolist():

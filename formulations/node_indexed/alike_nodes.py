@@ -70,7 +70,20 @@ def job_ranks(instance: Instance, choices: Choices) -> Int[Indices, " jobs"]:
 
 
 def told_apart(instance: Instance, built: NodeProgram) -> Program:
-    """Return the node-indexed program with (1); its optimum is the same."""
+    """Return the node-indexed program with (1); its optimum is the same.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.basics import power_cost
+    >>> from goodalloc.formulations.gpu_rounds import enumerate_choices
+    >>> from goodalloc.formulations.node_indexed import build_node_program, told_apart
+    >>> instance = load_benchmark("tiny-cold")
+    >>> choices = enumerate_choices(instance)
+    >>> built = build_node_program(instance, choices, power_cost(choices.utility, -1.0))
+    >>> told_apart(instance, built).num_rows >= built.program.num_rows
+    True
+    """
     numbers = node_numbers(instance)
     rank = job_ranks(instance, built.choices)[built.choices.job[built.one]]
     barred = (numbers[None] > rank[:, None]).ravel()

@@ -15,7 +15,15 @@ Whose = Literal["all", "worst", "best"]
 
 
 def whose_cost(power: float) -> Whose:
-    """Return the jobs whose cost the mean of a power depends on."""
+    """Return the jobs whose cost the mean of a power depends on.
+
+    Examples
+    --------
+    >>> from math import inf
+    >>> from goodalloc.formulations.node_indexed import whose_cost
+    >>> [whose_cost(power) for power in (-inf, -1.0, inf)]
+    ['worst', 'all', 'best']
+    """
     if math.isfinite(power):
         return "all"
     return "worst" if power < 0 else "best"

@@ -91,7 +91,16 @@ class NodeChoice(NamedTuple):
 
 
 def node_choices(instance: Instance) -> dict[NodeChoice, float]:
-    """Return every choice that the rules on single jobs allow, with its utility."""
+    """Return every choice that the rules on single jobs allow, with its utility.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.node_indexed import node_choices
+    >>> choices = node_choices(load_benchmark("tiny-cold"))
+    >>> min(choices.values()) > 0
+    True
+    """
     table, rules = mode_utilities(instance), instance.rules
     running = instance.first_mode + instance.current.mode
     choices: dict[NodeChoice, float] = {}
@@ -334,7 +343,21 @@ def _add_interference(model: Any) -> None:
 
 
 def decode(model: Any, instance: Instance) -> Allocation:
-    """Return the allocation that the variables' values describe."""
+    """Return the allocation that the variables' values describe.
+
+    Examples
+    --------
+    >>> from pyomo.environ import SolverFactory
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.node_indexed import build_node_milp, decode
+    >>> from goodalloc.models import fitness
+    >>> from goodalloc.solvers import solve
+    >>> instance = load_benchmark("tiny-cold")
+    >>> model = build_node_milp(instance)
+    >>> status = SolverFactory("appsi_highs").solve(model)
+    >>> round(fitness(instance, decode(model, instance)) / solve(instance).fitness, 6)
+    1.0
+    """
     taken = [NodeChoice(*c) for c in model.choices if pyo.value(model.take[c]) > 0.5]
     matrix = np.zeros((instance.num_jobs, instance.cluster.num_nodes), dtype=np.int64)
     for m, v in model.replicas:

@@ -85,7 +85,20 @@ def build_node_program(
     *,
     limits: tuple[Limit, ...] = (),
 ) -> NodeProgram:
-    """Build (N1)-(N8) over some choices; parameters as in `patterns.build_patterns`."""
+    """Build (N1)-(N8) over some choices; parameters as in `patterns.build_patterns`.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.basics import power_cost
+    >>> from goodalloc.formulations.gpu_rounds import enumerate_choices
+    >>> from goodalloc.formulations.node_indexed import build_node_program
+    >>> instance = load_benchmark("tiny-cold")
+    >>> choices = enumerate_choices(instance)
+    >>> built = build_node_program(instance, choices, power_cost(choices.utility, -1.0))
+    >>> built.program.num_columns > len(choices)
+    True
+    """
     builder = ProgramBuilder()
     num_nodes = instance.cluster.num_nodes
     free = free_nodes(instance, choices)
@@ -192,7 +205,26 @@ def _add_distributed(
 def decode_nodes(
     instance: Instance, program: NodeProgram, solution: Float[Floats, " columns"]
 ) -> Allocation:
-    """Return the allocation that a solution describes."""
+    """Return the allocation that a solution describes.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.formulations.basics import power_cost
+    >>> from goodalloc.formulations.gpu_rounds import enumerate_choices
+    >>> from goodalloc.formulations.node_indexed import build_node_program, decode_nodes
+    >>> from goodalloc.models import fitness
+    >>> from goodalloc.solvers import solve
+    >>> from goodalloc.solvers.interface import Stop, Watch
+    >>> from goodalloc.solvers.milp import run_mixed_integer
+    >>> instance = load_benchmark("tiny-cold")
+    >>> choices = enumerate_choices(instance)
+    >>> built = build_node_program(instance, choices, power_cost(choices.utility, -1.0))
+    >>> outcome = run_mixed_integer(built.program, Watch(Stop()), gap=1e-9)
+    >>> found = fitness(instance, decode_nodes(instance, built, outcome.values))
+    >>> round(found / solve(instance).fitness, 6)
+    1.0
+    """
     values = np.rint(solution).astype(np.int64)
     choices, current, num_nodes = program.choices, instance.current, instance.cluster.num_nodes
     taken = np.flatnonzero(values[: len(choices)] > 0)

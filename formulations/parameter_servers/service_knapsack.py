@@ -71,6 +71,16 @@ def service_choices(
     ------
     ValueError
         If what jobs take has no common unit that is worth the name, or there are no jobs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.parameter_servers import service_choices
+    >>> from goodalloc.models.parameter_servers import ServiceTable
+    >>> service, demand = np.array([4.0, 3.0, 3.5]), np.array([[1.0], [2.0], [2.0]])
+    >>> tables = [ServiceTable(name, service, demand) for name in "ab"]
+    >>> service_choices(tables, capacity=np.array([3.0])).job.tolist()  # without the third cells
+    [0, 0, 1, 1]
     """
     check_tables(tables, capacity)
     unit = common_units([table.demand for table in tables])

@@ -106,6 +106,15 @@ def pod_choices(
     ------
     ValueError
         If what pods take has no common unit that is worth the name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.parameter_servers import pod_choices
+    >>> from goodalloc.models.parameter_servers import ServiceTable
+    >>> table = ServiceTable("a", np.array([4.0, 3.0]), np.array([[1.0], [2.0]]))
+    >>> len(pod_choices([table], nodes=np.array([[1.0], [1.0]])).job)
+    1
     """
     unit = common_units([pods.each for table in tables for pods in table.pods])
     room = np.floor(np.asarray(nodes, dtype=float) / unit + WHOLE_TOLERANCE).astype(np.int64)
@@ -159,6 +168,16 @@ def build_service_program(
         Cuts (1).
     spare
         Share of everything to leave unused: what is chosen then packs more easily.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.parameter_servers import build_service_program, pod_choices
+    >>> from goodalloc.models.parameter_servers import ServiceTable
+    >>> table = ServiceTable("a", np.array([4.0, 3.0]), np.array([[1.0], [2.0]]))
+    >>> choices = pod_choices([table], nodes=np.array([[2.0]]))
+    >>> build_service_program(choices, cost=np.array([4.0, 3.0])).num_columns
+    2
     """
     builder = ProgramBuilder()
     columns = builder.add_columns("choice", choices.job.size, cost=cost, upper=1.0)

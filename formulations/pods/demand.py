@@ -63,6 +63,14 @@ def pod_demands(instance: Instance) -> list[tuple[Demand, ...]]:
     -------
     list
         For every job its demands, in the order of its modes.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> from goodalloc.formulations.pods import pod_demands
+    >>> instance = pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods")
+    >>> len(pod_demands(instance)) == instance.num_jobs
+    True
     """
     names = instance.cluster.resource_names
     known: dict[tuple[object, ...], tuple[Demand, ...]] = {}
@@ -125,6 +133,15 @@ def mode_of(instance: Instance, job: int, demand: Demand, node: int) -> int:
     ------
     ValueError
         If there is none.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> from goodalloc.formulations.pods import mode_of, pod_demands
+    >>> instance = pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods")
+    >>> demand = pod_demands(instance)[0][0]
+    >>> mode_of(instance, 0, demand, node=0)
+    0
     """
     names, kind = instance.cluster.resource_names, instance.cluster.node_types[node]
     worth = mode_utilities(instance).moved[:, 0, demand.replicas]

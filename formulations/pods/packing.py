@@ -115,7 +115,17 @@ class PodPacking:
 
 
 def build_packing(instance: Instance) -> PodPacking:
-    """Group the jobs and the nodes of an instance."""
+    """Group the jobs and the nodes of an instance.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> from goodalloc.formulations.pods import build_packing
+    >>> instance = pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods")
+    >>> packing = build_packing(instance)
+    >>> type(packing).__name__
+    'PodPacking'
+    """
     by_options: dict[tuple[tuple[Demand, float], ...], list[int]] = {}
     for job, ways in enumerate(pod_options(instance)):
         by_options.setdefault(ways, []).append(job)
@@ -158,6 +168,14 @@ def _most(demand: Demand, one: NodeClass) -> int:
 def by_node(packing: PodPacking) -> PodPacking:
     """Return the packing with every node a class of its own: the program by classes is then
     *exact*.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> from goodalloc.formulations.pods import build_packing, by_node
+    >>> packing = build_packing(pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods"))
+    >>> len(by_node(packing).classes)
+    8
     """
     lengths = [len(one.nodes) for one in packing.classes]
     nodes = tuple(one._replace(nodes=(node,)) for one in packing.classes for node in one.nodes)
@@ -167,6 +185,14 @@ def by_node(packing: PodPacking) -> PodPacking:
 def class_program(packing: PodPacking) -> Program:
     """Return the program by classes, minimised: a relaxation; its first columns are (option,
     class).
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> from goodalloc.formulations.pods import build_packing, class_program
+    >>> packing = build_packing(pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods"))
+    >>> class_program(packing).num_columns >= len(packing.options)
+    False
     """
     builder = ProgramBuilder()
     option, where = np.nonzero(packing.most)
@@ -190,6 +216,16 @@ def node_program(
     pay.
 
     The first columns are the pods of these options. Without any the program is empty of columns.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> import numpy as np
+    >>> from goodalloc.formulations.pods import build_packing, node_program
+    >>> packing = build_packing(pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods"))
+    >>> program, paying = node_program(packing, 0, prices=np.ones(len(packing.options)))
+    >>> program.num_columns >= paying.size
+    True
     """
     builder = ProgramBuilder()
     paying = np.flatnonzero((prices > 0) & (packing.most[:, node_class] > 0))
@@ -256,7 +292,16 @@ class PatternProgram(NamedTuple):
 
 
 def pattern_program(packing: PodPacking, patterns: Sequence[Pattern]) -> PatternProgram:
-    """Return program (2) with these patterns."""
+    """Return program (2) with these patterns.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> from goodalloc.formulations.pods import build_packing, pattern_program
+    >>> packing = build_packing(pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods"))
+    >>> pattern_program(packing, patterns=()).program.num_columns >= 0
+    True
+    """
     builder = ProgramBuilder()
     counts, classes = packing.counts, packing.classes
     pods = builder.add_columns(
@@ -291,6 +336,16 @@ def price_bound(
         At least 0, shape (options,).
     worth
         At least what the best pattern of every class is worth at the prices, shape (classes,).
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> import numpy as np
+    >>> from goodalloc.formulations.pods import build_packing, price_bound
+    >>> packing = build_packing(pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods"))
+    >>> free, nothing = np.zeros(len(packing.options)), np.zeros(len(packing.classes))
+    >>> price_bound(packing, free, nothing) > 0  # all pods at once
+    True
     """
     gains = np.zeros(len(packing.kinds))
     np.maximum.at(gains, packing.kind, packing.gain - prices)
@@ -303,6 +358,17 @@ def dual_bound(program: Program, duals: Float[Floats, " rows"]) -> float:
     prices of its rows.
 
     ``min c x >= sum_i y_i b_i + sum_j u_j min(0, c_j - (A' y)_j)`` for ``y <= 0``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.basics import ProgramBuilder
+    >>> from goodalloc.formulations.pods import dual_bound
+    >>> builder = ProgramBuilder()
+    >>> x = builder.add_columns("x", 2, cost=[-2.0, -1.0], upper=1.0)
+    >>> builder.add_entries(builder.add_rows("room", 1, upper=1.0)[[0, 0]], x, 1.0)
+    >>> dual_bound(builder.build(), np.array([-2.0]))  # one unit is worth 2 at most
+    -2.0
     """
     prices = np.minimum(duals, 0.0)
     reduced = program.reduced_costs(prices)

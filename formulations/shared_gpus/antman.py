@@ -67,7 +67,17 @@ class GuestProgram(NamedTuple):
 
 
 def build_guest_program(problem: Guests) -> GuestProgram:
-    """Build program (1)."""
+    """Build program (1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.shared_gpus import build_guest_program
+    >>> from goodalloc.models.shared_gpus import Guests
+    >>> problem = Guests(np.array([1, 2]), np.array([2]), np.array([[0.5], [0.9]]))
+    >>> build_guest_program(problem).program.num_columns
+    2
+    """
     rows = np.column_stack([problem.gpus, problem.rate])
     _, first, kind_of, guests = np.unique(
         rows, axis=0, return_index=True, return_inverse=True, return_counts=True

@@ -74,7 +74,17 @@ def jobs_by_kind(kind_of: Int[Indices, " jobs"]) -> list[list[int]]:
 
 
 def build_pairing_program(problem: Pairing) -> PairingProgram:
-    """Build program (1)."""
+    """Build program (1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.shared_gpus import build_pairing_program
+    >>> from goodalloc.models.shared_gpus import Pairing
+    >>> problem = Pairing(np.array([0, 0, 1]), np.array([[0.1, 0.5], [0.5, 0.2]]))
+    >>> build_pairing_program(problem).program.num_columns  # kinds 0 and 0, 0 and 1
+    2
+    """
     jobs = np.bincount(problem.kind, minlength=len(problem.gain))
     one, other = np.triu_indices(len(jobs))
     most = np.where(one == other, jobs[one] // 2, np.minimum(jobs[one], jobs[other]))

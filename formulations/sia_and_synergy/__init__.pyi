@@ -10,7 +10,8 @@ from .synergy import build_choice_program as build_choice_program
 from .synergy import every_choice as every_choice
 from .synergy import required_choices as required_choices
 from .synergy import with_idling as with_idling
-from .synergy_modes import SynergyModes as SynergyModes
+from .synergy_demands import SynergyModes as SynergyModes
+from .synergy_demands import synergy_modes as synergy_modes
 from .synergy_placement import Room as Room
 from .synergy_placement import build_placement_program as build_placement_program
 from .synergy_placement import decode_placement as decode_placement

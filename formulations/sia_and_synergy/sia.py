@@ -119,6 +119,14 @@ def enumerate_configurations(instance: Instance, *, whole_nodes: bool = True) ->
         The round.
     whole_nodes
         Only Sia's shapes; otherwise every number of GPUs, on one node and on several.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.sia_and_synergy import enumerate_configurations
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> set(enumerate_configurations(instance).job.tolist())
+    {0, 1, 2, 3}
     """
     table, first = mode_utilities(instance), instance.first_mode
     idle, keep = np.flatnonzero(~instance.pinned), np.flatnonzero(may_keep(instance))
@@ -172,7 +180,16 @@ def _held_by_type(instance: Instance) -> Int[Indices, "jobs types"]:
 
 
 def type_capacity(instance: Instance) -> Int[Indices, " types"]:
-    """Return the GPUs of every type, shape (types,)."""
+    """Return the GPUs of every type, shape (types,).
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.sia_and_synergy import type_capacity
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> dict(zip(instance.cluster.gpu_types, type_capacity(instance).tolist()))
+    {'a100': 16, 'rtx2080ti': 24, 't4': 24}
+    """
     return np.array(list(instance.cluster.type_gpus.values()), dtype=np.int64)
 
 
@@ -180,6 +197,14 @@ def is_relaxation(instance: Instance, *, whole_nodes: bool) -> bool:
     """Whether every allocation is a solution of (1), so that its value bounds the fitness.
 
     With every number of GPUs, and where no mode may run on several types at once.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> from goodalloc.formulations.sia_and_synergy import is_relaxation
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> [is_relaxation(instance, whole_nodes=whole) for whole in (True, False)]
+    [False, True]
     """
     one_type = len(instance.cluster.gpu_types) == 1
     typed = all(mode.gpu_type for mode in instance.modes)
@@ -209,6 +234,13 @@ def published_cost(
     ------
     ValueError
         If the power is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.sia_and_synergy import published_cost
+    >>> published_cost(np.array([1.0, 2.0, 3.0]), power=-0.5, decimals=2).round(2).tolist()
+    [-0.0, -0.58, -0.84]
     """
     if power < 0:
         least = reference / largest_ratio(power, LARGEST_COEFFICIENT)
@@ -238,6 +270,19 @@ def build_sia_program(
         (configurations, types).
     capacity
         Capacity of every resource, shape (types,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.sia_and_synergy import build_sia_program
+    >>> program = build_sia_program(
+    ...     job=np.array([0, 0, 1]),
+    ...     cost=np.array([2.0, 1.0, 1.0]),
+    ...     demand=np.array([[0], [2], [1]]),  # GPUs of the only type
+    ...     capacity=np.array([2]),
+    ... )
+    >>> program.num_columns, program.num_rows
+    (3, 3)
     """
     builder = ProgramBuilder()
     columns = builder.add_columns("configuration", job.size, cost=cost, upper=1.0)
@@ -250,7 +295,16 @@ def build_sia_program(
 
 
 def encode_rows(table: Int[Indices, "rows columns"]) -> Int[Indices, " rows"]:
-    """Return a number for every row of a table of whole numbers; equal rows have equal numbers."""
+    """Return a number for every row of a table of whole numbers; equal rows have equal numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.sia_and_synergy import encode_rows
+    >>> code = encode_rows(np.array([[1, 2], [3, 4], [1, 2]]))
+    >>> (code[:, None] == code).astype(int).tolist()
+    [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
+    """
     least, greatest = table.min(axis=0), table.max(axis=0)
     sizes = (greatest - least + 1).tolist()
     if math.prod(sizes) >= 2**62:

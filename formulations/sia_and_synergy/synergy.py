@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
     from goodalloc.formulations.basics.program import Program
-    from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
+    from goodalloc.formulations.sia_and_synergy.synergy_demands import SynergyModes
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Flags, Floats, Indices
 
@@ -76,6 +76,15 @@ def required_choices(instance: Instance, modes: SynergyModes) -> ModeChoices:
 
     Of a queue too long for the GPUs the jobs take part that fit, in their order; the others have no
     choice but to stand idle. So have those that cannot run at all.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import synergy_round
+    >>> from goodalloc.formulations.sia_and_synergy import required_choices, synergy_modes
+    >>> instance = synergy_round(0, 1, 4)
+    >>> choices = required_choices(instance, synergy_modes(instance))
+    >>> set(choices.job.tolist())
+    {0, 1, 2, 3}
     """
     best = best_utilities(instance)
     job, rows = instance.mode_job, np.arange(len(instance.modes))
@@ -95,7 +104,21 @@ def required_choices(instance: Instance, modes: SynergyModes) -> ModeChoices:
 
 
 def with_idling(instance: Instance, choices: ModeChoices) -> ModeChoices:
-    """Return the same choices, and idling for every job that is not pinned."""
+    """Return the same choices, and idling for every job that is not pinned.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import synergy_round
+    >>> from goodalloc.formulations.sia_and_synergy import (
+    ...     required_choices,
+    ...     synergy_modes,
+    ...     with_idling,
+    ... )
+    >>> instance = synergy_round(0, 1, 4)
+    >>> choices = required_choices(instance, synergy_modes(instance))
+    >>> len(with_idling(instance, choices).job) - len(choices.job)  # one for each of 4 jobs
+    4
+    """
     runs = choices.gpus > 0
     running = ModeChoices(
         choices.job[runs], choices.mode[runs], choices.gpus[runs], choices.utility[runs]
@@ -104,7 +127,16 @@ def with_idling(instance: Instance, choices: ModeChoices) -> ModeChoices:
 
 
 def every_choice(instance: Instance) -> ModeChoices:
-    """Return all choices that the rules on single jobs allow."""
+    """Return all choices that the rules on single jobs allow.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import synergy_round
+    >>> from goodalloc.formulations.sia_and_synergy import every_choice
+    >>> instance = synergy_round(0, 1, 4)
+    >>> set(every_choice(instance).job.tolist())
+    {0, 1, 2, 3}
+    """
     best, job = best_utilities(instance), instance.mode_job
     gpus = np.arange(best.shape[1])
     allowed = np.isfinite(best) & (gpus >= instance.min_replicas[job][:, None])
@@ -170,6 +202,15 @@ def build_choice_program(instance: Instance, choices: ModeChoices, reference: fl
         Choices of the jobs.
     reference
         The utility that costs 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import synergy_round
+    >>> from goodalloc.formulations.sia_and_synergy import build_choice_program, every_choice
+    >>> instance = synergy_round(0, 1, 4)
+    >>> choices = every_choice(instance)
+    >>> build_choice_program(instance, choices, reference=1.0).num_columns == len(choices.job)
+    True
     """
     builder = ProgramBuilder()
     count = choices.job.size

@@ -113,6 +113,19 @@ def group_items(
         The jobs, shape (placed,).
     gpus, taken, allowed
         As of `Items`, a row for every one of these jobs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.sia_and_synergy import group_items
+    >>> items = group_items(
+    ...     jobs=np.array([0, 1, 2]),
+    ...     gpus=np.array([1, 1, 2]),
+    ...     taken=np.array([[2.0], [2.0], [2.0]]),
+    ...     allowed=np.ones((3, 2), dtype=bool),
+    ... )
+    >>> len(items.gpus)  # two jobs of one GPU are alike
+    2
     """
     kinds: dict[tuple[object, ...], list[int]] = {}
     for index in range(jobs.size):
@@ -125,7 +138,18 @@ def group_items(
 
 
 def placement_columns(items: Items, room: Room, *, exclusive: bool) -> int:
-    """Return the number of columns of `build_placement_program` without building it."""
+    """Return the number of columns of `build_placement_program` without building it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.sia_and_synergy import Room, group_items, placement_columns
+    >>> allowed = np.ones((1, 2), dtype=bool)
+    >>> items = group_items(np.array([0]), np.array([1]), np.array([[2.0]]), allowed)
+    >>> room = Room(np.array([4, 4]), np.array([[8.0], [8.0]]), np.zeros(2, dtype=bool))
+    >>> placement_columns(items, room, exclusive=False)
+    2
+    """
     kind = np.nonzero(items.allowed & (room.gpus > 0))[0]
     wide = int(np.count_nonzero(items.gpus[kind] > 1))
     return int(kind.size) + (wide * (1 + exclusive) + len(items.jobs) if wide else 0)
@@ -144,6 +168,17 @@ def build_placement_program(
         Most nodes of a job.
     exclusive
         Whether at most one distributed job may touch a node.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.sia_and_synergy import Room, group_items
+    >>> from goodalloc.formulations.sia_and_synergy import build_placement_program
+    >>> allowed = np.ones((1, 2), dtype=bool)
+    >>> items = group_items(np.array([0]), np.array([1]), np.array([[2.0]]), allowed)
+    >>> room = Room(np.array([4, 4]), np.array([[8.0], [8.0]]), np.zeros(2, dtype=bool))
+    >>> build_placement_program(items, room, 16, exclusive=False).program.num_columns
+    2
     """
     builder = ProgramBuilder()
     total = np.array([len(jobs) for jobs in items.jobs]) * items.gpus
@@ -207,7 +242,23 @@ def _add_splitting(
 def decode_placement(
     items: Items, program: PlacementProgram, solution: Float[Floats, " columns"]
 ) -> dict[int, Placement]:
-    """Return the placement of every job; jobs of a kind take its nodes in their order."""
+    """Return the placement of every job; jobs of a kind take its nodes in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.formulations.sia_and_synergy import Room, group_items
+    >>> from goodalloc.formulations.sia_and_synergy import build_placement_program, decode_placement
+    >>> from goodalloc.solvers.interface import Stop, Watch
+    >>> from goodalloc.solvers.milp import run_mixed_integer
+    >>> allowed = np.ones((1, 2), dtype=bool)
+    >>> items = group_items(np.array([0]), np.array([2]), np.array([[2.0]]), allowed)
+    >>> room = Room(np.array([1, 4]), np.array([[8.0], [8.0]]), np.zeros(2, dtype=bool))
+    >>> built = build_placement_program(items, room, 16, exclusive=False)
+    >>> outcome = run_mixed_integer(built.program, Watch(Stop()), gap=1e-9)
+    >>> decode_placement(items, built, outcome.values)  # job 0: two GPUs of node 1
+    {0: ((1, 2),)}
+    """
     found: dict[int, Placement] = {}
     replicas = np.rint(solution[program.column]).astype(np.int64)
     for index, jobs in enumerate(items.jobs):

@@ -27,4 +27,4 @@ from .rules import SIA as SIA
 from .rules import Rules as Rules
 from .starved_jobs import Starvation as Starvation
 from .starved_jobs import starvation_of as starvation_of
-from .synergy_rules import synergy_rules as synergy_rules
+from .synergy_objective import synergy_rules as synergy_rules

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.round.objective import mode_utilities
-from goodalloc.models.round.synergy_rules import synergy_rules
+from goodalloc.models.round.synergy_objective import synergy_rules
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import decision_of
 from goodalloc.solvers.policies.tiresias import Tiresias

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
+from goodalloc.formulations.sia_and_synergy.synergy_demands import synergy_modes
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.support.validation import require_choice, require_flag
 from goodalloc.solvers.heuristics.mode_occupancy import ModeOccupancy
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
+    from goodalloc.formulations.sia_and_synergy.synergy_demands import SynergyModes
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Indices

@@ -28,7 +28,7 @@ from goodalloc.formulations.sia_and_synergy.synergy import (
     required_choices,
     with_idling,
 )
-from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
+from goodalloc.formulations.sia_and_synergy.synergy_demands import synergy_modes
 from goodalloc.formulations.sia_and_synergy.synergy_placement import (
     Room,
     build_placement_program,
@@ -49,7 +49,7 @@ from goodalloc.solvers.sia_and_synergy.synergy import Order, in_order, tune
 
 if TYPE_CHECKING:
     from goodalloc.formulations.sia_and_synergy.synergy import ModeChoices
-    from goodalloc.formulations.sia_and_synergy.synergy_modes import SynergyModes
+    from goodalloc.formulations.sia_and_synergy.synergy_demands import SynergyModes
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Indices
@@ -224,7 +224,7 @@ def place_modes(
 
     Examples
     --------
-    >>> from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
+    >>> from goodalloc.formulations.sia_and_synergy.synergy_demands import synergy_modes
     >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
     >>> from goodalloc.solvers.sia_and_synergy import place_modes
     >>> job = Job("a", SpeedupTable((1.0, 1.8), (1.0, 1.5)), max_replicas=2)

@@ -25,11 +25,11 @@ from goodalloc.experiments.reporting.range_plot import plot_ranges
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.formulations.sia_and_synergy.synergy import required_choices
-from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
+from goodalloc.formulations.sia_and_synergy.synergy_demands import synergy_modes
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import fitness
-from goodalloc.models.round.synergy_rules import FLOOR
+from goodalloc.models.round.synergy_objective import FLOOR
 from goodalloc.solvers.sia_and_synergy.synergy import (
     solve_synergy_greedy,
     solve_synergy_proportional,

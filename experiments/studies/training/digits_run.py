@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.data.documents.csv_text import csv_text
+from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import dump, write_atomically
 from goodalloc.experiments.agent.fit_process import fit_table
 from goodalloc.experiments.studies.training.digits_training import Moment, train

@@ -16,7 +16,7 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness, mode_utilities
-from goodalloc.models.round.synergy_rules import FLOOR
+from goodalloc.models.round.synergy_objective import FLOOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import Mode, SpeedupTable
 from goodalloc.models.round.objective import fitness
-from goodalloc.models.round.synergy_rules import FLOOR
+from goodalloc.models.round.synergy_objective import FLOOR
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.brute_force import solve_brute_force
 from goodalloc.solvers.interface.base import find_solver

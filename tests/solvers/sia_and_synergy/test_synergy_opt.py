@@ -17,13 +17,13 @@ from goodalloc.formulations.sia_and_synergy.synergy import (
     required_choices,
     with_idling,
 )
-from goodalloc.formulations.sia_and_synergy.synergy_modes import synergy_modes
+from goodalloc.formulations.sia_and_synergy.synergy_demands import synergy_modes
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.mode import NO_MODE
 from goodalloc.models.round.objective import fitness, mode_utilities
-from goodalloc.models.round.synergy_rules import FLOOR
+from goodalloc.models.round.synergy_objective import FLOOR
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.brute_force import enumerate_allocations, solve_brute_force
 from goodalloc.solvers.interface.base import find_solver

@@ -56,6 +56,14 @@ def synergy_modes(instance: Instance) -> SynergyModes:
 
     A mode is ideal only if the job would fit with it into an empty cluster, on as few nodes as its
     GPUs alone take: the published simulator cuts what a job asks for to a server in the same way.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import synergy_round
+    >>> from goodalloc.formulations.sia_and_synergy import synergy_modes
+    >>> instance = synergy_round(0, 1, 4)
+    >>> synergy_modes(instance).gpus.tolist()  # jobs of one GPU
+    [1, 1, 1, 1]
     """
     gpus = instance.max_replicas.copy()
     gpus[instance.min_replicas > gpus] = 0
