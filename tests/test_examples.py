@@ -25,6 +25,15 @@ COMPLETE = (
     "goodalloc.models.shared_gpus",
     "goodalloc.models.support",
     "goodalloc.data",
+    "goodalloc.data.applications",
+    "goodalloc.data.classical",
+    "goodalloc.data.documents",
+    "goodalloc.data.files",
+    "goodalloc.data.gavel",
+    "goodalloc.data.parameter_servers",
+    "goodalloc.data.pods",
+    "goodalloc.data.rounds",
+    "goodalloc.data.workloads",
     "goodalloc.formulations",
     "goodalloc.formulations.basics",
     "goodalloc.formulations.certificates",
@@ -38,7 +47,14 @@ COMPLETE = (
     "goodalloc.formulations.shared_gpus",
     "goodalloc.formulations.sia_and_synergy",
     "goodalloc.solvers",
+    "goodalloc.solvers.exact",
+    "goodalloc.solvers.genetic",
+    "goodalloc.solvers.modes",
     "goodalloc.experiments",
+    "goodalloc.experiments.agent",
+    "goodalloc.experiments.gap",
+    "goodalloc.experiments.measure",
+    "goodalloc.experiments.studies.framework",
     "goodalloc.solvers.interface",
     "goodalloc.solvers.milp",
     "goodalloc.solvers.heuristics",
@@ -56,6 +72,38 @@ COMPLETE = (
     "goodalloc.experiments.reporting",
     "goodalloc.experiments.tasks",
 )
+
+#: Functions that need published files, an optional solver or a whole measurement to show anything.
+OUTSIDE = {
+    "bounds_text",
+    "cross_check",
+    "draw_from_philly",
+    "error_rows",
+    "evolve",
+    "fit_profile",
+    "fit_table",
+    "goodput_model",
+    "hardware",
+    "model_rates",
+    "plot_profile",
+    "read_aiturbo_jobs",
+    "read_elasticflow_jobs",
+    "read_gavel_rates",
+    "read_itp_jobs",
+    "read_machines",
+    "read_measured_profile",
+    "read_philly",
+    "read_pods",
+    "read_ps_worker_speed",
+    "read_rows",
+    "read_services",
+    "read_tiresias_cluster",
+    "read_tiresias_jobs",
+    "run_fit",
+    "run_scip",
+    "some_of",
+    "write_model",
+}
 
 EXAMPLES = sorted(name for name, path in modules().items() if ">>> " in path.read_text("utf-8"))
 
@@ -79,7 +127,8 @@ def test_every_entry_point_has_an_example(package: str) -> None:
     wanted = {
         name: value
         for name, value in values.items()
-        if isfunction(value) or (top and isclass(value) and not issubclass(value, Enum))
+        if name not in OUTSIDE
+        and (isfunction(value) or (top and isclass(value) and not issubclass(value, Enum)))
     }
     assert not [name for name, value in wanted.items() if ">>> " not in (getdoc(value) or "")]
 

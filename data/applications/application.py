@@ -28,13 +28,27 @@ Spread = tuple[int, ...]
 
 
 def packed(gpus: int, gpus_per_node: int = 4) -> Spread:
-    """Return the GPUs on each node when `gpus` are packed on the fewest nodes."""
+    """Return the GPUs on each node when `gpus` are packed on the fewest nodes.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import packed
+    >>> packed(11)
+    (4, 4, 3)
+    """
     full, rest = divmod(gpus, gpus_per_node)
     return (gpus_per_node,) * full + ((rest,) if rest else ())
 
 
 def examples_per_second(application: Application) -> float:
-    """Return the true throughput on one GPU with the largest batch that fits on it."""
+    """Return the true throughput on one GPU with the largest batch that fits on it.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import applications_of, examples_per_second
+    >>> round(examples_per_second(applications_of(None)["cifar10"]))
+    1393
+    """
     atomic = int(application.batch.atomic_maximum)
     return atomic / application.step_times((1,), atomic).step
 
@@ -51,6 +65,13 @@ def pass_time(application: Application) -> PassTime:
 
     The input of the next pass is prepared while examples are trained on, not during the fixed part
     (`models/goodput/input_pipeline.py` has it so for the jobs' predictions).
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import applications_of, pass_time
+    >>> fixed, per_example = pass_time(applications_of(None)["cifar10"])
+    >>> fixed > 0, per_example > 0
+    (True, True)
     """
     limits = application.batch
     least, most = int(limits.atomic_minimum), int(limits.atomic_maximum)

@@ -45,6 +45,13 @@ def load_type_profile(application: str, gpu_type: str) -> Profile:
     ------
     ValueError
         If there is no such application or type.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import load_type_profile
+    >>> profiles = [load_type_profile("bert", gpu_type) for gpu_type in ("t4", "a100")]
+    >>> profiles[1].throughput.beta_grad < profiles[0].throughput.beta_grad  # seconds per example
+    True
     """
     profile = load_profile(application)
     if gpu_type not in gpu_types():

@@ -71,6 +71,18 @@ def read_observations(folder: Path, application: Application, suffix: str = "") 
     -------
     ndarray
         Nodes, replicas, atomic batch size, gradient time, step time; shape (measurements, 5).
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.applications import read_observations
+    >>> from goodalloc.data.applications.measurements import APPLICATIONS
+    >>> text = "placement,local_bsz,step_time,sync_time\\n1,8,0.5,0.0\\n12,8,0.7,0.2\\n"
+    >>> _ = Path("placements.csv").write_text(text)
+    >>> text = "num_nodes,num_replicas,local_bsz,step_time,sync_time\\n4,16,8,0.9,0.4\\n"
+    >>> _ = Path("scalability.csv").write_text(text)
+    >>> read_observations(Path(), APPLICATIONS["bert"])[:, :3].tolist()  # nodes, replicas, m
+    [[1.0, 1.0, 8.0], [2.0, 3.0, 8.0], [4.0, 16.0, 8.0]]
     """
     tables = (
         read_placements(folder / f"placements{suffix}.csv"),
@@ -102,6 +114,16 @@ def read_gradient(folder: Path) -> tuple[dict[str, Any], float]:
     -------
     dict, float
         The field `gradient` of the profile, and the progress at the end of the last epoch.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.applications import read_gradient
+    >>> head = "progress,iteration,grad_sqr,grad_var\\n"
+    >>> _ = Path("validation-128.csv").write_text(head + "10,10,2.0,512.0\\n20,20,1.0,512.0\\n")
+    >>> gradient, length = read_gradient(Path())
+    >>> gradient["progress"], length
+    ([0.5, 1.0], 20.0)
     """
     runs = {batch_size_of(path): read_run(path) for path in folder.glob("validation-*.csv")}
     sizes = sorted(runs)
@@ -118,7 +140,16 @@ def read_gradient(folder: Path) -> tuple[dict[str, Any], float]:
 
 
 def relative_errors(predicted: Floats, measured: Floats) -> dict[str, float]:
-    """Return the median, 90th percentile and maximum of abs(predicted / measured - 1)."""
+    """Return the median, 90th percentile and maximum of abs(predicted / measured - 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data.applications import relative_errors
+    >>> errors = relative_errors(np.array([1.0, 2.2, 4.0]), np.array([1.0, 2.0, 5.0]))
+    >>> round(errors["median"], 3), round(errors["maximum"], 3)
+    (0.1, 0.2)
+    """
     error = np.abs(predicted / measured - 1.0)
     return {
         "median": float(np.median(error)),

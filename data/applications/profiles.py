@@ -250,7 +250,14 @@ def _shipped() -> dict[str, Profile]:
 
 
 def application_names() -> tuple[str, ...]:
-    """Return the names of the shipped profiles in alphabetical order."""
+    """Return the names of the shipped profiles in alphabetical order.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import application_names
+    >>> application_names()
+    ('bert', 'cifar10', 'deepspeech2', 'imagenet', 'ncf', 'yolov3')
+    """
     return tuple(sorted(_shipped()))
 
 

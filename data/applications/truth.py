@@ -11,7 +11,14 @@ if TYPE_CHECKING:
 
 
 def applications_of(traces: str | None) -> dict[str, Application]:
-    """Return the applications measured in a folder, or the shipped profiles if `traces` is None."""
+    """Return the applications measured in a folder, or the shipped profiles if `traces` is None.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import applications_of
+    >>> applications_of(None)["bert"].epochs
+    2
+    """
     if traces is None:
         return profiled_applications()
     from goodalloc.data.applications.traces import measured_applications

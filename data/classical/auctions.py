@@ -46,6 +46,13 @@ def draw_auction(seed: int, bidders: int, free: int, *, wait: float) -> Auction:
     ------
     ValueError
         If `seed` < 0, `bidders` < 1, `free` < 0 or `wait` < 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data.classical import draw_auction
+    >>> auction = draw_auction(0, bidders=3, free=4, wait=1200.0)
+    >>> auction.bids.shape  # of 0 to 4 GPUs
+    (3, 5)
     """
     require_count("Auction: seed", seed, 0)
     require_count("Auction: bidders", bidders, 1)

@@ -110,6 +110,13 @@ def draw_loss_jobs(
     ------
     ValueError
         If `seed` < 0, `jobs` < 1, `noise` < 0 or `apart` <= 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data.classical import draw_loss_jobs
+    >>> jobs = draw_loss_jobs(0, jobs=3)
+    >>> [job.left_after(0.0) for job in jobs]  # the whole reduction is ahead
+    [1.0, 1.0, 1.0]
     """
     require_count("Jobs: seed", seed, 0)
     require_count("Jobs: jobs", jobs, 1)

@@ -71,6 +71,13 @@ def draw_arrivals(seed: int, jobs: int, load: float) -> Arrivals:
     ------
     ValueError
         If there is no job, or the load is not above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data.classical import draw_arrivals
+    >>> arrivals = draw_arrivals(0, jobs=5, load=1.0)
+    >>> arrivals.times.shape, bool((arrivals.times[:, 0] >= arrivals.times[:, 1]).all())
+    ((5, 2), True)
     """
     require_count("Arrivals: jobs", jobs, minimum=1)
     require_number("Arrivals: load", load, minimum=0.0, finite=False, strict=True)

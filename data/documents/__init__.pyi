@@ -1,4 +1,6 @@
 from .append_lines import cut_unfinished as cut_unfinished
+from .atomic_write import write_atomically as write_atomically
+from .atomic_write import write_bytes_atomically as write_bytes_atomically
 from .csv_table import Table as Table
 from .csv_table import read_table as read_table
 from .csv_writing import csv_text as csv_text
@@ -18,8 +20,6 @@ from .json_file import read_text as read_text
 from .json_file import rows_text as rows_text
 from .json_file import shown as shown
 from .json_file import unpack_number as unpack_number
-from .json_file import write_atomically as write_atomically
-from .json_file import write_bytes_atomically as write_bytes_atomically
 from .regular_file import open_regular as open_regular
 from .regular_file import read_bytes as read_bytes
 from .shipped import parse_document as parse_document

@@ -59,6 +59,15 @@ def cut_unfinished(path: str | os.PathLike[str]) -> None:
     ------
     OSError
         If the file cannot be read or written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.documents import cut_unfinished
+    >>> _ = Path("rows.jsonl").write_text("[1]\\n[2]\\n[3")
+    >>> cut_unfinished("rows.jsonl")
+    >>> Path("rows.jsonl").read_text()
+    '[1]\\n[2]\\n'
     """
     try:
         with Path(path).open("r+b") as stream:

@@ -143,6 +143,14 @@ def read_table(
     ValueError
         If the file cannot be read or is no table, a column is missing or is there twice, there are
         too few rows, or one has more or fewer cells than the heading.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.documents import read_table
+    >>> _ = Path("jobs.csv").write_text("name,gpus,note\\na,2,x\\nb,4,y\\n")
+    >>> read_table("jobs.csv", ("name", "gpus")).counts("gpus", 1)
+    [2, 4]
     """
     text = read_text(path, "CSV").removeprefix("\ufeff")
     try:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
-import secrets
-import stat
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.regular_file import read_bytes
 from goodalloc.models.support.validation import literal, require_name
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
 #: A JSON object, as read.
@@ -43,6 +38,12 @@ def parse(text: str) -> Any:
     ------
     ValueError
         If it is not JSON, is nested beyond reason, or an object names a key twice.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import parse
+    >>> parse('{"jobs": [1, 2]}')
+    {'jobs': [1, 2]}
     """
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=Literal)
@@ -87,6 +88,14 @@ def read_text(path: str | os.PathLike[str], kind: str = "JSON") -> str:
     ------
     ValueError
         If it is no file or cannot be read, is empty, or is not UTF-8 text.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.documents import read_text
+    >>> _ = Path("a.json").write_text("{}")
+    >>> read_text("a.json")
+    '{}'
     """
     raw = read_bytes(path)
     try:
@@ -107,6 +116,14 @@ def read_document(path: str | os.PathLike[str], formats: Iterable[str]) -> Docum
     ------
     ValueError
         If the file cannot be read or is of another format or version; the sentence names the file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.documents import read_document
+    >>> _ = Path("mine.json").write_text('{"format": "mine", "version": 1, "jobs": 3}')
+    >>> read_document("mine.json", ("mine",))["jobs"]
+    3
     """
     text = read_text(path)
     try:
@@ -116,12 +133,27 @@ def read_document(path: str | os.PathLike[str], formats: Iterable[str]) -> Docum
 
 
 def in_file(path: str | os.PathLike[str], error: ValueError) -> str:
-    """Return the sentence of an error, preceded by the file in which it occurred."""
+    """Return the sentence of an error, preceded by the file in which it occurred.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import in_file
+    >>> in_file("round.json", ValueError("Job 'a': gpus is 0; expected at least 1."))
+    "File 'round.json': Job 'a': gpus is 0; expected at least 1."
+    """
     return f"File '{path}': {error}"
 
 
 def check_format(document: object, formats: Iterable[str], version: int = 1) -> Document:
-    """Return the document if it is an object of one of the formats and of that version."""
+    """Return the document if it is an object of one of the formats and of that version.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import check_format
+    >>> document = {"format": "mine", "version": 1}
+    >>> check_format(document, ("mine",)) is document
+    True
+    """
     expected = " or ".join(f"'{name}'" for name in formats)
     if not isinstance(document, dict):
         raise ValueError(f"the document is {shown(document)}; expected an object of {expected}.")
@@ -137,7 +169,14 @@ def check_format(document: object, formats: Iterable[str], version: int = 1) -> 
 
 
 def check_object(item: str, value: object) -> Document:
-    """Return the value if it is an object."""
+    """Return the value if it is an object.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import check_object
+    >>> check_object("Job 'a'", {"gpus": 2})
+    {'gpus': 2}
+    """
     if not isinstance(value, dict):
         raise ValueError(f"{item} is {shown(value)}; expected an object.")
     return value
@@ -146,7 +185,14 @@ def check_object(item: str, value: object) -> Document:
 def check_keys(
     item: str, value: object, required: Iterable[str], optional: Iterable[str] = ()
 ) -> Document:
-    """Return the value if it is an object with all required keys and no unknown ones."""
+    """Return the value if it is an object with all required keys and no unknown ones.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import check_keys
+    >>> check_keys("Job 'a'", {"gpus": 2}, required=("gpus",), optional=("cores",))
+    {'gpus': 2}
+    """
     found, required, optional = check_object(item, value), tuple(required), tuple(optional)
     known = (*required, *optional)
     for key in found:
@@ -162,14 +208,28 @@ def check_keys(
 
 
 def check_list(item: str, value: object) -> list[Any]:
-    """Return the value if it is a list."""
+    """Return the value if it is a list.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import check_list
+    >>> check_list("Jobs", [1, 2])
+    [1, 2]
+    """
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{item} is {shown(value)}; expected a list.")
     return list(value)
 
 
 def check_text(item: str, value: object) -> str:
-    """Return the value if it is a string of printable characters, possibly empty."""
+    """Return the value if it is a string of printable characters, possibly empty.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import check_text
+    >>> check_text("Name", "job-1")
+    'job-1'
+    """
     if value == "":
         return ""
     require_name(item, value)
@@ -177,7 +237,14 @@ def check_text(item: str, value: object) -> str:
 
 
 def as_float(value: object) -> Any:
-    """Return an integer as a float; other values, and too large integers, unchanged."""
+    """Return an integer as a float; other values, and too large integers, unchanged.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import as_float
+    >>> as_float(3), as_float("3")
+    (3.0, '3')
+    """
     if type(value) is int:
         try:
             return float(value)
@@ -187,7 +254,15 @@ def as_float(value: object) -> Any:
 
 
 def pack_number(value: float) -> float | str | None:
-    """Return a number in JSON's terms: infinities as ``"inf"`` and ``"-inf"``, NaN as null."""
+    """Return a number in JSON's terms: infinities as ``"inf"`` and ``"-inf"``, NaN as null.
+
+    Examples
+    --------
+    >>> from math import inf, nan
+    >>> from goodalloc.data.documents import pack_number
+    >>> pack_number(0.5), pack_number(-inf), pack_number(nan)
+    (0.5, '-inf', None)
+    """
     if math.isnan(value):
         return None
     if math.isinf(value):
@@ -196,7 +271,14 @@ def pack_number(value: float) -> float | str | None:
 
 
 def unpack_number(item: str, value: object) -> float:
-    """Return the number that `pack_number` packed."""
+    """Return the number that `pack_number` packed.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import unpack_number
+    >>> unpack_number("Bound", "inf")
+    inf
+    """
     if value is None:
         return math.nan
     if value in ("inf", "-inf"):
@@ -208,14 +290,34 @@ def unpack_number(item: str, value: object) -> float:
 
 
 def shown(value: object) -> str:
-    """Return a value of a document for a message; long ones by their length only."""
+    """Return a value of a document for a message; long ones by their length only.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import shown
+    >>> shown("a"), shown([0] * 100)
+    ("'a'", 'a list of 100 entries')
+    """
     if isinstance(value, (dict, list)) and len(value) > 4:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
     return literal(value)
 
 
 def rows_text(head: Mapping[str, Any], tables: Mapping[str, Any]) -> str:
-    """Return a JSON object as indented text, with each entry of its tables on one line."""
+    """Return a JSON object as indented text, with each entry of its tables on one line.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import rows_text
+    >>> print(rows_text({"version": 1}, {"jobs": [{"gpus": 1}, {"gpus": 2}]}))
+    {
+     "version": 1,
+     "jobs": [
+      {"gpus": 1},
+      {"gpus": 2}
+     ]
+    }
+    """
     parts = [f" {json.dumps(key)}: {dump(value)}" for key, value in head.items()]
     for key, table in tables.items():
         if isinstance(table, Mapping):
@@ -230,56 +332,12 @@ def rows_text(head: Mapping[str, Any], tables: Mapping[str, Any]) -> str:
 
 
 def dump(value: object) -> str:
-    """Return one line of JSON, floats by their shortest exact decimal."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    """Return one line of JSON, floats by their shortest exact decimal.
 
-
-def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file so that nobody ever sees half of it: a temporary file, then a rename.
-
-    A file that is there keeps its mode and, where that is allowed, its owner; of a link it is the
-    file that it leads to.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be written.
+    Examples
+    --------
+    >>> from goodalloc.data.documents import dump
+    >>> dump({"gap": 0.1, "jobs": [1, 2]})
+    '{"gap": 0.1, "jobs": [1, 2]}'
     """
-    write_bytes_atomically(path, text.encode("utf-8"))
-
-
-def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write bytes as `write_atomically` writes text."""
-    try:
-        target = Path(path).resolve()
-        if target.is_dir():
-            raise ValueError(f"File '{path}' is a directory; expected a file.")
-        if target.exists() and not target.is_file():
-            target.write_bytes(content)
-            return
-        former = target.stat() if target.exists() else None
-        temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
-        # nobody else may read what replaces a private file, not for a moment
-        mode = 0o666 if former is None else 0o600
-        try:
-            with open(temporary, "xb", opener=partial(os.open, mode=mode)) as stream:
-                stream.write(content)
-            if former is not None:
-                _keep_access(temporary, former)
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, RuntimeError) as error:  # the latter of links in a circle
-        raise ValueError(f"File '{path}' cannot be written ({_reason(error)}).") from error
-
-
-def _keep_access(path: Path, former: os.stat_result) -> None:
-    """Give a file the owner, if that is allowed, and the mode that another had."""
-    if hasattr(os, "chown"):
-        with contextlib.suppress(OSError):
-            os.chown(path, former.st_uid, former.st_gid)
-    path.chmod(stat.S_IMODE(former.st_mode))
-
-
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -31,6 +31,16 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     ------
     ValueError
         If it is none, does not exist, cannot be opened or is larger than `LARGEST_FILE`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.documents import open_regular
+    >>> _ = Path("a.txt").write_text("text")
+    >>> file = open_regular("a.txt")
+    >>> file.read()
+    b'text'
+    >>> file.close()
     """
     handle = -1
     try:
@@ -65,6 +75,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     ------
     ValueError
         As `open_regular`, or if it cannot be read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.documents import read_bytes
+    >>> _ = Path("a.txt").write_text("text")
+    >>> read_bytes("a.txt")
+    b'text'
     """
     with open_regular(path) as stream:
         try:

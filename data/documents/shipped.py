@@ -8,7 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import check_format, parse, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import check_format, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +21,14 @@ DIGITS = 12
 
 
 def read_shipped(path: str) -> str:
-    """Read the text of a shipped file, by its path below this folder."""
+    """Read the text of a shipped file, by its path below this folder.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import read_shipped
+    >>> read_shipped("profiles/applications.json")[:1]
+    '{'
+    """
     return resources.files("goodalloc.data").joinpath(*path.split("/")).read_text(encoding="utf-8")
 
 
@@ -31,6 +39,12 @@ def parse_document(text: str, name: str, version: int) -> Document:
     ------
     ValueError
         If it is not JSON, or of another format or version.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import parse_document
+    >>> parse_document('{"format": "mine", "version": 1, "jobs": 3}', "mine", 1)["jobs"]
+    3
     """
     return check_format(parse(text), (name,), version)
 

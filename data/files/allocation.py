@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import (
     check_format,
     check_keys,
@@ -11,7 +12,6 @@ from goodalloc.data.documents.json_file import (
     read_document,
     rows_text,
     shown,
-    write_atomically,
 )
 from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import placement_from_dict
@@ -102,6 +102,13 @@ def write_placements(
     ------
     ValueError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import read_placement, write_placements
+    >>> write_placements("allocation.json", "round-1", {"job-0": {"node-1": 2}})
+    >>> read_placement("allocation.json", "job-0")
+    {'node-1': 2}
     """
     head = {"format": ALLOCATION_FORMAT, "version": VERSION, "instance": instance}
     write_atomically(path, rows_text(head, {"placements": placements}))
@@ -134,14 +141,32 @@ def allocation_from_dict(document: object, instance: Instance) -> Allocation:
 
 
 def check_instance_name(document: Document, instance: Instance) -> None:
-    """Refuse a document that belongs to an instance of another name."""
+    """Refuse a document that belongs to an instance of another name.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.data.files import check_instance_name
+    >>> check_instance_name({"instance": "tiny-cold"}, load_benchmark("tiny-cold"))
+    """
     name = document.get("instance")
     if name != instance.name:
         raise ValueError(f"instance is {shown(name)}; expected '{instance.name}'.")
 
 
 def placements_to_dict(allocation: Allocation, instance: Instance) -> dict[str, dict[str, int]]:
-    """Return the GPUs by job name and node name, without jobs that hold none."""
+    """Return the GPUs by job name and node name, without jobs that hold none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data import generate
+    >>> from goodalloc.data.files import placements_to_dict
+    >>> from goodalloc.models import Allocation
+    >>> instance = generate(0, jobs=2, nodes=2)
+    >>> placements_to_dict(Allocation.from_matrix([[2, 0], [0, 0]]), instance)
+    {'ncf-0': {'node-0': 2}}
+    """
     shape = (instance.num_jobs, instance.cluster.num_nodes)
     if (allocation.num_jobs, allocation.num_nodes) != shape:
         raise ValueError(
@@ -157,7 +182,17 @@ def placements_to_dict(allocation: Allocation, instance: Instance) -> dict[str, 
 
 
 def modes_to_dict(allocation: Allocation, instance: Instance) -> Document:
-    """Return the mode of every running job that has modes, under the key ``modes``."""
+    """Return the mode of every running job that has modes, under the key ``modes``.
+
+    Examples
+    --------
+    >>> from goodalloc.data import generate
+    >>> from goodalloc.data.files import modes_to_dict
+    >>> from goodalloc.models import Allocation
+    >>> instance = generate(0, jobs=2, nodes=2)  # jobs without modes
+    >>> modes_to_dict(Allocation.from_matrix([[2, 0], [0, 0]]), instance)
+    {}
+    """
     if instance.plain:
         return {}
     rows = zip(instance.jobs, allocation.mode.tolist(), allocation.job_nodes.tolist(), strict=True)
@@ -173,6 +208,15 @@ def placements_from_dict(value: Any, instance: Instance, modes: Any) -> Allocati
     ------
     ValueError
         If a job, a node or a mode is unknown, or a job with modes runs in none.
+
+    Examples
+    --------
+    >>> from goodalloc.data import generate
+    >>> from goodalloc.data.files import placements_from_dict
+    >>> instance = generate(0, jobs=2, nodes=2)
+    >>> found = placements_from_dict({"ncf-0": {"node-1": 2}}, instance, {})
+    >>> found.job_replicas.tolist()
+    [2, 0]
     """
     known = {job.name for job in instance.jobs}
     for key, table in (("placements", value), ("modes", modes)):

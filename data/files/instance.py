@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import (
     as_float,
     check_format,
@@ -21,7 +22,6 @@ from goodalloc.data.documents.json_file import (
     read_document,
     rows_text,
     shown,
-    write_atomically,
 )
 from goodalloc.data.files.model_table import ModelTable, model_from_dict
 from goodalloc.models.round.allocation import MOST_REPLICAS
@@ -92,20 +92,45 @@ def write_instance(instance: Instance, path: str | os.PathLike[str]) -> None:
 
 
 def instance_text(instance: Instance) -> str:
-    """Return an instance as the text of its file: one line for every model and every job."""
+    """Return an instance as the text of its file: one line for every model and every job.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.data.files import instance_text
+    >>> instance_text(load_benchmark("tiny-cold")).splitlines()[1]
+    ' "format": "goodalloc-instance",'
+    """
     document = instance_to_dict(instance)
     models, jobs = document.pop("models"), document.pop("jobs")
     return rows_text(document, {"models": models, "jobs": jobs})
 
 
 def instance_digest(instance: Instance) -> str:
-    """Return the SHA-256 of the JSON of an instance, keys sorted, without blanks, in hex."""
+    """Return the SHA-256 of the JSON of an instance, keys sorted, without blanks, in hex.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.data.files import instance_digest
+    >>> instance = load_benchmark("tiny-cold")
+    >>> instance_digest(instance) == instance_digest(instance.replace())
+    True
+    """
     text = json.dumps(instance_to_dict(instance), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def instance_to_dict(instance: Instance) -> Document:
-    """Return an instance as JSON has it; see `FORMAT.md`."""
+    """Return an instance as JSON has it; see `FORMAT.md`.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.data.files import instance_to_dict
+    >>> instance_to_dict(load_benchmark("tiny-cold"))["name"]
+    'tiny-cold'
+    """
     table = ModelTable()
     node_names = instance.cluster.node_names
     jobs = [_job_to_dict(job, table, node_names) for job in instance.jobs]

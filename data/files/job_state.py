@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import (
     as_float,
     check_keys,
@@ -18,7 +19,6 @@ from goodalloc.data.documents.json_file import (
     read_document,
     rows_text,
     shown,
-    write_atomically,
 )
 from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import placement_from_dict
@@ -193,6 +193,15 @@ def write_job_state(path: str | os.PathLike[str], state: JobState) -> None:
     ------
     ValueError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import JobState, read_job_state, write_job_state
+    >>> from goodalloc.models.goodput import BatchLimits
+    >>> state = JobState("job-0", BatchLimits(32, 512, 8, 256, True), submitted=0.0, published=60.0)
+    >>> write_job_state("state.json", state)
+    >>> read_job_state("state.json") == state
+    True
     """
     document = {"format": STATE_FORMAT, "version": 1, **asdict(state)}
     throughput, gradient = state.throughput or _UNKNOWN[0], state.gradient or _UNKNOWN[1]
@@ -210,6 +219,15 @@ def read_job_state(path: str | os.PathLike[str]) -> JobState:
     ValueError
         If the file is unreadable or malformed, or a value is out of range; the message names the
         file, the item, its value and what was expected.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import JobState, read_job_state, write_job_state
+    >>> from goodalloc.models.goodput import BatchLimits
+    >>> limits = BatchLimits(32, 512, 8, 256, True)
+    >>> write_job_state("state.json", JobState("job-0", limits, submitted=0.0, published=60.0))
+    >>> read_job_state("state.json").finished
+    False
     """
     document = read_document(path, (STATE_FORMAT,))
     try:
@@ -248,6 +266,13 @@ def read_placement(path: str | os.PathLike[str], name: str) -> dict[str, int]:
     ------
     ValueError
         If the file is unreadable or malformed, or the job's GPUs are not whole numbers above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import read_placement, write_placements
+    >>> write_placements("allocation.json", "round-1", {"job-0": {"node-1": 2}})
+    >>> read_placement("allocation.json", "job-1")  # does not run
+    {}
     """
     return _placement(path, name, _placements_in(path).get(name, {}))
 
@@ -259,6 +284,13 @@ def read_placements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
     ------
     ValueError
         If the file is unreadable or malformed, or a job's GPUs are not whole numbers above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import read_placements, write_placements
+    >>> write_placements("allocation.json", "round-1", {"job-0": {"node-1": 2}})
+    >>> read_placements("allocation.json")
+    {'job-0': {'node-1': 2}}
     """
     return {name: _placement(path, name, found) for name, found in _placements_in(path).items()}
 

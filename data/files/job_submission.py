@@ -9,6 +9,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import (
     as_float,
     check_keys,
@@ -17,7 +18,6 @@ from goodalloc.data.documents.json_file import (
     read_document,
     rows_text,
     shown,
-    write_atomically,
 )
 from goodalloc.models.support.validation import require_count, require_number
 
@@ -76,6 +76,11 @@ def require_job_name(name: object) -> None:
     ------
     ValueError
         With what is expected.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import require_job_name
+    >>> require_job_name("job-0")
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(
@@ -91,6 +96,14 @@ def write_job_submission(path: str | os.PathLike[str], submission: JobSubmission
     ------
     ValueError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import JobSubmission, read_job_submission, write_job_submission
+    >>> submission = JobSubmission("job-0", ("python", "train.py"), 0.0)
+    >>> write_job_submission("submission.json", submission)
+    >>> read_job_submission("submission.json") == submission
+    True
     """
     head = {"format": SUBMISSION_FORMAT, "version": 1, **asdict(submission)}
     write_atomically(path, rows_text(head, {}))
@@ -104,6 +117,13 @@ def read_job_submission(path: str | os.PathLike[str]) -> JobSubmission:
     ValueError
         If the file is unreadable or malformed, or a value is out of range; the message names the
         file, the item, its value and what was expected.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import JobSubmission, read_job_submission, write_job_submission
+    >>> write_job_submission("submission.json", JobSubmission("job-0", ("python", "train.py"), 0.0))
+    >>> read_job_submission("submission.json").command
+    ('python', 'train.py')
     """
     document = read_document(path, (SUBMISSION_FORMAT,))
     try:

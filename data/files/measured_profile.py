@@ -141,7 +141,14 @@ class MeasuredProfile:
 
 
 def rows_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as the text of their file, numbers to seven digits."""
+    """Return rows as the text of their file, numbers to seven digits.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import rows_as_text
+    >>> rows_as_text([]).startswith("nodes,replicas,atomic_batch_size")
+    True
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)

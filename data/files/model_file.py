@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import (
-    check_keys,
-    dump,
-    in_file,
-    read_document,
-    rows_text,
-    write_atomically,
-)
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import check_keys, dump, in_file, read_document, rows_text
 from goodalloc.data.files.model_table import model_from_dict, model_to_dict
 from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.support.validation import require_name

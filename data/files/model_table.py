@@ -48,7 +48,15 @@ class ModelTable:
 
 
 def model_to_dict(model: GoodputModel | SpeedupTable) -> Document:
-    """Return an entry of the table of models as a JSON object."""
+    """Return an entry of the table of models as a JSON object.
+
+    Examples
+    --------
+    >>> from goodalloc.data.files import model_to_dict
+    >>> from goodalloc.models.round import SpeedupTable
+    >>> sorted(model_to_dict(SpeedupTable((1.0, 1.8), (0.9, 1.5))))
+    ['one_node', 'several_nodes']
+    """
     if isinstance(model, SpeedupTable):
         return {
             name: [float(s) for s in row] for name, row in zip(model._fields, model, strict=True)

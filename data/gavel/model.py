@@ -99,6 +99,12 @@ def gavel_rates(folder: str | os.PathLike[str] | None) -> RateTable:
     ------
     ValueError
         If the folder does not hold the table.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import gavel_rates
+    >>> gavel_rates(None).types
+    ('v100', 'p100', 'k80')
     """
     return shipped_gavel_rates() if folder is None else read_gavel_rates(folder)
 
@@ -163,7 +169,15 @@ def _alone(parameters: Mapping[str, Any], batch_size: int, memory: float) -> Flo
 
 
 def relative_sizes(configurations: Sequence[Configuration]) -> Floats:
-    """Return B over the geometric mean of its family's extremes; 1 for a single batch size."""
+    """Return B over the geometric mean of its family's extremes; 1 for a single batch size.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import relative_sizes
+    >>> from goodalloc.models.gavel import Configuration
+    >>> relative_sizes([Configuration("net", 16), Configuration("net", 64)]).tolist()
+    [0.5, 2.0]
+    """
     sizes = np.array([max(configuration.batch_size, 1) for configuration in configurations], float)
     families = np.array([configuration.family for configuration in configurations])
     centre = np.ones_like(sizes)

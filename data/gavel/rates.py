@@ -51,6 +51,11 @@ def require_gavel_table(folder: Path | None) -> None:
     ------
     ValueError
         With what the folder was to hold.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import require_gavel_table
+    >>> require_gavel_table(None)
     """
     if folder is not None and not (folder / TABLE).is_file():
         raise ValueError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import (
     as_float,
     check_format,
@@ -17,7 +18,6 @@ from goodalloc.data.documents.json_file import (
     read_document,
     rows_text,
     shown,
-    write_atomically,
 )
 from goodalloc.models.gavel.share_goal import Gain, Level, Total, Worst, require_goal
 from goodalloc.models.gavel.time_sharing import TimeSharing, real_rates
@@ -72,6 +72,17 @@ def read_time_sharing(path: str | os.PathLike[str]) -> ShareProblem:
     ------
     ValueError
         If the file is unreadable or malformed, or a value is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import dump, write_atomically
+    >>> from goodalloc.data.gavel import ShareProblem, read_time_sharing, time_sharing_to_dict
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])
+    >>> problem = ShareProblem(sharing, max_min(sharing))
+    >>> write_atomically("problem.json", dump(time_sharing_to_dict(problem)))
+    >>> read_time_sharing("problem.json").sharing.num_jobs
+    2
     """
     document = read_document(path, (SHARING_FORMAT,))
     try:
@@ -100,6 +111,14 @@ def time_sharing_to_dict(problem: ShareProblem) -> Document:
     ------
     ValueError
         If the goal or the promises are of other jobs.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import ShareProblem, time_sharing_to_dict
+    >>> from goodalloc.models.gavel import TimeSharing, max_min
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])
+    >>> time_sharing_to_dict(ShareProblem(sharing, max_min(sharing)))["gpus"]
+    [1]
     """
     sharing, goal, promised = problem
     require_goal(sharing, goal)
@@ -151,7 +170,14 @@ def _goal(value: object) -> Goal:
 
 
 def digest_of(document: Document) -> str:
-    """Return the SHA-256 of a document, invariant to order, spaces and 1 for 1.0."""
+    """Return the SHA-256 of a document, invariant to order, spaces and 1 for 1.0.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import digest_of
+    >>> digest_of({"a": 1, "b": 2.0}) == digest_of({"b": 2, "a": 1.0})
+    True
+    """
     even = json.loads(json.dumps(document), parse_int=float)
     text = json.dumps(even, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -166,6 +192,17 @@ def read_time_shares(path: str | os.PathLike[str], sharing: TimeSharing) -> Floa
     ------
     ValueError
         If the file is unreadable or malformed, or of other jobs.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import dump, write_atomically
+    >>> from goodalloc.data.gavel import read_time_shares
+    >>> from goodalloc.models.gavel import TimeSharing
+    >>> sharing = TimeSharing(("a", "b"), [[2.0], [1.0]], gpus=[1])
+    >>> head = {"format": "goodalloc-time-shares", "version": 1, "names": ["a", "b"]}
+    >>> write_atomically("shares.json", dump(head | {"shares": [[0.5], [0.5]]}))
+    >>> read_time_shares("shares.json", sharing).tolist()
+    [[0.5], [0.5]]
     """
     document = read_document(path, (SHARES_FORMAT,))
     try:
@@ -257,6 +294,12 @@ def numbers(item: str, value: object, depth: int = 3) -> list[Any]:
     ------
     ValueError
         If there is anything else.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import numbers
+    >>> numbers("Rates", [[1, 2], [3, 4.5]], depth=2)
+    [[1.0, 2.0], [3.0, 4.5]]
     """
     return [
         numbers(item, entry, depth - 1)

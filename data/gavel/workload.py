@@ -152,6 +152,12 @@ def draw_gavel_jobs(
     ------
     ValueError
         If `seed` < 0, `jobs` < 1, or no configuration runs on a drawn number of GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import draw_gavel_jobs, gavel_rates
+    >>> [job.replicas for job in draw_gavel_jobs(0, 4, gavel_rates(None))]
+    [1, 1, 1, 1]
     """
     require_count("Gavel's workload: seed", seed, minimum=0)
     require_count("Gavel's workload: jobs", jobs, minimum=1, maximum=1_000_000)
@@ -194,6 +200,13 @@ def draw_deadlines(
     ------
     ValueError
         If a number is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.gavel import draw_deadlines, draw_gavel_jobs, gavel_rates
+    >>> rates = gavel_rates(None)
+    >>> sorted(draw_deadlines(0, draw_gavel_jobs(0, 2, rates), rates))
+    ['job-0', 'job-1']
     """
     require_count("Deadlines: seed", seed, minimum=0)
     for factor in factors:

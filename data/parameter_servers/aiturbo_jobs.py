@@ -98,6 +98,12 @@ def features_known(known: Known, *, job_type: bool = True) -> tuple[str, ...]:
     ------
     ValueError
         If there is no such time.
+
+    Examples
+    --------
+    >>> from goodalloc.data.parameter_servers import features_known
+    >>> len(features_known("submission")) < len(features_known("afterwards"))
+    True
     """
     times = get_args(Known)
     require_choice("Features: known", known, times)

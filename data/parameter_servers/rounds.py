@@ -71,6 +71,12 @@ def ps_round(
     ------
     ValueError
         If a number is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.parameter_servers import ps_round
+    >>> len(ps_round(0, 6).jobs)
+    6
     """
     require_count("Round: seed", seed, 0)
     require_count("Round: num_jobs", num_jobs, 1)

@@ -169,6 +169,12 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
     ------
     ValueError
         If `seed` < 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data.parameter_servers import PsWorkloadOptions, ps_workload
+    >>> [job.predictable for job in ps_workload(0, PsWorkloadOptions(jobs=4, unpredictable=0.5))]
+    [False, True, True, False]
     """
     require_count("Workload: seed", seed, 0)
     turns = [np.random.default_rng([seed, job, 1]).random() for job in range(options.jobs)]
@@ -217,6 +223,12 @@ def check_ps_workload(workload: tuple[PsSubmission, ...]) -> None:
     ------
     ValueError
         With the name.
+
+    Examples
+    --------
+    >>> from goodalloc.data.parameter_servers import PsWorkloadOptions, ps_workload
+    >>> from goodalloc.data.parameter_servers import check_ps_workload
+    >>> check_ps_workload(ps_workload(0, PsWorkloadOptions(jobs=4)))
     """
     if not workload:
         raise ValueError("Workload: there are no jobs; expected at least one.")

@@ -43,6 +43,13 @@ def draw_machines(nodes: int = PUBLISHED_NODES) -> list[Machine]:
     ------
     ValueError
         If the number of nodes is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines
+    >>> machines = draw_machines()
+    >>> len(machines), sum(machine.gpus for machine in machines)
+    (1523, 6212)
     """
     require_count("Openb: nodes", nodes, minimum=1, maximum=1_000_000)
     rows = statistics()["nodes"]
@@ -64,6 +71,12 @@ def draw_pods(seed: int, pods: int = PUBLISHED_PODS) -> list[Pod]:
     ------
     ValueError
         If a number is not a whole one in its range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_pods
+    >>> len(draw_pods(0, pods=100))
+    100
     """
     require_count("Openb: seed", seed, minimum=0)
     require_count("Openb: pods", pods, minimum=1, maximum=1_000_000)
@@ -97,6 +110,13 @@ def arrivals(pods: Sequence[Pod], seed: int, gpus: float) -> list[Pod]:
     ------
     ValueError
         If no pod requests a GPU, or a number is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import arrivals, draw_pods
+    >>> pods = arrivals(draw_pods(0), seed=1, gpus=50.0)
+    >>> len(pods) > 50
+    True
     """
     require_count("Openb: seed", seed, minimum=0)
     require_number("Openb: gpus", gpus, minimum=0.0, strict=True)

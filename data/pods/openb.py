@@ -154,6 +154,13 @@ def pods_instance(machines: Sequence[Machine], pods: Sequence[Pod], name: str) -
     ------
     ValueError
         If a pod requests nothing, or a value is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, pods_instance
+    >>> instance = pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods")
+    >>> instance.num_jobs, instance.shares_gpus
+    (20, True)
     """
     groups: dict[Machine, int] = {}
     for machine in machines:
@@ -192,5 +199,13 @@ def _modes(pod: Pod, models: set[str]) -> tuple[Mode, ...]:
 
 
 def gpus_allocated(instance: Instance, fitness: float) -> float:
-    """Return the allocated GPUs at a fitness of a round of pods, without pods that take none."""
+    """Return the allocated GPUs at a fitness of a round of pods, without pods that take none.
+
+    Examples
+    --------
+    >>> from goodalloc.data.pods import draw_machines, draw_pods, gpus_allocated, pods_instance
+    >>> instance = pods_instance(draw_machines()[:8], draw_pods(0)[:20], name="pods")
+    >>> gpus_allocated(instance, instance.rules.floor)
+    0.0
+    """
     return (fitness - instance.rules.idle) * instance.num_jobs

@@ -39,6 +39,12 @@ def awkward_round(seed: int, jobs: int, nodes: int, *, rules: Rules | None = Non
     ------
     ValueError
         If a number is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import awkward_round
+    >>> awkward_round(0, jobs=6, nodes=2).num_jobs
+    6
     """
     require_count("Awkward round: seed", seed, minimum=0)
     require_count("Awkward round: jobs", jobs, minimum=1, maximum=1_000_000)

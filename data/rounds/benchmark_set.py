@@ -139,6 +139,12 @@ def find_instance(source: str) -> Instance:
     ------
     ValueError
         If `source` is neither, or the file is malformed.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import find_instance
+    >>> find_instance("tiny-cold").name
+    'tiny-cold'
     """
     if source in benchmark_names() and not os.path.exists(source):
         return load_benchmark(source)
@@ -162,12 +168,28 @@ def best_known_values() -> Mapping[str, BestKnown]:
 
 
 def best_known(source: str) -> BestKnown | None:
-    """Return the best known value of what `find_instance` finds, or None."""
+    """Return the best known value of what `find_instance` finds, or None.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import best_known
+    >>> known = best_known("tiny-cold")
+    >>> 0 < known.fitness <= known.bound
+    True
+    """
     return None if os.path.exists(source) else best_known_values().get(source)
 
 
 def parse_best_known(text: str) -> dict[str, BestKnown]:
-    """Parse the text of a table of best known values."""
+    """Parse the text of a table of best known values.
+
+    Examples
+    --------
+    >>> from goodalloc.data.documents import read_shipped
+    >>> from goodalloc.data.rounds import parse_best_known
+    >>> "tiny-cold" in parse_best_known(read_shipped("instances/best_known.csv"))
+    True
+    """
     return {
         row["instance"]: BestKnown(
             row["instance"],

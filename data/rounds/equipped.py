@@ -67,6 +67,13 @@ def equip(
     ValueError
         If an argument is out of range, a job's model is a table of speedups, or a node has fewer
         cores than GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import equip, generate
+    >>> instance = equip(generate(0, jobs=4, nodes=2), 0, cores=16.0)
+    >>> instance.cluster.groups[0].resources
+    (('cpu', 16.0),)
     """
     require_count("Equipment: seed", seed, minimum=0)
     groups = instance.cluster.groups
@@ -155,6 +162,13 @@ def _equipped(
 
 
 def mode_name(gpu_type: str, cores: int, memory: float = 0.0) -> str:
-    """Return the name of a mode: ``a100-6-64`` runs on A100 with 6 cores and 64 GB per GPU."""
+    """Return the name of a mode: ``a100-6-64`` runs on A100 with 6 cores and 64 GB per GPU.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import mode_name
+    >>> mode_name("a100", 6, 64.0)
+    'a100-6-64'
+    """
     parts = [gpu_type] if gpu_type else []
     return "-".join([*parts, f"{cores}", *([f"{memory:g}"] if memory else [])])

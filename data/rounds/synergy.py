@@ -106,6 +106,13 @@ def synergy_round(
     ------
     ValueError
         If an argument is out of range, or both `jobs` and `load` are given.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import synergy_round
+    >>> instance = synergy_round(0, servers=1, jobs=4)
+    >>> instance.num_jobs, instance.cluster.num_gpus
+    (4, 8)
     """
     require_count("Synergy round: seed", seed, minimum=0)
     require_count("Synergy round: servers", servers, minimum=1, maximum=MOST_JOBS)

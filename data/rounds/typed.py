@@ -39,6 +39,12 @@ def sia_cluster(scale: int = 1) -> Cluster:
     ------
     ValueError
         If the scale is no positive integer.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import sia_cluster
+    >>> sia_cluster().num_gpus, sia_cluster().gpu_types
+    (64, ('a100', 'rtx2080ti', 't4'))
     """
     require_count("Cluster of Sia: scale", scale, minimum=1, maximum=100_000)
     return Cluster(
@@ -78,6 +84,13 @@ def generate_typed(
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_typed, sia_cluster
+    >>> instance = generate_typed(0, 4, cluster=sia_cluster())
+    >>> [mode.name for mode in instance.jobs[0].modes]
+    ['a100', 'rtx2080ti', 't4']
     """
     require_choice("Generator: state", state, get_args(TypedState))
     cluster = cluster or sia_cluster()

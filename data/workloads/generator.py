@@ -37,7 +37,14 @@ def statistics() -> Any:
 
 
 def jobs_at(load: float) -> int:
-    """Return the number of jobs of a load, at least one."""
+    """Return the number of jobs of a load, at least one.
+
+    Examples
+    --------
+    >>> from goodalloc.data.workloads import jobs_at
+    >>> jobs_at(0.5)
+    80
+    """
     return max(round(PUBLISHED_JOBS * load), 1)
 
 

@@ -72,6 +72,14 @@ def draw_losses(
     ------
     ValueError
         If a number is out of range, or `course` is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data.workloads import draw_losses
+    >>> run = draw_losses(np.random.default_rng(0), steps=100.0, course="lawful")
+    >>> type(run).__name__
+    'LossRun'
     """
     require_number("Losses: steps", steps, 0.0, strict=True)
     require_choice("Losses: course", course, get_args(Course))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_table import read_table
-from goodalloc.data.documents.json_file import in_file, write_atomically
+from goodalloc.data.documents.json_file import in_file
 from goodalloc.models.support.validation import require_count, require_name
 
 if TYPE_CHECKING:
@@ -98,7 +99,13 @@ def _whole(text: str) -> Any:
 
 
 def check_workload(jobs: Sequence[Submission]) -> None:
-    """Refuse an empty workload and names that are given twice."""
+    """Refuse an empty workload and names that are given twice.
+
+    Examples
+    --------
+    >>> from goodalloc.data.workloads import check_workload, draw_workload
+    >>> check_workload(draw_workload(1))
+    """
     if not jobs:
         raise ValueError("Workload: got no jobs; expected at least one.")
     seen: set[str] = set()

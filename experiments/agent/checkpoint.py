@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.documents.json_file import write_bytes_atomically
+from goodalloc.data.documents.atomic_write import write_bytes_atomically
 
 if TYPE_CHECKING:
     import os

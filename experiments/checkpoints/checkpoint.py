@@ -10,13 +10,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import (
-    check_format,
-    check_keys,
-    parse,
-    read_text,
-    write_atomically,
-)
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import check_format, check_keys, parse, read_text
 from goodalloc.experiments.support.version import code_digest, library_version
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.workloads.generator import draw_workload, jobs_at
 from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.cli.output import BAD_INPUT, Output, drawing, flat, make_folder

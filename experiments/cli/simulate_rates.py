@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
 from goodalloc.experiments.cli.output import Output, drawing, flat, make_folder
 from goodalloc.experiments.cli.replay import cluster_of, complaints_of, run_with_progress

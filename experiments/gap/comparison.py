@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
 
 def usual_solvers(instance: Instance) -> tuple[str, ...]:
-    """Return the solvers that suit an instance, by its modes, types of GPU and rules."""
+    """Return the solvers that suit an instance, by its modes, types of GPU and rules.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.experiments.gap import usual_solvers
+    >>> "highs" in usual_solvers(load_benchmark("tiny-cold"))
+    True
+    """
     if instance.plain:
         return ("highs", "local_search", "greedy", "genetic")
     if instance.shares_gpus:
@@ -50,6 +58,11 @@ def check_solvers(names: Sequence[str]) -> None:
     ------
     ValueError
         If `names` is empty, a name occurs twice, or a solver does not exist.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.gap import check_solvers
+    >>> check_solvers(("highs", "greedy"))
     """
     if not names:
         raise ValueError("Solvers: got none; expected at least one.")
@@ -181,6 +194,17 @@ def with_common_bound(
         Of any solvers.
     gap
         Relative gap at which an allocation counts as optimal.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.experiments.gap import with_common_bound
+    >>> from goodalloc.solvers import solve
+    >>> instance = load_benchmark("tiny-cold")
+    >>> results = [solve(instance, name) for name in ("highs", "greedy")]
+    >>> results = with_common_bound(instance, results)
+    >>> results[0].bound == results[1].bound
+    True
     """
     served = [result for result in results if result.allocation is not None]
     if not served:

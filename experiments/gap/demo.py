@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.rounds.benchmark_set import load_benchmark
 from goodalloc.experiments.gap.comparison import compare
 from goodalloc.experiments.reporting.report import (
@@ -81,6 +81,14 @@ def run_demo(
     ------
     ValueError
         If a solver is unknown or `seconds` is not above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.experiments.gap import run_demo
+    >>> (one,) = run_demo([load_benchmark("tiny-cold")], solvers=("highs", "greedy"), seconds=10.0)
+    >>> one.best.solver
+    'highs'
     """
     chosen = instances or [load_benchmark(name) for name in DEMO_INSTANCES]
     stop = Stop(seconds=seconds)
@@ -97,6 +105,15 @@ def write_demo(rounds: Sequence[DemoRound], folder: Path) -> tuple[Path, Path]:
     ------
     ValueError
         If a file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.experiments.gap import run_demo, write_demo
+    >>> rounds = run_demo([load_benchmark("tiny-cold")], solvers=("highs", "greedy"), seconds=10.0)
+    >>> [path.name for path in write_demo(rounds, Path())]
+    ['demo.csv', 'demo.png']
     """
     from goodalloc.experiments.reporting.plots import save
 

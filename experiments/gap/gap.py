@@ -105,7 +105,13 @@ def smallest(instances: Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
-    """Refuse no seeds, a seed given twice, and what is not a whole number of at least 0."""
+    """Refuse no seeds, a seed given twice, and what is not a whole number of at least 0.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.gap import check_seeds
+    >>> check_seeds((0, 1, 2))
+    """
     if not seeds:
         raise ValueError("Seeds: got none; expected at least one.")
     for seed in seeds:
@@ -125,6 +131,14 @@ def run_gap(
     ------
     ValueError
         If another process is writing `table`, or `table` is not of this benchmark.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.experiments.gap import GapPlan, run_gap
+    >>> rows = run_gap(GapPlan(("tiny-cold",), ("greedy",)), Path("gap.csv"))
+    >>> [row["solver"] for row in rows]
+    ['greedy']
     """
     digests = {name: source_digest(name) for name in plan.instances}
     with locked(table.parent), Worker() as worker:
@@ -152,6 +166,13 @@ def comparable_rows(plan: GapPlan, table: Path) -> list[dict[str, str]]:
 
     They ran under the plan's limits, with this version, on instances as they are now. Gaps are to
     the bound that `with_least_bounds` believes of the instance.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.experiments.gap import GapPlan, comparable_rows
+    >>> comparable_rows(GapPlan(("tiny-cold",), ("greedy",)), Path("gap.csv"))  # no table yet
+    []
     """
     rows = {_key(row): row for row in read_rows(table)}.values()
     digests = {row["instance"]: row["digest"] for row in rows}
@@ -210,7 +231,14 @@ def pack_history(history: Sequence[Incumbent]) -> str:
 
 
 def unpack_history(text: str) -> list[tuple[float, float]]:
-    """Return the (seconds, fitness) pairs of a text of `pack_history`."""
+    """Return the (seconds, fitness) pairs of a text of `pack_history`.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.gap import unpack_history
+    >>> unpack_history("0.1:0.2 0.5:0.3")  # seconds and fitness
+    [(0.1, 0.2), (0.5, 0.3)]
+    """
     pairs = (point.split(":") for point in text.split())
     return [(float(seconds), float(fitness)) for seconds, fitness in pairs]
 
@@ -278,7 +306,14 @@ def repair(table: Path) -> None:
 
 
 def typed_rows(rows: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
-    """Return rows with numbers parsed, and NaN for empty ones."""
+    """Return rows with numbers parsed, and NaN for empty ones.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.gap import typed_rows
+    >>> typed_rows([{"solver": "highs", "gap": "0.5", "bound": ""}])
+    [{'solver': 'highs', 'gap': 0.5, 'bound': nan}]
+    """
     numbers = {"fitness", "bound", "gap", "solve_seconds"}
     return [
         {

@@ -15,8 +15,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.files.instance import instance_text, read_instance
 from goodalloc.data.rounds.benchmark_set import BENCHMARKS, BestKnown, parse_best_known
 from goodalloc.data.rounds.generator import generate

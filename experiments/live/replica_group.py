@@ -15,7 +15,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from goodalloc.data.documents.json_file import dump, parse, read_text, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump, parse, read_text
 from goodalloc.experiments.agent.cluster_folder import CLUSTER_VARIABLE, JOB_VARIABLE, REPLICAS
 from goodalloc.experiments.support.process_identity import ProcessIdentity
 

@@ -16,7 +16,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.files.measured_profile import (
     CONFIGURATION,
     FITS,

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.append_lines import append_lines
-from goodalloc.data.documents.json_file import check_keys, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import check_keys
 from goodalloc.experiments.checkpoints.checkpoint import (
     OtherVersion,
     read_checkpoint,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from goodalloc.data.documents.json_file import write_bytes_atomically
+from goodalloc.data.documents.atomic_write import write_bytes_atomically
 from goodalloc.experiments.replay.round_record import GROWING, JobRow
 
 if TYPE_CHECKING:

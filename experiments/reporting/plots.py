@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.documents.json_file import write_bytes_atomically
+from goodalloc.data.documents.atomic_write import write_bytes_atomically
 from goodalloc.experiments.reporting.axes import gap_ticks, place_of_zero, plain_axes
 from goodalloc.experiments.reporting.report import SMALLEST_GAP, best_of, gap_in_words
 from goodalloc.experiments.reporting.statistics import performance_profile, share_within

@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

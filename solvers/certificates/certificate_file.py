@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import pack_number, rows_text, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import pack_number, rows_text
 from goodalloc.data.files.instance import instance_digest
 from goodalloc.formulations.certificates.certificate import Leaf
 from goodalloc.formulations.certificates.domination import Standing

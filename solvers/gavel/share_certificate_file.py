@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import (
     check_format,
     check_keys,
@@ -20,7 +21,6 @@ from goodalloc.data.documents.json_file import (
     rows_text,
     shown,
     unpack_number,
-    write_atomically,
 )
 from goodalloc.data.gavel.time_sharing_file import digest_of, numbers, time_sharing_to_dict
 from goodalloc.formulations.gavel.share_certificate import SharePrices

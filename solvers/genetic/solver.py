@@ -150,6 +150,17 @@ def solve_genetic(
     ValueError
         If a parameter is out of range, no limit ends the run, a mode takes a part of a GPU, or a
         given member does not belong to the instance.
+
+    Examples
+    --------
+    >>> from goodalloc.data import load_benchmark
+    >>> from goodalloc.models import fitness
+    >>> from goodalloc.solvers.genetic import solve_genetic
+    >>> from goodalloc.solvers.interface import Stop
+    >>> instance = load_benchmark("tiny-cold")
+    >>> answer = solve_genetic(instance, stop=Stop(iterations=5))
+    >>> fitness(instance, answer.allocation) > 0
+    True
     """
     options = GeneticOptions(population=population, **parameters)
     evolution = evolve(

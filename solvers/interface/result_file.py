@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import (
     check_format,
     check_keys,
@@ -16,7 +17,6 @@ from goodalloc.data.documents.json_file import (
     rows_text,
     shown,
     unpack_number,
-    write_atomically,
 )
 from goodalloc.data.files.allocation import (
     VERSION,

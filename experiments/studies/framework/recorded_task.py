@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump
 from goodalloc.experiments.support.records import DESCRIPTION, check_description, digest
 
 if TYPE_CHECKING:

@@ -34,6 +34,19 @@ def columns_of(row: Record | Mapping[str, Any]) -> dict[str, Any]:
     ----------
     row
         Record of a study, or a mapping, which is copied as it is.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> from goodalloc.experiments.reporting import Estimate
+    >>> from goodalloc.experiments.studies.framework import columns_of
+    >>> class Row(NamedTuple):
+    ...     policy: str
+    ...     hours: Estimate
+    ...     published_hours: float | None
+    ...
+    >>> columns_of(Row("fifo", Estimate(2.0, 0.5), None))
+    {'policy': 'fifo', 'hours': 2.0, 'hours_half_width': 0.5, 'published_hours': ''}
     """
     if isinstance(row, Mapping):
         return dict(row)
@@ -50,5 +63,12 @@ def columns_of(row: Record | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table_of(rows: Sequence[Record | Mapping[str, Any]]) -> Rows:
-    """Return the table of `rows`, one mapping from column to value for each row."""
+    """Return the table of `rows`, one mapping from column to value for each row.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import table_of
+    >>> table_of([{"policy": "fifo", "hours": 2.0}])
+    [{'policy': 'fifo', 'hours': 2.0}]
+    """
     return [columns_of(row) for row in rows]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.documents.json_file import dump, in_file, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump, in_file
 from goodalloc.data.parameter_servers.workload import PsWorkloadOptions, ps_workload
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting, PsSimulator

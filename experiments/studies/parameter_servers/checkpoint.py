@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.documents.json_file import (
-    check_keys,
-    dump,
-    in_file,
-    read_document,
-    write_atomically,
-)
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import check_keys, dump, in_file, read_document
 from goodalloc.experiments.studies.parameter_servers.networks import NETWORKS
 from goodalloc.models.support.validation import require_choice, require_count, require_name
 

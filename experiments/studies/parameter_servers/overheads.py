@@ -36,7 +36,8 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.parameter_servers.networks import NETWORKS
 from goodalloc.experiments.studies.parameter_servers.overhead_measurements import (

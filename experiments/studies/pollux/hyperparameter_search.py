@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.applications.truth import applications_of
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import write_atomically
 from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.replay_conditions import Setting

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.parameter_servers.aiturbo_jobs import read_aiturbo_jobs
 from goodalloc.experiments.studies.predictability.classifiers import Learner

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.applications.application import profiled_applications
-from goodalloc.data.documents.json_file import dump, in_file, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump, in_file
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.simulator import Simulator

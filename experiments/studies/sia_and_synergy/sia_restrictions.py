@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.applications.truth import applications_of
-from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump
 from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.rounds.typed import generate_typed, sia_cluster
 from goodalloc.experiments.replay.replayed_rounds import replayed_rounds

@@ -11,8 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.data.documents.json_file import dump
 from goodalloc.experiments.agent.fit_process import fit_table
 from goodalloc.experiments.studies.training.digits_training import Moment, train
 from goodalloc.experiments.support.folder_lock import measuring_alone

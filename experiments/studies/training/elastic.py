@@ -31,7 +31,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.files.job_state import read_job_state
 from goodalloc.data.files.job_submission import read_job_submission
 from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, SUBMISSION, job_folder

@@ -16,7 +16,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.data.documents.json_file import dump, write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump
 from goodalloc.experiments.agent.options import AgentOptions
 from goodalloc.experiments.agent.training_agent import TrainingAgent
 from goodalloc.experiments.studies.training.digits_training import convolutional, digits, perceptron

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goodalloc.data.documents import regular_file
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_table import read_table
-from goodalloc.data.documents.json_file import read_text, write_atomically
+from goodalloc.data.documents.json_file import read_text
 from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.data.files.allocation import read_allocation
 from goodalloc.data.files.instance import read_instance

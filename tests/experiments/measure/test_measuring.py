@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.data.documents.json_file import write_atomically
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
 from goodalloc.experiments.cli import measure as cli_measure
 from goodalloc.experiments.cli.main import main
