@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from goodalloc.experiments.studies.predictability.study import PredictabilityRow
+    from goodalloc.experiments.studies.predictability.predictability_row import PredictabilityRow
 
 #: Labels of the scores.
 SCORES = {
