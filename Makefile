@@ -9,9 +9,10 @@ BIN := $(VENV)/bin
 BENCH ?= round goodput fitting genetic nodes sia
 OPTIONS ?=
 
-# How pytest uses the cores: a test file stays on one, for what its tests share.
+# Half as many more workers than cores, since many tests wait for processes that they start; the tests
+# of a file stay on one worker, for the set-up that they share.
 #   make test PARALLEL=      one after the other, as a debugger needs it
-PARALLEL ?= --numprocesses logical --dist loadfile
+PARALLEL ?= --numprocesses $(shell $(PYTHON) -c 'import os; print(3 * os.cpu_count() // 2)') --dist loadfile
 
 SOURCES := data experiments formulations models solvers tests
 
