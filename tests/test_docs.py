@@ -120,6 +120,13 @@ def test_every_study_has_a_page_of_results_beside_it() -> None:
     assert written_pages == listed_pages.keys()
 
 
+def test_the_rows_of_every_study_are_described() -> None:
+    """In the table of the file formats, by the names of studies in its first column."""
+    table = (ROOT / "data/FORMAT.md").read_text("utf-8").split("## Reproduction: a folder")[1]
+    first = "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
+    assert set(re.findall(r"`([\w-]+)`", first)) == set(ENTRIES)
+
+
 def test_the_house_is_told_room_by_room(site: dict[str, str]) -> None:
     """In its order, with a sentence each."""
     told = re.findall(r"`(goodalloc\.[\w.]+)`", site["developer/house.md"])
