@@ -53,6 +53,11 @@ class FitProcess:
         self._asked: float | None = None
         self._heard = b""
 
+    def __del__(self) -> None:
+        """End the child of an agent that nobody closed."""
+        if getattr(self, "_child", None) is not None:
+            self.close()
+
     @property
     def busy(self) -> bool:
         """Whether a fit is in progress."""

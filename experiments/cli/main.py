@@ -7,18 +7,20 @@ import json
 import os
 import re
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli.arguments import build_parser as build_parser
 from goodalloc.experiments.cli.output import BAD_INPUT, FAILED, INTERRUPTED
 from goodalloc.experiments.support.compiled import compilation_cache
+from goodalloc.models.support.error_origin import described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.experiments.cli.output import Output
 
-#: Environment variable that has unexpected errors raised with their traceback.
+#: Environment variable that has the traceback of every error printed.
 TRACEBACK = "GOODALLOC_TRACEBACK"
 
 #: Most characters of a printed error; a longer one is cut in the middle.
@@ -36,7 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(argv)
     except ValueError as error:
-        return _complain(" ".join(str(error).split()), BAD_INPUT)
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
+        notes = [f"({note})." for note in getattr(error, "__notes__", ())]
+        return _complain(" ".join([str(error), *notes]), BAD_INPUT)
     except KeyboardInterrupt as interrupt:
         sentence = str(interrupt) or "interrupted before anything was found."
         return _complain(sentence, INTERRUPTED)
@@ -46,8 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        return _complain(f"{text} ({TRACEBACK}=1 shows where).", FAILED)
+        return _complain(f"{described(error)} ({TRACEBACK}=1 shows the traceback).", FAILED)
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -86,7 +90,8 @@ def _joined(argv: Sequence[str]) -> list[str]:
     return words
 
 
-def _complain(sentence: str, code: int) -> int:
+def _complain(text: str, code: int) -> int:
+    sentence = " ".join(text.split())
     if len(sentence) > LONGEST_SENTENCE:
         half = LONGEST_SENTENCE // 2
         sentence = f"{sentence[:half]} … {sentence[-half:]}"

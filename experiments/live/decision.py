@@ -15,7 +15,7 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.interface.bounds import NO_BOUND, Bound, least_bound
-from goodalloc.solvers.policies.decision_checker import check_decision
+from goodalloc.solvers.policies.decision_checker import check_decision, decide_round
 from goodalloc.solvers.policies.policy import Round
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ def decide(
     had = {name: pairs for name, pairs in fitting(keeping | held, cluster).items() if name in held}
     jobs = tuple(job.active(now, had.get(job.submission.name, ())) for job in found.jobs)
     round_ = Round(int(now), rest, jobs)
-    try:
-        decision = policy.decide(round_)
-    except Exception as error:  # of a user's own code: the scheduler continues
-        text = f"{type(error).__name__}: {error}".rstrip(".")
-        raise ValueError(f"Policy failed ({text}).") from error
+    decision = decide_round(policy, round_)
     check_decision(round_, decision)
     value = _checked(round_, decision)
     for name in names:

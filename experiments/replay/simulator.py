@@ -36,7 +36,7 @@ from goodalloc.experiments.replay.simulation_state import (
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.models.support.validation import require_choice
 from goodalloc.solvers.policies.decided_modes import decided_modes
-from goodalloc.solvers.policies.decision_checker import check_decision
+from goodalloc.solvers.policies.decision_checker import check_decision, decide_round
 from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 if TYPE_CHECKING:
@@ -241,11 +241,7 @@ class Simulator:
                 self._pool.teach(job)
         round_ = self.observe(active)
         begin = time.perf_counter()
-        try:
-            decision = self.policy.decide(round_)
-        except Exception as error:  # of a user's own code: report the time at which it failed
-            text = f"{type(error).__name__}: {error}".rstrip(".")
-            raise ValueError(f"Policy failed at {self.time} s ({text}).") from error
+        decision = decide_round(self.policy, round_)
         seconds = time.perf_counter() - begin
         offloads = self._sharing is not None and self._sharing.offload > 0
         check_decision(round_, decision, offloads=offloads)

@@ -138,7 +138,12 @@ class Allocation:
         ValueError
             If `matrix` is not two-dimensional, or an entry is not a non-negative whole number.
         """
-        dense = np.asarray(matrix)
+        try:
+            dense = np.asarray(matrix)
+        except ValueError:
+            raise ValueError(
+                "Allocation: got rows of different lengths; expected a matrix, jobs by nodes."
+            ) from None
         if dense.ndim != 2 or dense.dtype.kind not in "iuf":
             raise ValueError(
                 f"Allocation: got an array of shape {dense.shape} and type {dense.dtype}; "

@@ -59,6 +59,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         require_name("Instance", self.name)
+        object.__setattr__(self, "jobs", tuple(self.jobs))
         if not self.jobs:
             raise ValueError("Instance: expected at least one job, got none.")
         self._check_names()

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.formulations.basics.program import NotFiniteError
 from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.models.support.tolerances import DEFAULT_GAP
-from goodalloc.models.support.validation import require_number
+from goodalloc.models.support.validation import literal, require_count, require_number
 from goodalloc.solvers.certificates.proofs import as_good
 from goodalloc.solvers.interface.base import SOLVERS, call_solver, find_solver, ships
 from goodalloc.solvers.interface.bounds import (
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.round.allocation import Allocation
-    from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.base import Solver
+
+#: Largest seed: policies draw seeds of 64 bits.
+LARGEST_SEED = 2**64 - 1
 
 #: Seconds for branch and bound by prices, where the caller sets no limit.
 CERTIFICATE_SECONDS = 60.0
@@ -84,8 +87,8 @@ def solve(
     Raises
     ------
     ValueError
-        If there is no such solver, it does not take one of `options`, or `bound` is negative or not
-        a number.
+        If `instance` or `stop` has another type, `seed` is not a whole number of at least 0, there
+        is no such solver, it does not take one of `options`, or `bound` is negative or no number.
 
     Examples
     --------
@@ -107,6 +110,7 @@ def solve(
     >>> str(solve(instance, lambda instance: [[1], [2]]).status)
     'feasible'
     """
+    _check_arguments(instance, stop, seed)
     if bound is not None:
         require_number("Bound", bound, minimum=0.0, finite=False)
     function = find_solver(solver) if isinstance(solver, str) else solver
@@ -133,6 +137,16 @@ def solve(
     if certificate:
         return certified(instance, result, stop)
     return replace(result, certificate=None)  # which holds the whole round
+
+
+def _check_arguments(instance: object, stop: object, seed: object) -> None:
+    """Refuse arguments of other types, such as names of instances and numbers of seconds."""
+    if not isinstance(instance, Instance):
+        known = "load_benchmark(name) or read_instance(file)"
+        raise ValueError(f"Instance: got {literal(instance)}; expected an Instance, as {known}.")
+    if not (stop is None or isinstance(stop, Stop)):
+        raise ValueError(f"Stop: got {literal(stop)}; expected a Stop, as Stop(seconds=2.0).")
+    require_count("Seed", seed, minimum=0, maximum=LARGEST_SEED)
 
 
 def _name(function: Solver, *, trusted: bool) -> str:

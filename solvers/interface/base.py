@@ -12,6 +12,7 @@ import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.support.dotted_path import load_callable
+from goodalloc.models.support.error_origin import described
 from goodalloc.models.support.validation import did_you_mean
 from goodalloc.solvers.interface.result import Answer, Result
 
@@ -169,7 +170,12 @@ def call_solver(
     """
     known_as = name or str(getattr(solver, "__name__", "solver"))
     known = _taken(solver, arguments, known_as)
-    reply = solver(instance, **known)
+    try:
+        reply = solver(instance, **known)
+    except Exception as error:
+        if not ships(solver):
+            error.add_note(f"raised by solver '{known_as}': {described(error)}")
+        raise
     if isinstance(reply, Answer):
         return reply
     if isinstance(reply, Result):
@@ -188,8 +194,11 @@ def _taken(solver: Solver, arguments: dict[str, Any], name: str) -> dict[str, An
     """Return the arguments that a solver takes; refuse others, except those of the contract."""
     try:
         first, *others = inspect.signature(solver).parameters.values()
-    except ValueError as error:
-        raise ValueError(f"Solver '{name}' does not say that it takes an instance.") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Solver '{name}' is no function of one argument or more; expected one whose first "
+            "argument is the instance."
+        ) from error
     kinds = inspect.Parameter
     if any(parameter.kind is kinds.VAR_KEYWORD for parameter in (first, *others)):
         return arguments

@@ -1,5 +1,6 @@
 from .auction_terms import AuctionTerms as AuctionTerms
 from .decision_checker import check_decision as check_decision
+from .decision_checker import decide_round as decide_round
 from .optimus import Optimus as Optimus
 from .optimus import most_gpus as most_gpus
 from .policy import ActiveJob as ActiveJob

@@ -1,4 +1,4 @@
-"""Checks of a decision: known jobs and nodes, and no GPU or core used twice.
+"""Decisions of a policy, and their checks: known jobs and nodes, no GPU or core used twice.
 
 Only a host and one of its guests may use the same GPU, if their memory fits.
 """
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from goodalloc.models.support.error_origin import described
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.models.support.validation import require_count
 from goodalloc.solvers.policies.decided_modes import check_modes
@@ -17,7 +18,31 @@ from goodalloc.solvers.policies.policy import Decision
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
-    from goodalloc.solvers.policies.policy import ActiveJob, Round
+    from goodalloc.solvers.policies.policy import ActiveJob, Policy, Round
+
+
+def decide_round(policy: Policy, round_: Round) -> Decision:
+    """Return the unchecked decision of a policy, which may be a user's own, for one round.
+
+    Raises
+    ------
+    ValueError
+        If the policy raises anything; the message names its class, the time, the file and line.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster
+    >>> from goodalloc.solvers.policies import EqualShare, Round, decide_round
+    >>> decide_round(EqualShare(), Round(60, Cluster.uniform(1, 2), ())).placements
+    {}
+    """
+    try:
+        return policy.decide(round_)
+    except Exception as error:
+        name = type(policy).__name__
+        raise ValueError(
+            f"Policy '{name}' failed at {round_.time} s ({described(error)})."
+        ) from error
 
 
 def check_decision(round_: Round, decision: Decision, *, offloads: bool = False) -> None:

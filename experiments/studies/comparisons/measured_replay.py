@@ -125,7 +125,12 @@ def require_served(policy: str, jobs: Sequence[GavelJob], cluster: Cluster) -> N
     """
     named = POLICIES.get(policy)
     if named is not None and not named.rigid:
-        known = ", ".join(name for name, other in POLICIES.items() if other.rigid)
+        several = len(cluster.gpu_types) > 1
+        known = ", ".join(
+            name
+            for name, other in POLICIES.items()
+            if other.rigid and (other.gpu_types or not several)
+        )
         raise ValueError(
             f"Policy '{policy}' chooses numbers of GPUs by a goodput model, which a table of rates "
             f"is not; expected one that keeps the users' GPUs: {known}."
@@ -147,6 +152,11 @@ def require_rated(rates: RateTable, jobs: Sequence[GavelJob], cluster: Cluster) 
         With the type or the job.
     """
     for group in cluster.groups:
+        if not group.gpu_type:
+            raise ValueError(
+                "Cluster: its GPUs have no type; expected groups of nodes with one, as --group "
+                f"NAME:NODES:GPUS:TYPE on the command line, of {', '.join(rates.types)}."
+            )
         if group.gpu_type not in rates.types:
             raise ValueError(
                 f"Node group '{group.name}' has GPUs of type '{group.gpu_type}'; expected one of "

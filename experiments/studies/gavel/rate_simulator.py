@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.data.workloads.rigid_jobs import RigidJob
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.support.validation import require_number
-from goodalloc.solvers.policies.decision_checker import check_decision
+from goodalloc.solvers.policies.decision_checker import check_decision, decide_round
 from goodalloc.solvers.policies.policy import ActiveJob, Round
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class RateSimulator:
     def _decide(self, active: Sequence[_Running]) -> None:
         """Decide with the policy, and apply its decision."""
         round_ = Round(self.time, self.cluster, tuple(map(self._seen, active)))
-        decision = self.policy.decide(round_)
+        decision = decide_round(self.policy, round_)
         check_decision(round_, decision)
         for one in active:
             placement = tuple(sorted(decision.placements.get(one.job.name, ())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.data.files.job_state import read_job_state
+from goodalloc.experiments.agent import fit_process
 from goodalloc.experiments.agent.checkpoint import random_states, restore_random, seed_random
 from goodalloc.experiments.agent.cluster_folder import CHECKPOINT, STATE
 from goodalloc.experiments.agent.example_order import ExampleOrder
@@ -33,6 +35,7 @@ from goodalloc.experiments.benchmarks import agent as bench_agent
 from goodalloc.experiments.benchmarks import noise_scale as bench_noise_scale
 from goodalloc.experiments.support import extras
 from goodalloc.experiments.support.compiled import CACHE, compilation_cache
+from goodalloc.experiments.support.processes import fresh_interpreter
 from goodalloc.models.goodput.batch_split import BatchChoice
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.round.cluster import Cluster
@@ -40,6 +43,7 @@ from tests.support import agent_program
 from tests.support.agent_program import job, train
 
 if TYPE_CHECKING:
+    from goodalloc.experiments.support.processes import PipedProcess
     from goodalloc.models.adaptation.batch_rules import BatchRule, Situation
 
 PROGRAM = str(Path(agent_program.__file__).resolve())
@@ -154,6 +158,23 @@ def test_a_child_fits_the_throughput_model() -> None:
         fits.close()
     assert found is not None
     assert found[:2] == pytest.approx((0.01, 0.001), rel=0.1)
+
+
+def test_a_child_that_nobody_closed_ends_with_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every agent that is dropped would leave a process behind."""
+    started: list[PipedProcess[bytes]] = []
+
+    def recorded(*arguments: Any, **options: Any) -> PipedProcess[bytes]:
+        started.append(fresh_interpreter(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(fit_process, "fresh_interpreter", recorded)
+    fits = FitProcess()
+    fits.submit([[1.0, 1.0, 8.0, 0.02, 0.02]])
+    assert started[0].process.poll() is None
+    del fits
+    gc.collect()
+    assert started[0].process.poll() is not None
 
 
 def test_what_a_fit_compiled_serves_the_next_child(

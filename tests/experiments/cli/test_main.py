@@ -39,6 +39,9 @@ def stay(instance):
 def crash(instance):
     raise RuntimeError("it broke")
 
+def refuse(instance):
+    return [int("many")]
+
 def overfull(instance):
     return [[9] * instance.cluster.num_nodes] * instance.num_jobs
 
@@ -121,8 +124,26 @@ def test_a_crash_of_a_solver_is_one_line(plugin: str, capsys: pytest.CaptureFixt
     """No traceback; exit code 1, for the input was not bad."""
     assert main(["solve", SMALL, "--solver", f"{plugin}:crash"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("goodalloc: error: RuntimeError: it broke")
+    assert error.startswith("goodalloc: error: RuntimeError: it broke, in ")
+    assert ".py, line " in error
     assert error.count("\n") == 1
+
+
+def test_a_bad_value_in_a_solver_names_the_solver_and_the_line(
+    plugin: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the environment variable adds the traceback."""
+    solver = f"{plugin}:refuse"
+    assert main(["solve", SMALL, "--solver", solver]) == 2
+    sentence = capsys.readouterr().err
+    assert sentence.startswith("goodalloc: error: invalid literal for int() with base 10: 'many'")
+    assert f"(raised by solver '{solver}': ValueError: invalid literal" in sentence
+    assert sentence.count("\n") == 1
+    monkeypatch.setenv("GOODALLOC_TRACEBACK", "1")
+    assert main(["solve", SMALL, "--solver", solver]) == 2
+    traced = capsys.readouterr().err
+    assert traced.startswith("Traceback (most recent call last)")
+    assert traced.splitlines()[-1] == sentence.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,32 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(
     assert not list((folder / "out").glob("*/record.json"))
 
 
+def test_nodes_without_a_type_of_gpu_are_refused_with_what_to_write(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rates are those of types."""
+    assert simulate("--nodes", "2", "--gpus-per-node", "2", "--policies", "gavel") == 2
+    complaint = capsys.readouterr().err
+    assert "Cluster: its GPUs have no type; expected groups of nodes with one" in complaint
+    assert "of a100, t4." in complaint
+
+
+def test_a_policy_that_fails_names_itself_and_the_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the time, since it may have decided before."""
+    (folder / "fails.py").write_text(
+        "class Fails:\n"
+        "    batch_sizes = 'requested'\n"
+        "    def decide(self, round_):\n"
+        "        return {}['nothing']\n",
+        encoding="utf-8",
+    )
+    assert simulate(*GROUPS, "--policies", "fails:Fails") == 2
+    sentence = "Policy 'Fails' failed at 0 s (KeyError: 'nothing', in fails.py, line 4)."
+    assert sentence in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -312,7 +312,7 @@ class Strange:
 @pytest.mark.parametrize(
     ("placements", "sentence"),
     [
-        (RuntimeError("it broke"), "Policy failed (RuntimeError: it broke)."),
+        (RuntimeError("it broke"), "s (RuntimeError: it broke, in test_scheduler.py, line "),
         ({"a": ((0, 5),)}, "node 0 is to hold 5 GPUs; it has 4"),
         ({"z": ((0, 1),)}, "job 'z' is not active"),
         ({"a": ((7, 1),)}, "node of job 'a' is 7"),

@@ -237,7 +237,7 @@ PROGRAMS = {
 @pytest.mark.parametrize(
     ("program", "complaint"),
     [
-        ("raises", "one is left out. Policy failed at 60 s (KeyError: 'oops')."),
+        ("raises", "Policy 'Own' failed at 60 s (KeyError: 'oops', in raises.py, line 4)."),
         ("remembers", "one is left out. Policy of type Own cannot be kept in a checkpoint ("),
     ],
 )

@@ -99,6 +99,7 @@ def test_an_allocation_cannot_be_changed() -> None:
         ([[[1]]], r"an array of shape \(1, 1, 1\)"),
         ([["a"]], "expected a matrix of whole numbers"),
         ([[True]], "expected a matrix of whole numbers"),
+        ([[1], [1, 0]], "rows of different lengths; expected a matrix, jobs by nodes"),
         ([[1j]], "expected a matrix of whole numbers"),
     ],
 )

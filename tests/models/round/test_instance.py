@@ -224,6 +224,13 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert Job("a", model, age=np.float64(1.0), restarts=np.int64(2)).model == model  # type: ignore[arg-type]
 
 
+def test_a_list_of_jobs_makes_the_same_instance_as_a_tuple() -> None:
+    """Which can be hashed, as every other one."""
+    instance = load_benchmark("tiny-cold")
+    same = dataclasses.replace(instance, jobs=list(instance.jobs))  # type: ignore[arg-type]
+    assert (same, hash(same)) == (instance, hash(instance))
+
+
 def test_a_copy_by_pickle_holds_the_fields_alone() -> None:
     """What was worked out from an instance stays with it; the copy is equal all the same."""
     instance = load_benchmark("tiny-cold")

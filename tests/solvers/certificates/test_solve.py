@@ -161,8 +161,24 @@ def test_a_function_that_takes_no_instance_is_refused() -> None:
     """Neither `dict` nor a function of nothing is a solver."""
     others: tuple[Any, ...] = (dict, lambda: None)
     for function in others:
-        with pytest.raises(ValueError, match="does not say that it takes an instance"):
+        with pytest.raises(ValueError, match="is no function of one argument or more"):
             solve(INSTANCE, function)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"instance": "tiny-cold"}, "Instance: got 'tiny-cold'; expected an Instance, as load_ben"),
+        ({"instance": None}, "Instance: got null; expected an Instance"),
+        ({"stop": 2.0}, "Stop: got 2.0; expected a Stop, as Stop\\(seconds=2.0\\)"),
+        ({"seed": -1}, "Seed is -1; expected an integer of at least 0"),
+        ({"seed": 0.5}, "Seed is 0.5; expected an integer of at least 0"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(arguments: dict[str, Any], words: str) -> None:
+    """With what was expected in their place."""
+    with pytest.raises(ValueError, match=words):
+        solve(**{"instance": INSTANCE} | arguments)
 
 
 def test_a_program_of_numbers_that_are_not_finite_is_an_outcome() -> None:
