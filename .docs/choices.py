@@ -73,7 +73,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "predictability": "AITurbo (HPDC'21): the classifier",
     "step-times": "Optimus (EuroSys'18), AITurbo (HPDC'21): the model of a step",
     "exchange": "none: AITurbo (HPDC'21) and Optimus beside the optimum",
-    "overheads": "AITurbo (HPDC'21) names both overheads; its numbers could not be read",
+    "overheads": "AITurbo (HPDC'21) names both overheads; its numbers were not available to us",
     "aiturbo-replay": "AITurbo (HPDC'21): figures of its follow-on",
     "gandiva": "Gandiva (OSDI'18); [more](../formulations/GANDIVA.md)",
     "antman": "AntMan (OSDI'20): memory and computation in use; [more](../formulations/ANTMAN.md)",

@@ -27,6 +27,7 @@ from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import (
     GAP_SHIFT,
     SECONDS_SHIFT,
+    STARVED_LEGEND,
     SUMMARY_COLUMNS,
     comparison_rows,
     comparison_text,
@@ -130,6 +131,7 @@ def gap_command(arguments: argparse.Namespace) -> Output:
     text = (
         f"{text_table(averages, tuple(averages[0]))}\n\n{''.join(complaints.values())}"
         f"bounds, on so many instances: {bounds_text(rows) or 'none'}\n"
+        f"{STARVED_LEGEND}\n"
         f"geometric means are shifted, by {GAP_SHIFT:g} (gaps) and {SECONDS_SHIFT:g} s\n"
         f"written to {folder}: gap.csv, averages.csv"
     )

@@ -63,7 +63,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
     tasks = [
         ReplayTask(
-            folder=folder.absolute() / name,
+            folder=folder.absolute() / name.replace(":", "."),
             policy=name,
             workload=workload,
             setting=setting,
@@ -80,7 +80,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     if len(refused) == len(tasks):
         raise ValueError(complaints_of(refused))
     complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
-    folders = {name: folder / name for name in policies if name not in complaints}
+    folders = {task.policy: task.folder for task in tasks if task.policy not in complaints}
     if arguments.parquet:
         for target in folders.values():
             write_parquet(target)

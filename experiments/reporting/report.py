@@ -28,6 +28,12 @@ SECONDS_SHIFT = 1.0
 #: Column of the bound that a user's solver claims, without a certificate.
 CLAIMED = "claimed bound, unverified"
 
+#: Explanation of the columns of starved jobs, below tables that have them.
+STARVED_LEGEND = (
+    "starved: jobs without a GPU; more starved: beyond those of the best result; "
+    "served: the other jobs"
+)
+
 #: Relative gaps below this are rounding errors.
 SMALLEST_GAP = 1e-10
 
@@ -115,7 +121,7 @@ def percent(value: float) -> str:
 _EVIDENCE = {
     Evidence.PRICES: "proved by prices",
     Evidence.SOLVER: "without certificate",
-    Evidence.GIVEN: "given",
+    Evidence.GIVEN: "stored",
 }
 
 
@@ -249,6 +255,7 @@ def comparison_text(rows: Sequence[Row], results: Sequence[Result], columns: Seq
     """
     claims = any(row[CLAIMED] != "" for row in rows)
     text = text_table(rows, [*columns, *([CLAIMED] if claims else [])])
+    text += f"\n{STARVED_LEGEND}" if "more starved" in columns else ""
     bounds = dict.fromkeys(
         bound_text(result.bound, result.bound_source, result.evidence) for result in results
     )

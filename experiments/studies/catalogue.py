@@ -43,7 +43,7 @@ class Entry:
         return study
 
 
-#: What was published: "all". (Figure 4 is a drawing.)
+#: What Pollux's paper has: the group "pollux". (Figure 4 is a drawing.)
 PUBLISHED: Mapping[str, Entry] = {
     "fig1": Entry("Figure 1: batch size, GPUs and stage of training", "pollux.trade_off:FIGURE_1"),
     "fig2": Entry(
@@ -128,6 +128,7 @@ OTHERS: Mapping[str, Entry] = {
     "hesrpt": Entry(
         "heSRPT: the least flow time of jobs with a power-law speedup, and other ways to share",
         "classical.hesrpt:HESRPT",
+        minutes=0.6,
     ),
     "themis": Entry(
         "Themis's auctions beside exact finish-time fairness", "classical.themis_replay:THEMIS"
@@ -163,7 +164,9 @@ OTHERS: Mapping[str, Entry] = {
         minutes=2,
     ),
     "themis-auctions": Entry(
-        "Themis's auction: payments and lies", "classical.themis_auctions:THEMIS_AUCTIONS"
+        "Themis's auction: payments and lies",
+        "classical.themis_auctions:THEMIS_AUCTIONS",
+        minutes=0.5,
     ),
     "predictability": Entry(
         "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
@@ -228,7 +231,7 @@ ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 
 #: Names that stand for several: Pollux's tables and figures; all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "all": tuple(PUBLISHED),
+    "pollux": tuple(PUBLISHED),
     "aiturbo": ("predictability", "step-times", "exchange", "overheads", "aiturbo-replay"),
     "training": tuple(TRAININGS),
 }

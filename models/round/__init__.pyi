@@ -14,6 +14,7 @@ from .mode import Mode as Mode
 from .mode import Resources as Resources
 from .mode import SpeedupTable as SpeedupTable
 from .mode import resources as resources
+from .objective import UtilityTable as UtilityTable
 from .objective import fitness as fitness
 from .objective import mode_utilities as mode_utilities
 from .objective import speedup_table as speedup_table

@@ -97,7 +97,8 @@ class ActiveJob:
         Knowledge that only a replay has.
     modes
         Function that returns the ways to equip its replicas, where nodes differ in their GPUs or
-        have cores; none where only the number of GPUs counts.
+        have cores; none where only the number of GPUs counts, and in a replay by a table of rates,
+        where the nodes of a job decide its type of GPU.
     mode
         Name of its current mode, empty where it has none or does not run.
     losses

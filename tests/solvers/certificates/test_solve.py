@@ -177,8 +177,9 @@ def test_a_function_that_takes_no_instance_is_refused() -> None:
 )
 def test_arguments_of_another_type_are_refused(arguments: dict[str, Any], words: str) -> None:
     """With what was expected in their place."""
+    every: dict[str, Any] = {"instance": INSTANCE, **arguments}
     with pytest.raises(ValueError, match=words):
-        solve(**{"instance": INSTANCE} | arguments)
+        solve(**every)
 
 
 def test_a_program_of_numbers_that_are_not_finite_is_an_outcome() -> None:
