@@ -46,12 +46,12 @@ with ray.init("local", num_cpus=2, include_dashboard=False) as cluster:
 }
 
 #: A program with two processes that say so and sleep.
-ASLEEP = """
+ASLEEP = r"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 from goodalloc.experiments.support.stop_request import whole_interrupt
 from goodalloc.experiments.support.workers import Workers, map_unordered
-nap = "print('asleep', flush=True) or __import__('time').sleep(60)"
+nap = r"__import__('os').write(1, b'asleep\n') and __import__('time').sleep(60)"  # in one piece
 try:
     with whole_interrupt():
         list(map_unordered(eval, [nap] * 3, Workers(2)))
