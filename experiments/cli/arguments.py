@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from goodalloc.experiments.cli.live_arguments import add_launch, add_schedule
 from goodalloc.experiments.cli.measure_arguments import add_fit, add_measure
-from goodalloc.experiments.cli.replay_arguments import add_reproduce, add_simulate
+from goodalloc.experiments.cli.replay_arguments import add_report, add_reproduce, add_simulate
 from goodalloc.experiments.cli.types import (
     add_groups,
     any_number,
@@ -35,10 +35,11 @@ COMMANDS = {
     "gap": "goodalloc.experiments.cli.compare:gap_command",
     "simulate": "goodalloc.experiments.cli.replay:simulate_command",
     "reproduce": "goodalloc.experiments.cli.replay:reproduce_command",
+    "report": "goodalloc.experiments.cli.report:report_command",
     "measure": "goodalloc.experiments.cli.measure:measure_command",
     "fit": "goodalloc.experiments.cli.measure:fit_command",
-    "schedule": "goodalloc.experiments.cli.schedule:schedule_command",
-    "launch": "goodalloc.experiments.cli.launch:launch_command",
+    "schedule": "goodalloc.experiments.cli.live:schedule_command",
+    "launch": "goodalloc.experiments.cli.live:launch_command",
     "demo": "goodalloc.experiments.cli.compare:demo_command",
 }
 
@@ -300,6 +301,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
     "replay and reproduce": {
         "simulate": ("replay a workload under several policies; resumes", add_simulate),
         "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
+        "report": ("write the numbers of documents from stored results", add_report),
     },
     "measure and train": {
         "measure": ("measure the steps of a real training on this machine; resumes", add_measure),

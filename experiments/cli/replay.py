@@ -23,7 +23,7 @@ from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.machine_speed import expected_minutes, slowdown
-from goodalloc.experiments.support.tasks import run_tasks
+from goodalloc.experiments.support.tasks import processor_seconds, run_tasks
 from goodalloc.experiments.support.workers import ALONE
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
@@ -209,6 +209,7 @@ def _reproduce(
     refused = run_with_progress(arguments, tasks, plan.folder, name, workers, expected)
     if refused:
         raise ValueError(complaints_of(refused))
+    begin = processor_seconds()
     rows, source = reproduction.rows(plan), reproduction.source(plan)
     table = table_of(rows)
     columns = tuple(table[0])
@@ -220,6 +221,11 @@ def _reproduce(
 
         save(reproduction.plot(plan, rows), plan.folder / f"{file}.{arguments.pictures}")
     shown = reproduction.shown(rows)
+    if arguments.store:
+        from goodalloc.experiments.cli.report import Reproduced, store_result
+
+        seconds = processor_seconds() - begin
+        store_result(name, plan, Reproduced(labelled, shown, tasks, seconds))
     parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note
     return "\n\n".join(filter(None, parts)), table
 

@@ -42,7 +42,7 @@ REPRODUCTIONS_HELP = """\
 what:
   list              what each of these is, and how many minutes it takes
   Pollux's paper    table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9;
-                    all
+                    pollux
   its questions     exactness, disturbances, scale, objectives, knowledge (hours each)
   types and cores   synergy, sia, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
@@ -247,6 +247,11 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="fewer jobs, nodes or seeds, searches of 30 trials"
     )
+    parser.add_argument(
+        "--store",
+        action="store_true",
+        help="also store the rows in the repository, with their commit, for `goodalloc report`",
+    )
     _add_workers(parser)
     _add_pictures(parser)
     parser.add_argument(
@@ -274,4 +279,25 @@ def _add_pictures(parser: argparse.ArgumentParser) -> None:
         default="png",
         metavar="FORMAT",
         help="format of figures: png, pdf or svg (default: png)",
+    )
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "documents",
+        nargs="*",
+        metavar="DOCUMENT",
+        help="Markdown files (default: all of the repository)",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing; exit code 1 if a document differs from the stored results",
+    )
+    what.add_argument(
+        "--stale",
+        action="store_true",
+        help="list stored results whose code has changed since, and studies without one, with the "
+        "command and the minutes that renew each",
     )

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump
+from goodalloc.experiments.support.module_code import code_digests, used_modules
 from goodalloc.experiments.support.stop_request import whole_interrupt
 from goodalloc.experiments.support.workers import ALONE, map_unordered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from goodalloc.experiments.support.workers import Workers
+
+#: File of the origin of the records in a task's folder.
+ORIGIN = "origin.json"
 
 #: Callback that receives a share of the work, from 0 to 1.
 Report = Callable[[float], None]
@@ -86,8 +94,60 @@ def run_tasks(
 
 def _attempt(task: Task, report: Report = lambda _: None) -> tuple[Path, str | None]:
     """Run a task; return its folder, and the error message if it fails."""
+    begin = processor_seconds()
     try:
         task.run(report)
     except ValueError as error:
         return task.folder, str(error)
+    finally:
+        if task.folder.is_dir():
+            _note_origin(task.folder, processor_seconds() - begin)
     return task.folder, None
+
+
+class Origin(NamedTuple):
+    """What a task has cost so far, and the code that did its work.
+
+    Attributes
+    ----------
+    processor_seconds
+        Seconds of all its runs, ended ones and interrupted ones.
+    modules
+        Digests of the code of the modules that were loaded, by name; of a module that changed
+        between two runs that of the first.
+    """
+
+    processor_seconds: float
+    modules: Mapping[str, str]
+
+
+def origin_of(folder: Path) -> Origin:
+    """Return the origin of the records in the folder of a task; empty if it never ran.
+
+    Raises
+    ------
+    ValueError
+        If the file of the origin cannot be read.
+    """
+    path = folder / ORIGIN
+    if not path.exists():
+        return Origin(0.0, {})
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return Origin(float(document["processor_seconds"]), dict(document["modules"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"File '{path}' tells no origin of records ({error}).") from error
+
+
+def _note_origin(folder: Path, seconds: float) -> None:
+    """Add a run of a task, in this process, to its origin."""
+    before = origin_of(folder)
+    total = round(before.processor_seconds + seconds, 2)
+    modules = code_digests(used_modules()) | dict(before.modules)
+    text = dump({"processor_seconds": total, "modules": modules}) + "\n"
+    write_atomically(folder / ORIGIN, text)
+
+
+def processor_seconds() -> float:
+    """Return the processor seconds of this process and of the processes that it waited for."""
+    return sum(os.times()[:4])

@@ -5,3 +5,13 @@ from .records import columns_of as columns_of
 from .records import table_of as table_of
 from .reproduction import Plan as Plan
 from .reproduction import Reproduction as Reproduction
+from .result_document import Difference as Difference
+from .result_document import differences as differences
+from .result_document import renewed as renewed
+from .result_document import studies_in as studies_in
+from .result_document import unsourced_tables as unsourced_tables
+from .stored_result import ResultOrigin as ResultOrigin
+from .stored_result import StoredResult as StoredResult
+from .stored_result import read_stored as read_stored
+from .stored_result import spent_on as spent_on
+from .stored_result import write_stored as write_stored

@@ -1,12 +1,16 @@
-"""Command `schedule`: allocate a cluster to the jobs in its folder."""
+"""Commands `schedule` and `launch`: allocate a cluster to jobs, and train one on its allocation."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.cli.launch import log_line
-from goodalloc.experiments.cli.output import INTERRUPTED, Output, make_folder
+from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, make_folder
 from goodalloc.experiments.cli.types import uniform_size
+from goodalloc.experiments.live.launcher import Launcher, LaunchFailed
 from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.round.cluster import Cluster, NodeGroup
@@ -64,3 +68,36 @@ def _cluster(arguments: argparse.Namespace) -> Cluster:
                 "real jobs know one type."
             )
     return Cluster(tuple(NodeGroup(name, nodes, gpus) for name, nodes, gpus, _ in groups))
+
+
+def launch_command(arguments: argparse.Namespace) -> Output:
+    """Train a job to its end on the slots that its scheduler allocates."""
+    program = tuple(arguments.program)
+    if shutil.which(program[0]) is None:
+        raise ValueError(f"Command '{program[0]}' is not there; expected a program.")
+    with stop_request() as stopped:
+        launcher = Launcher(
+            cluster=Path(arguments.cluster),
+            name=arguments.name,
+            command=program,
+            replicas=arguments.replicas,
+            retries=arguments.retries,
+            stopped=stopped,
+            say=log_line,
+        )
+        make_folder(arguments.cluster)
+        try:
+            launched = launcher.run()
+        except LaunchFailed as failure:
+            return Output(str(failure), {"job": arguments.name, "error": str(failure)}, FAILED)
+    text = (
+        f"{launched.job} is done after {launched.seconds:.0f} s, starts: {launched.starts}, "
+        f"failures: {launched.failures}"
+    )
+    return Output(text, {**launched._asdict(), "error": ""})
+
+
+def log_line(text: str) -> None:
+    """Write `text` with the time to the standard error."""
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,197 @@
+"""Command `report`: write the numbers of all documents from stored results."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import in_file, read_text
+from goodalloc.experiments.cli.output import FAILED, Output
+from goodalloc.experiments.reporting.report import text_table
+from goodalloc.experiments.studies.catalogue import ENTRIES, REPRODUCTIONS
+from goodalloc.experiments.studies.documents import (
+    QUICK,
+    documents,
+    repository,
+    results_folder,
+    stored_names,
+    stored_result,
+    stored_rows,
+)
+from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.studies.framework.result_document import differences, renewed
+from goodalloc.experiments.studies.framework.stored_result import (
+    ResultOrigin,
+    spent_on,
+    write_stored,
+)
+from goodalloc.experiments.support.machine_description import processor
+from goodalloc.experiments.support.module_code import code_digests, used_modules
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.support.tasks import Task
+
+#: Libraries whose version may change a result.
+LIBRARIES = ("numpy", "scipy", "pandas", "jax", "highspy", "cvxpy", "pyomo", "torch")
+
+
+def report_command(arguments: argparse.Namespace) -> Output:
+    """Write documents anew, check them, or list the stored results that are stale."""
+    if arguments.stale:
+        return _stale()
+    paths = tuple(Path(path).absolute() for path in arguments.documents) or documents()
+    found: list[dict[str, Any]] = []
+    for path in paths:
+        text = read_text(path, "Markdown")
+        try:
+            rows = [one._asdict() for one in differences(text, stored_rows)]
+            found += [{"document": _shown(path), **row} for row in rows]
+            if not arguments.check:
+                new = renewed(text, stored_rows)
+                if new != text:
+                    write_atomically(path, new)
+        except ValueError as error:
+            raise ValueError(in_file(path, error)) from error
+    count = f"{len(paths)} document{'s' if len(paths) != 1 else ''}"
+    if not found:
+        return Output(f"{count}: no difference from the stored results", found)
+    table = text_table(found, ("document", "study", "written", "expected"))
+    what = "to correct" if arguments.check else "corrected"
+    code = FAILED if arguments.check else 0
+    return Output(f"{table}\n\n{count}, {len(found)} differences {what}", found, code)
+
+
+def _shown(path: Path) -> str:
+    root = repository()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+def _stale() -> Output:
+    """List the stored results that are older than their code, and studies without one."""
+    rows: list[dict[str, Any]] = []
+    for name in stored_names():
+        origin = stored_result(name).origin
+        changed = origin.changed_modules
+        if changed:
+            why = f"{changed[0]} changed" + (f" and {len(changed) - 1} more" * (len(changed) > 1))
+            minutes: float | str = round(origin.processor_seconds / 60, 1)
+            command = f"{origin.command} --store"
+            rows.append({"result": name, "why": why, "minutes": minutes, "command": command})
+    for name in ENTRIES:
+        if name not in stored_names():
+            minutes = ENTRIES[name].minutes or ""
+            command = f"goodalloc reproduce {name} --store"
+            rows.append(
+                {"result": name, "why": "never stored", "minutes": minutes, "command": command}
+            )
+    if not rows:
+        return Output("no stored result is older than its code", rows)
+    text = text_table(rows, ("result", "why", "minutes", "command"))
+    return Output(f"{text}\n\nminutes: of processor time", rows)
+
+
+class Reproduced(NamedTuple):
+    """Outcome of a study.
+
+    Attributes
+    ----------
+    table, summary
+        Its rows, and the table as people read it.
+    tasks
+        Tasks whose records the rows are of.
+    seconds
+        Processor seconds of the rows beside those of the tasks.
+    """
+
+    table: Rows
+    summary: Rows
+    tasks: Sequence[Task]
+    seconds: float
+
+
+def store_result(name: str, plan: Plan, found: Reproduced) -> None:
+    """Store the rows of a study in the repository, with their origin.
+
+    Parameters
+    ----------
+    name
+        Name of the study.
+    plan
+        The part of the plan that concerns the study (`Reproduction.own`).
+    found
+        Its outcome.
+
+    Raises
+    ------
+    ValueError
+        If the code differs from the last commit, or some task ran with other code.
+    """
+    seconds, modules = spent_on(task.folder for task in found.tasks)
+    modules |= code_digests(used_modules())
+    origin = ResultOrigin(
+        command=_command(name, plan),
+        commit=_commit(),
+        machine=f"{os.cpu_count()} cores, {processor()}",
+        processor_seconds=round(seconds + found.seconds, 1),
+        versions={"python": platform.python_version()} | {one: version(one) for one in LIBRARIES},
+        modules=dict(sorted(modules.items())),
+    )
+    file = f"{name}{QUICK}" if plan.quick else name
+    write_stored(results_folder(name), file, found.table, found.summary, origin)
+
+
+def _command(name: str, plan: Plan) -> str:
+    """Return the command that repeats a study, without options that make no difference."""
+    words = ["goodalloc", "reproduce", name]
+    if plan.artifact is not None:
+        words += ["--artifact", "ARTIFACT"]
+    if plan.pollux != Plan.pollux:
+        words += ["--policies", ",".join(plan.pollux)]
+    if plan.workloads != REPRODUCTIONS[name].workloads:
+        words += ["--workloads", _ranges(plan.workloads)]
+    if plan.seeds != Plan.seeds:
+        words += ["--seeds", _ranges(plan.seeds)]
+    flags = [f"--{flag}" for flag in ("gaps", "quick") if getattr(plan, flag)]
+    return " ".join([*words, *flags])
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return numbers as the command line takes them: ``1-8``, or ``1,4,6``."""
+    if len(numbers) > 1 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ",".join(map(str, numbers))
+
+
+def _commit() -> str:
+    """Return the commit of the code, which must be that of the working tree."""
+    root = repository()
+
+    def git(*words: str) -> str:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(root), *words], capture_output=True, text=True, check=True
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise ValueError(
+                f"Folder '{root}' has no history of commits ({error}); expected a clone, since "
+                "results are stored with their commit."
+            ) from error
+        return done.stdout.strip()
+
+    changed = [line[3:] for line in git("status", "--porcelain").splitlines()]
+    changed = [path for path in changed if path.endswith(".py") and not path.startswith("tests/")]
+    if changed:
+        raise ValueError(
+            f"File '{changed[0]}' differs from the last commit; expected all code committed, since "
+            "results are stored with their commit."
+        )
+    return git("rev-parse", "HEAD")

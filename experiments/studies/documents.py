@@ -1,0 +1,153 @@
+"""Documents of the repository, and the stored results that they show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import goodalloc.experiments.studies
+from goodalloc.experiments.studies.catalogue import ENTRIES
+from goodalloc.experiments.studies.framework.stored_result import SUMMARY, read_stored
+from goodalloc.models.support.validation import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.experiments.studies.framework.stored_result import StoredResult
+
+#: Suffix of the name of a result whose study ran with ``--quick``.
+QUICK = "-quick"
+
+#: Folders and files whose tables show no results of studies.
+NO_RESULTS = ("CHANGELOG.md", "build", "results", "tests", "experiments/tutorials")
+
+
+def repository() -> Path:
+    """Return the folder of the repository.
+
+    Raises
+    ------
+    ValueError
+        If goodalloc is installed without it.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.documents import repository
+    >>> (repository() / "README.md").is_file()
+    True
+    """
+    folder = Path(goodalloc.experiments.studies.__path__[0]).resolve().parents[1]
+    if not (folder / "pyproject.toml").is_file():
+        raise ValueError(
+            f"Folder '{folder}' is no copy of goodalloc's repository; expected goodalloc to be "
+            "installed from one by `make setup`."
+        )
+    return folder
+
+
+def documents() -> tuple[Path, ...]:
+    """Return all Markdown documents of the repository that may show results.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.documents import documents, repository
+    >>> repository() / "experiments" / "RESULTS.md" in documents()
+    True
+    """
+    root, found = repository(), []
+    for folder in (".docs", "data", "experiments", "formulations", "models", "solvers"):
+        found += sorted((root / folder).rglob("*.md"))
+    found += sorted(root.glob("*.md"))
+    return tuple(
+        path
+        for path in found
+        if not any(path.is_relative_to(root / excluded) for excluded in NO_RESULTS)
+    )
+
+
+def results_folder(name: str) -> Path:
+    """Return the folder of the stored results of a study, beside its code.
+
+    Parameters
+    ----------
+    name
+        Name of the study, or of its quick version.
+
+    Raises
+    ------
+    ValueError
+        If there is no such study.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.documents import results_folder
+    >>> results_folder("hesrpt-quick").parts[-2:]
+    ('classical', 'results')
+    """
+    study = name.removesuffix(QUICK)
+    if study not in ENTRIES:
+        raise ValueError(
+            f"Study '{name}' does not exist{did_you_mean(study, ENTRIES)}; expected one of "
+            f"{', '.join(ENTRIES)}."
+        )
+    room = ENTRIES[study].path.partition(".")[0]
+    return Path(goodalloc.experiments.studies.__path__[0]) / room / "results"
+
+
+def stored_result(name: str) -> StoredResult:
+    """Return the stored result of a study.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it cannot be read.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.documents import stored_result
+    >>> stored_result("hesrpt").origin.command
+    'goodalloc reproduce hesrpt'
+    """
+    folder = results_folder(name)
+    if not (folder / f"{name}.json").is_file():
+        raise ValueError(
+            f"Study '{name}' has no stored result in '{folder}'; `goodalloc reproduce "
+            f"{name.removesuffix(QUICK)} --store` makes one."
+        )
+    return read_stored(folder, name)
+
+
+def stored_rows(name: str) -> Sequence[Mapping[str, str]]:
+    """Return the rows of a stored result, or with the suffix ``-summary`` its summary.
+
+    Raises
+    ------
+    ValueError
+        As `stored_result`.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.documents import stored_rows
+    >>> stored_rows("hesrpt-summary")[0]["jobs"]
+    '16'
+    """
+    if name.endswith(SUMMARY):
+        return stored_result(name.removesuffix(SUMMARY)).summary
+    return stored_result(name).rows
+
+
+def stored_names() -> tuple[str, ...]:
+    """Return the names of all stored results, in the order of the catalogue.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.documents import stored_names
+    >>> "hesrpt" in stored_names()
+    True
+    """
+    return tuple(
+        name
+        for study in ENTRIES
+        for name in (study, f"{study}{QUICK}")
+        if (results_folder(study) / f"{name}.json").is_file()
+    )

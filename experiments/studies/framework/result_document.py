@@ -1,0 +1,288 @@
+r"""Tables and numbers of Markdown documents, written from stored results.
+
+A comment before a table tells the study and, in TOML, which of its rows and columns the table
+shows::
+
+    <!-- results hesrpt
+    rows = ["jobs", "power"]
+    where = { power = [0.3, 0.5] }
+    [columns]
+    "jobs, p" = "{jobs}, {power}"
+    "equal (%)" = "{equal_above_percent:.3g}"
+    -->
+    | jobs, p | equal (%) |
+    | --- | --- |
+    | 16, 0.3 | 1.02 |
+    <!-- /results -->
+
+Rows of a table have different values of ``rows``, in the order of the stored rows. A column is a
+template, or a table with the template as ``cell`` and further conditions, so that a table can show
+several stored rows in one line. A number in a sentence stands between two comments, with its study,
+conditions and template::
+
+    <!-- value hesrpt: jobs=16; power=0.3: {equal_above_percent:.3g} % -->1.02 %<!-- /value -->
+
+`cell_template.py` describes templates.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.data.documents.json_file import check_keys, shown
+from goodalloc.experiments.studies.framework.cell_template import (
+    Cells,
+    cell_of,
+    check_unit,
+    filled,
+)
+from goodalloc.models.support.validation import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Function that returns the rows of a stored result by its name.
+Source = Callable[[str], Sequence[Cells]]
+
+_TABLE = re.compile(
+    r"<!-- results (?P<study>[\w-]+)\n(?P<told>.*?)-->\n(?P<body>.*?)(?=<!-- /results -->)",
+    flags=re.DOTALL,
+)
+_VALUE = re.compile(
+    r"<!-- value (?P<study>[\w-]+): (?P<where>[^:]*): (?P<cell>.*?) -->(?P<body>.*?)"
+    r"(?=<!-- /value -->)",
+    flags=re.DOTALL,
+)
+_MARK = re.compile(r"<!-- (/?)(results|value)\b")
+_NUMBER = re.compile(r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+class Difference(NamedTuple):
+    """Place where a document and a stored result differ.
+
+    Attributes
+    ----------
+    study
+        Name of the stored result.
+    written, expected
+        What the document says, and what the result says.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import Difference
+    >>> Difference("mine", "2.6 %", "2.5 %").expected
+    '2.5 %'
+    """
+
+    study: str
+    written: str
+    expected: str
+
+
+def renewed(text: str, source: Source) -> str:
+    """Return a document with all tables and values written anew from stored results.
+
+    Raises
+    ------
+    ValueError
+        If a comment is malformed, or names a study, column or condition that does not exist.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import renewed
+    >>> mine = [{"policy": "fifo", "gap_percent": "-2.51"}]
+    >>> text = "It is <!-- value mine: policy=fifo: {gap_percent:.1f} % --><!-- /value -->."
+    >>> print(renewed(text, {"mine": mine}.__getitem__))
+    It is <!-- value mine: policy=fifo: {gap_percent:.1f} % -->−2.5 %<!-- /value -->.
+    """
+    _check_marks(text)
+    text = _TABLE.sub(lambda match: _with_body(match, _table(match, source)), text)
+    return _VALUE.sub(lambda match: _with_body(match, _value(match, source)), text)
+
+
+def differences(text: str, source: Source) -> list[Difference]:
+    """Return where numbers, units or words of a document differ from the stored results.
+
+    A number of the document agrees with a stored one that rounds to it.
+
+    Raises
+    ------
+    ValueError
+        As `renewed`.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import differences
+    >>> mine = [{"gap_percent": "2.51"}]
+    >>> text = "<!-- value mine: : {gap_percent:.1f} % -->2.6 %<!-- /value -->"
+    >>> differences(text, {"mine": mine}.__getitem__)
+    [Difference(study='mine', written='2.6 %', expected='2.5 %')]
+    """
+    _check_marks(text)
+    found = []
+    for pattern, body in ((_TABLE, _table), (_VALUE, _value)):
+        for match in pattern.finditer(text):
+            lines = match["body"].splitlines(), body(match, source).splitlines()
+            length = max(map(len, lines))
+            padded = [[*some, *[""] * (length - len(some))] for some in lines]
+            for written, expected in zip(*padded, strict=True):
+                if not _agree(written, expected):
+                    found.append(Difference(match["study"], written.strip(), expected.strip()))
+    return found
+
+
+def unsourced_tables(text: str) -> list[str]:
+    """Return the headings of tables with numbers that no comment of a source precedes.
+
+    A table is sourced inside ``<!-- results … -->``, or after ``<!-- no results: WHY -->``.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import unsourced_tables
+    >>> unsourced_tables("| policy | hours |\\n| --- | --- |\\n| fifo | 2.5 |\\n")
+    ['| policy | hours |']
+    """
+    blanked = _TABLE.sub("", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    found, lines = [], [line.strip() for line in blanked.splitlines()]
+    for index, line in enumerate(lines):
+        if not line.startswith("|") or (index and lines[index - 1].startswith("|")):
+            continue
+        before = next((other for other in reversed(lines[:index]) if other), "")
+        rows = [row for row in _rows_from(lines, index)[2:] if re.search(r"\d", row)]
+        if rows and not before.startswith("<!-- no results: "):
+            found.append(line)
+    return found
+
+
+def studies_in(text: str) -> tuple[str, ...]:
+    """Return the names of the stored results that a document shows, each once.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import studies_in
+    >>> studies_in("<!-- value mine: p=-1: {gap_percent} % -->0.2 %<!-- /value -->")
+    ('mine',)
+    """
+    matches = (match["study"] for pattern in (_TABLE, _VALUE) for match in pattern.finditer(text))
+    return tuple(dict.fromkeys(matches))
+
+
+def _rows_from(lines: Sequence[str], index: int) -> list[str]:
+    """Return the lines of the table that begins at `index`."""
+    end = index
+    while end < len(lines) and lines[end].startswith("|"):
+        end += 1
+    return list(lines[index:end])
+
+
+def _check_marks(text: str) -> None:
+    """Refuse comments that are opened and not closed, or that are not of the form."""
+    opened = sum(not match[1] for match in _MARK.finditer(text))
+    closed = sum(bool(match[1]) for match in _MARK.finditer(text))
+    read = len(_TABLE.findall(text)) + len(_VALUE.findall(text))
+    if not opened == closed == read:
+        raise ValueError(
+            f"Document: of {opened} comments `<!-- results` or `<!-- value`, {closed} are closed "
+            f"and {read} have the form of `result_document.py`; expected all."
+        )
+
+
+def _with_body(match: re.Match[str], body: str) -> str:
+    whole, start = match.group(), match.start("body") - match.start()
+    return whole[:start] + body
+
+
+def _agree(written: str, expected: str) -> bool:
+    """Return whether two lines have the same words, and numbers that agree as far as written."""
+    if _NUMBER.sub("#", written) != _NUMBER.sub("#", expected):
+        return False
+    pairs = zip(_NUMBER.findall(written), _NUMBER.findall(expected), strict=True)
+    return all(_number(one) == _number(other) for one, other in pairs)
+
+
+def _number(text: str) -> float:
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+class _Column(NamedTuple):
+    """Column of a table: its heading, its template, and conditions on the stored row."""
+
+    heading: str
+    cell: str
+    where: Mapping[str, Any]
+
+
+def _table(match: re.Match[str], source: Source) -> str:
+    """Return the table of a comment."""
+    name = match["study"]
+    try:
+        told = check_keys("Table", tomllib.loads(match["told"]), ("rows", "columns"), ("where",))
+        columns = [_column(heading, value) for heading, value in told["columns"].items()]
+        keys, where = list(told["rows"]), told.get("where", {})
+        rows = [row for row in source(name) if _meets(row, where)]
+        by_key: dict[tuple[str, ...], list[Cells]] = {}
+        for row in rows:
+            by_key.setdefault(tuple(cell_of(row, key) for key in keys), []).append(row)
+        lines = [[column.heading for column in columns], ["---"] * len(columns)]
+        for some in by_key.values():
+            lines.append([_one(some, column) for column in columns])
+    except ValueError as error:
+        raise ValueError(f"Table of '{name}': {error}") from error
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _value(match: re.Match[str], source: Source) -> str:
+    """Return the value of a comment."""
+    try:
+        pairs = [told.partition("=") for told in match["where"].split(";") if told.strip()]
+        where = {key.strip(): value.strip() for key, _, value in pairs}
+        rows = [row for row in source(match["study"]) if _meets(row, where)]
+        if not rows:
+            raise ValueError(f"no row has {literal(match['where'])}; expected one at least.")
+        check_unit(match["cell"], match["cell"])
+        return filled(match["cell"], rows)
+    except ValueError as error:
+        raise ValueError(f"Value of '{match['study']}': {error}") from error
+
+
+def _column(heading: str, value: Any) -> _Column:
+    """Return a column as told."""
+    if isinstance(value, str):
+        value = {"cell": value}
+    if not isinstance(value, dict) or not isinstance(value.get("cell"), str):
+        raise ValueError(
+            f"column '{heading}' is {shown(value)}; expected a template, or a table with `cell`."
+        )
+    check_unit(f"{heading} {value['cell']}", value["cell"])
+    where = {key: wanted for key, wanted in value.items() if key != "cell"}
+    return _Column(heading, value["cell"], where)
+
+
+def _one(rows: Sequence[Cells], column: _Column) -> str:
+    """Return the cell of a column in the row of a table that shows these stored rows."""
+    fitting = [row for row in rows if _meets(row, column.where)]
+    return filled(column.cell, fitting) if fitting else ""
+
+
+def _meets(row: Cells, where: Mapping[str, Any]) -> bool:
+    """Return whether a stored row meets conditions: values, or lists of them."""
+    return all(
+        any(
+            _same(cell_of(row, key), one)
+            for one in (wanted if isinstance(wanted, list) else [wanted])
+        )
+        for key, wanted in where.items()
+    )
+
+
+def _same(text: str, wanted: Any) -> bool:
+    """Return whether a cell has a value: the same text, or the same number."""
+    if text == str(wanted):
+        return True
+    try:
+        return float(text) == float(wanted)
+    except (TypeError, ValueError):
+        return False

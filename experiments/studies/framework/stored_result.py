@@ -1,0 +1,233 @@
+"""Results of studies that are kept in the repository, with the origin of every one.
+
+The rows are a CSV file, as ``goodalloc reproduce`` writes it, in the folder ``results`` beside the
+code of the study. A JSON file of the same name tells the origin: command, commit, versions,
+machine, processor seconds, and digests of the code of all modules that took part.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.data.documents.json_file import (
+    check_keys,
+    check_object,
+    check_text,
+    dump,
+    in_file,
+    read_document,
+    read_text,
+)
+from goodalloc.experiments.support.module_code import code_digests
+from goodalloc.experiments.support.tasks import origin_of
+from goodalloc.models.support.validation import require_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from goodalloc.experiments.studies.framework.records import Rows
+
+STORED_FORMAT = "goodalloc-stored-result"
+
+#: Suffix of the file, and of the name in documents, of the table as people read it.
+SUMMARY = "-summary"
+
+
+@dataclass(frozen=True)
+class ResultOrigin:
+    """Origin of a stored result.
+
+    Parameters
+    ----------
+    command
+        Command that repeats it; ``ARTIFACT`` stands for a folder of published data.
+    commit
+        Commit of the code.
+    machine
+        Processor and number of cores.
+    processor_seconds
+        Processor seconds of all its tasks.
+    versions
+        Versions of Python and of the libraries, by name.
+    modules
+        Digests of the code of the modules that took part, by name.
+
+    Raises
+    ------
+    ValueError
+        If `processor_seconds` is negative or not a number.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import ResultOrigin
+    >>> modules = {"models.no_such_module": "1234abcd"}
+    >>> ResultOrigin("goodalloc reproduce mine", "0" * 40, "", 1.5, {}, modules).changed_modules
+    ('models.no_such_module',)
+    """
+
+    command: str
+    commit: str
+    machine: str
+    processor_seconds: float
+    versions: Mapping[str, str]
+    modules: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        require_number("Stored result: processor_seconds", self.processor_seconds, minimum=0.0)
+
+    @property
+    def changed_modules(self) -> tuple[str, ...]:
+        """Modules whose code has changed since, in alphabetical order."""
+        now = code_digests(self.modules)
+        return tuple(name for name in sorted(now) if now[name] != self.modules[name])
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """Rows of a study with their origin.
+
+    Parameters
+    ----------
+    name
+        Name of the study; with the suffix ``-quick`` that of its quick version.
+    rows
+        Cells of each row as text, by column.
+    summary
+        Cells of each row of the table as people read it, which may have means in place of rows.
+    origin
+        Where they come from.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import ResultOrigin, StoredResult
+    >>> origin = ResultOrigin("goodalloc reproduce mine", "0" * 40, "2 cores", 1.5, {}, {})
+    >>> StoredResult("mine", ({"policy": "fifo"},), (), origin).rows[0]["policy"]
+    'fifo'
+    """
+
+    name: str
+    rows: tuple[Mapping[str, str], ...]
+    summary: tuple[Mapping[str, str], ...]
+    origin: ResultOrigin
+
+
+def write_stored(folder: Path, name: str, table: Rows, summary: Rows, origin: ResultOrigin) -> None:
+    """Write the rows of a study and their origin.
+
+    Parameters
+    ----------
+    folder
+        Folder of the results.
+    name
+        Name of the files, without suffix.
+    table, summary, origin
+        The rows, the table as people read it, and where they come from.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.experiments.studies.framework import ResultOrigin, read_stored, write_stored
+    >>> origin = ResultOrigin("goodalloc reproduce mine", "0" * 40, "2 cores", 1.5, {}, {})
+    >>> rows = [{"policy": "fifo", "average_hours": 2.5}]
+    >>> write_stored(Path("."), "mine", rows, rows, origin)
+    >>> read_stored(Path("."), "mine").rows
+    ({'policy': 'fifo', 'average_hours': '2.5'},)
+    """
+    document = {"format": STORED_FORMAT, "version": 1, **asdict(origin)}
+    folder.mkdir(exist_ok=True)
+    for suffix, rows in (("", table), (SUMMARY, summary)):
+        write_atomically(folder / f"{name}{suffix}.csv", csv_text(rows, tuple(rows[0])))
+    write_atomically(folder / f"{name}.json", dump(document) + "\n")
+
+
+def read_stored(folder: Path, name: str) -> StoredResult:
+    """Read the rows of a study and their origin.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read or is malformed; the message names it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.experiments.studies.framework import read_stored
+    >>> try:
+    ...     read_stored(Path("."), "mine")
+    ... except ValueError as error:
+    ...     print(error)
+    File 'mine.csv' does not exist.
+    """
+    path = folder / f"{name}.json"
+    rows, summary = (_rows(folder / f"{name}{suffix}.csv") for suffix in ("", SUMMARY))
+    document = read_document(path, (STORED_FORMAT,))
+    try:
+        return StoredResult(name, rows, summary, _origin(document))
+    except ValueError as error:
+        raise ValueError(in_file(path, error)) from error
+
+
+def _rows(path: Path) -> tuple[Mapping[str, str], ...]:
+    """Return the rows of a CSV file, of which there must be one."""
+    rows = tuple(csv.DictReader(io.StringIO(read_text(path, "CSV"))))
+    if not rows:
+        raise ValueError(f"File '{path}' has no rows; expected at least one.")
+    return rows
+
+
+def _origin(document: Mapping[str, Any]) -> ResultOrigin:
+    """Return the origin that a document tells."""
+    names = ("command", "commit", "machine")
+    tables = ("versions", "modules")
+    found = check_keys(
+        "Stored result", document, ("format", "version", *names, "processor_seconds", *tables)
+    )
+    told: dict[str, Any] = {"processor_seconds": found["processor_seconds"]}
+    told |= {name: check_text(f"Stored result: {name}", found[name]) for name in names}
+    told |= {name: check_object(f"Stored result: {name}", found[name]) for name in tables}
+    return ResultOrigin(**told)
+
+
+def spent_on(folders: Iterable[Path]) -> tuple[float, dict[str, str]]:
+    """Return the processor seconds of tasks and the digests of the code that did their work.
+
+    Parameters
+    ----------
+    folders
+        Folders of the tasks.
+
+    Raises
+    ------
+    ValueError
+        If some code has changed since a task ran, or the origin of a task is not known.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.experiments.studies.framework import spent_on
+    >>> try:
+    ...     spent_on([Path("no-such-task")])
+    ... except ValueError as error:
+    ...     print(str(error).partition(";")[0])
+    Folder 'no-such-task': its records are of other code (nothing tells by which)
+    """
+    seconds, modules = 0.0, dict[str, str]()
+    for folder in folders:
+        origin = origin_of(folder)
+        now = code_digests(origin.modules)
+        changed = [name for name in sorted(now) if now[name] != origin.modules[name]]
+        if changed or not now:
+            why = f"module {changed[0]} has changed since" if changed else "nothing tells by which"
+            raise ValueError(
+                f"Folder '{folder}': its records are of other code ({why}); expected none, so "
+                "remove it, and run the command again."
+            )
+        seconds += origin.processor_seconds
+        modules |= now
+    return round(seconds, 1), modules

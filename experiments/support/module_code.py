@@ -1,0 +1,116 @@
+"""Digests of the code of modules, by which results are known to be older than what made them.
+
+Words do not count: comments, docstrings and blank lines are left out before the digest is taken.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import sys
+import tokenize
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.experiments.support.version import PACKAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Rooms and modules that show results or list what there is, and do not change any.
+WITHOUT_EFFECT = (
+    "experiments.cli",
+    "experiments.reporting.axes",
+    "experiments.reporting.plots",
+    "experiments.reporting.progress",
+    "experiments.reporting.range_plot",
+    "experiments.reporting.report",
+    "experiments.studies.catalogue",
+    "experiments.studies.documents",
+    "experiments.studies.framework.result_document",
+    "experiments.studies.framework.stored_result",
+    "experiments.support",
+)
+
+
+def used_modules() -> tuple[str, ...]:
+    """Return the modules of the library that this process has loaded and that affect results.
+
+    Names are those below `goodalloc`, in alphabetical order; packages are left out, which only
+    offer the names of their modules.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.support.module_code import used_modules
+    >>> import goodalloc.models.round.job
+    >>> "models.round.job" in used_modules()
+    True
+    """
+    names = (name.partition(".")[2] for name in sys.modules if name.startswith("goodalloc."))
+    return tuple(sorted(name for name in names if _counts(name) and _is_module(name)))
+
+
+def _is_module(name: str) -> bool:
+    return _path(name).name != "__init__.py" and _path(name).is_file()
+
+
+def code_digests(modules: Iterable[str]) -> dict[str, str]:
+    """Return a digest of eight characters of the code of each module, by its name.
+
+    A module that is gone has the digest ``"gone"``.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.support.module_code import code_digests
+    >>> code_digests(["models.no_such_module"])
+    {'models.no_such_module': 'gone'}
+    """
+    return {name: _digest(name) for name in modules}
+
+
+def plain_code(source: str) -> str:
+    r"""Return the lines of Python source without comments, docstrings and blank lines.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.support.module_code import plain_code
+    >>> plain_code('def f():\n    "Say."\n\n    return 1  # one\n')
+    'def f():\n    return 1'
+    """
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and _is_text(node.value):
+            first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+            lines[first : last + 1] = [""] * (last - first + 1)
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def _is_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _counts(name: str) -> bool:
+    return not any(name == room or name.startswith(f"{room}.") for room in WITHOUT_EFFECT)
+
+
+def _path(name: str) -> Path:
+    """Return the file of a module or package."""
+    folder, *rest = name.split(".")
+    roots = {package.__name__.rpartition(".")[2]: package.__path__[0] for package in PACKAGES}
+    path = Path(roots.get(folder, "")).joinpath(*rest)
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def _digest(name: str) -> str:
+    path = _path(name)
+    if not path.is_file():
+        return "gone"
+    code = plain_code(path.read_text(encoding="utf-8"))
+    return hashlib.sha256(code.encode()).hexdigest()[:8]
