@@ -7,6 +7,7 @@ import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.documents.atomic_write import write_atomically
@@ -64,7 +65,8 @@ def report_command(arguments: argparse.Namespace) -> Output:
     count = f"{len(paths)} document{'s' if len(paths) != 1 else ''}"
     if not found:
         return Output(f"{count}: no difference from the stored results", found)
-    table = text_table(found, ("document", "study", "written", "expected"))
+    short = [{key: shorten(text, 60) for key, text in row.items()} for row in found]
+    table = text_table(short, ("document", "study", "written", "expected"))
     what = "to correct" if arguments.check else "corrected"
     code = FAILED if arguments.check else 0
     return Output(f"{table}\n\n{count}, {len(found)} differences {what}", found, code)

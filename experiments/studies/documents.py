@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 QUICK = "-quick"
 
 #: Folders and files whose tables show no results of studies.
-NO_RESULTS = ("CHANGELOG.md", "build", "results", "tests", "experiments/tutorials")
+NO_RESULTS = (
+    ".docs/start",
+    "CHANGELOG.md",
+    "data/ARTIFACTS.md",
+    "data/FORMAT.md",
+    "experiments/tutorials",
+    "formulations/NOTATION.md",
+)
 
 
 def repository() -> Path:

@@ -29,6 +29,7 @@ WITHOUT_EFFECT = (
     "experiments.reporting.report",
     "experiments.studies.catalogue",
     "experiments.studies.documents",
+    "experiments.studies.framework.cell_template",
     "experiments.studies.framework.result_document",
     "experiments.studies.framework.stored_result",
     "experiments.support",

@@ -137,6 +137,7 @@ def filled(cell: str, rows: Sequence[Cells]) -> str:
         text = cell.format(**values)
     except AttributeError as error:
         raise ValueError(f"template '{cell}': {error}.") from error
+    text = re.sub(r"\d(?:\.\d+)?e\+\d+", lambda match: f"{float(match.group()):,.0f}", text)
     text = re.sub(r"(?<=\d)%", " %", text)
     return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
 

@@ -1,0 +1,131 @@
+"""Documents written from stored results: what is renewed, and what is found to be wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from goodalloc.experiments.studies.framework.result_document import (
+    differences,
+    renewed,
+    studies_in,
+    unsourced_tables,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MINE = [
+    {
+        "load": "1",
+        "against": "genetic",
+        "change_percent": "-0.14",
+        "change_percent_half_width": "1",
+    },
+    {"load": "1", "against": "ties", "change_percent": "0.3", "change_percent_half_width": ""},
+    {"load": "2", "against": "genetic", "change_percent": "-0.6", "change_percent_half_width": "2"},
+]
+
+TABLE = """Before.
+
+<!-- results mine
+rows = ["load"]
+[columns]
+"load" = "{load}"
+[columns."genetic (%)"]
+against = "genetic"
+cell = "{change_percent:+.1f} ± {change_percent_half_width:.0f}"
+[columns."ties (%)"]
+against = "ties"
+cell = "{change_percent:+.1f}"
+-->
+| load | genetic (%) | ties (%) |
+| --- | --- | --- |
+| 1 | −0.1 ± 1 | +0.3 |
+| 2 | −0.6 ± 2 |  |
+<!-- /results -->
+
+It changes by
+<!-- value mine: load=2; against=genetic: {change_percent:.1f} % -->−0.6 %<!-- /value -->.
+"""
+
+
+def source(name: str) -> Sequence[Mapping[str, str]]:
+    """One stored result."""
+    if name != "mine":
+        raise ValueError(f"Study '{name}' has no stored result.")
+    return MINE
+
+
+def test_a_table_joins_stored_rows_by_its_conditions() -> None:
+    """A row that a column lacks leaves a blank; what is written is found to agree."""
+    assert renewed(TABLE, source) == TABLE
+    assert differences(TABLE, source) == []
+    emptied = TABLE.replace("| 1 | −0.1 ± 1 | +0.3 |\n| 2 | −0.6 ± 2 |  |\n", "")
+    assert renewed(emptied.replace("−0.6 %", ""), source) == TABLE
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("| −0.1 ± 1 |", "| −0.2 ± 1 |"),
+        ("| −0.1 ± 1 |", "| −0.1 ± 2 |"),
+        ("| −0.1 ± 1 |", "| 0.1 ± 1 |"),
+        ("genetic (%) | ties", "genetic (h) | ties"),
+        ("| 2 | −0.6 ± 2 |  |\n", ""),
+        ("| +0.3 |\n", "| +0.3 |\n| 1.5 | 0 | 0 |\n"),
+        ("-->−0.6 %", "-->−0.6"),
+        ("-->−0.6 %", "-->−0.5 %"),
+    ],
+)
+def test_a_planted_error_is_found_and_corrected(right: str, wrong: str) -> None:
+    """Of a mean, an interval, a sign, a unit, a row too few or too many."""
+    planted = TABLE.replace(right, wrong)
+    assert planted != TABLE
+    assert len(differences(planted, source)) >= 1
+    assert renewed(planted, source) == TABLE
+
+
+def test_the_same_number_in_another_script_agrees() -> None:
+    """A minus as a hyphen, and zeros at the end."""
+    assert differences(TABLE.replace("| −0.1 ± 1 |", "| -0.10 ± 1.0 |"), source) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("results mine", "results yours", "Table of 'yours': Study 'yours' has no stored result"),
+        ("value mine", "value yours", "Value of 'yours': Study 'yours' has no stored result"),
+        ("load=2;", "load=3;", "no row has 'load=3; against=genetic'"),
+        ('rows = ["load"]', 'rows = ["loads"]', r"column 'loads' does not exist \(did you mean"),
+        ('rows = ["load"]\n', "", "key 'rows' is missing"),
+        ('rows = ["load"]', "rows = load", "Invalid value"),
+        ('against = "ties"\n', "", "has 2 different values"),
+        ('"load" = "{load}"', '"load" = 3', "column 'load' is 3; expected a template"),
+        ("<!-- /results -->", "", "1 are closed and 1 have the form"),
+        ("<!-- results mine\n", "<!-- results mine, yours\n", "have the form of"),
+        ('"genetic (%)"', '"genetic"', "is in percent, which nothing says"),
+    ],
+)
+def test_a_comment_that_makes_no_sense_is_refused(old: str, new: str, words: str) -> None:
+    """In one sentence; nothing is written."""
+    for function in (renewed, differences):
+        with pytest.raises(ValueError, match=words):
+            function(TABLE.replace(old, new), source)
+
+
+def test_a_table_without_a_source_is_found() -> None:
+    """If it has numbers, and no comment tells why it needs none."""
+    plain = "| policy | hours |\n| --- | --- |\n| fifo | 2.5 |\n"
+    assert unsourced_tables(TABLE) == []
+    assert unsourced_tables(f"{TABLE}\n{plain}\n{plain}") == ["| policy | hours |"] * 2
+    assert unsourced_tables(plain.replace("2.5", "many")) == []
+    assert unsourced_tables(f"<!-- no results: definitions -->\n\n{plain}") == []
+    assert unsourced_tables(f"```text\n{plain}```\n") == []
+
+
+def test_a_document_tells_which_studies_it_shows() -> None:
+    """Each once."""
+    assert studies_in(TABLE) == ("mine",)
+    assert studies_in("Nothing.") == ()
