@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -141,14 +142,23 @@ def store_result(name: str, plan: Plan, found: Reproduced) -> None:
     modules |= code_digests(used_modules())
     origin = ResultOrigin(
         command=_command(name, plan),
-        commit=_commit(),
+        commit=commit_of_code(),
         machine=f"{os.cpu_count()} cores, {processor()}",
         processor_seconds=round(seconds + found.seconds, 1),
-        versions={"python": platform.python_version()} | {one: version(one) for one in LIBRARIES},
+        versions=_versions(),
         modules=dict(sorted(modules.items())),
     )
     file = f"{name}{QUICK}" if plan.quick else name
     write_stored(results_folder(name), file, found.table, found.summary, origin)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that are installed."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _command(name: str, plan: Plan) -> str:
@@ -173,7 +183,7 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
 
 
-def _commit() -> str:
+def commit_of_code() -> str:
     """Return the commit of the code, which must be that of the working tree."""
     root = repository()
 
@@ -187,7 +197,7 @@ def _commit() -> str:
                 f"Folder '{root}' has no history of commits ({error}); expected a clone, since "
                 "results are stored with their commit."
             ) from error
-        return done.stdout.strip()
+        return done.stdout
 
     changed = [line[3:] for line in git("status", "--porcelain").splitlines()]
     changed = [path for path in changed if path.endswith(".py") and not path.startswith("tests/")]
@@ -196,4 +206,4 @@ def _commit() -> str:
             f"File '{changed[0]}' differs from the last commit; expected all code committed, since "
             "results are stored with their commit."
         )
-    return git("rev-parse", "HEAD")
+    return git("rev-parse", "HEAD").strip()

@@ -1,0 +1,134 @@
+"""The command `report`, and results that `reproduce --store` keeps in the repository."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from goodalloc.experiments.cli import report
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.studies import documents
+from goodalloc.experiments.studies.framework.stored_result import read_stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEMPLATE = "hesrpt-summary: jobs=16; power=0.5: {equal_above_%:.1f} %"
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    """A document with a wrong number."""
+    path = tmp_path / "page.md"
+    path.write_text(f"It is <!-- value {TEMPLATE} -->7.0 %<!-- /value -->.\n", encoding="utf-8")
+    return path
+
+
+def test_a_wrong_number_is_found_and_then_corrected(
+    document: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--check` changes nothing and ends with 1."""
+    before = document.read_text(encoding="utf-8")
+    assert main(["report", "--check", str(document)]) == 1
+    assert "1 document, 1 differences to correct" in capsys.readouterr().out
+    assert document.read_text(encoding="utf-8") == before
+    assert main(["report", str(document)]) == 0
+    capsys.readouterr()
+    right = documents.stored_result("hesrpt").summary
+    (row,) = (row for row in right if (row["jobs"], row["power"]) == ("16", "0.5"))
+    assert f"-->{float(row['equal_above_%']):.1f} %<!--" in document.read_text(encoding="utf-8")
+    assert main(["report", "--check", "--json", str(document)]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("hesrpt-summary", "fig4-summary"), "Study 'fig4' does not exist"),
+        (("equal_above", "equals_above"), "column 'equals_above_%' does not exist"),
+        (("<!-- /value -->", ""), "expected all"),
+        (("{equal_above_%:.1f} %", "{equal_above_%:.1f}"), "is in %, which nothing says"),
+    ],
+)
+def test_a_document_that_makes_no_sense_is_refused_by_name(
+    document: Path, change: tuple[str, str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence, and it stays as it is."""
+    text = document.read_text(encoding="utf-8").replace(*change)
+    document.write_text(text, encoding="utf-8")
+    assert main(["report", str(document)]) == 2
+    complaint = capsys.readouterr().err
+    assert f"File '{document}'" in complaint
+    assert words in complaint
+    assert document.read_text(encoding="utf-8") == text
+
+
+def test_a_stale_result_is_listed_with_what_renews_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its command, and the minutes that it took."""
+    found = documents.stored_result("hesrpt")
+    modules = {**found.origin.modules, "models.round.job": "00000000"}
+    stale = replace(found, origin=replace(found.origin, processor_seconds=90.0, modules=modules))
+    monkeypatch.setattr(report, "stored_names", lambda: ("hesrpt",))
+    monkeypatch.setattr(report, "stored_result", lambda name: stale)
+    assert main(["report", "--stale", "--json"]) == 0
+    first, *others = json.loads(capsys.readouterr().out)
+    assert first["result"] == "hesrpt"
+    assert first["why"].startswith("models.round.job changed")
+    assert first["minutes"] == 1.5
+    assert first["command"] == "goodalloc reproduce hesrpt --store"
+    assert {row["why"] for row in others} == {"never stored"}
+
+
+def test_stored_rows_are_those_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the command, the commit, the seconds of all tasks and the code of their modules."""
+    monkeypatch.setattr(report, "results_folder", lambda name: tmp_path / "stored")
+    monkeypatch.setattr(report, "commit_of_code", lambda: "1" * 40)
+    command = ["reproduce", "hesrpt", "--quick", "--store", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    stored = read_stored(tmp_path / "stored", "hesrpt-quick")
+    written = (tmp_path / "out" / "hesrpt-quick.csv").read_bytes()
+    assert (tmp_path / "stored" / "hesrpt-quick.csv").read_bytes() == written
+    assert stored.origin.command == "goodalloc reproduce hesrpt --quick"
+    assert stored.origin.commit == "1" * 40
+    assert stored.origin.processor_seconds > 0.0
+    assert "models.classical.hesrpt" in stored.origin.modules
+    assert str(tmp_path) not in (tmp_path / "stored" / "hesrpt-quick.json").read_text("utf-8")
+    origin = next((tmp_path / "out").rglob("origin.json"))
+    changed = json.loads(origin.read_text("utf-8"))
+    changed["modules"]["models.classical.hesrpt"] = "00000000"
+    origin.write_text(json.dumps(changed), encoding="utf-8")
+    assert main(command) == 2
+
+
+def test_code_that_is_not_committed_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Tests and documents may differ, since they change no result."""
+
+    def git(*words: str) -> None:
+        names = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.setattr(report, "repository", lambda: tmp_path)
+    with pytest.raises(ValueError, match="has no history of commits"):
+        report.commit_of_code()
+    git("init")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "models" / "one.py").write_text("x = 1\n")
+    git("add", "--all")
+    git("commit", "--message", "One")
+    (tmp_path / "tests" / "new.py").write_text("x = 1\n")
+    (tmp_path / "README.md").write_text("One.\n")
+    assert len(report.commit_of_code()) == 40
+    (tmp_path / "models" / "one.py").write_text("x = 2\n")
+    with pytest.raises(ValueError, match=r"File 'models/one\.py' differs from the last commit"):
+        report.commit_of_code()
