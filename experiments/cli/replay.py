@@ -225,7 +225,8 @@ def _reproduce(
         from goodalloc.experiments.cli.report import Reproduced, store_result
 
         seconds = processor_seconds() - begin
-        store_result(name, plan, Reproduced(labelled, shown, tasks, seconds))
+        summary = None if reproduction.shown is table_of else shown
+        store_result(name, plan, Reproduced(labelled, summary, tasks, seconds))
     parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note
     return "\n\n".join(filter(None, parts)), table
 

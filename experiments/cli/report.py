@@ -108,7 +108,7 @@ class Reproduced(NamedTuple):
     Attributes
     ----------
     table, summary
-        Its rows, and the table as people read it.
+        Its rows, and the table as people read it; None if that is the same.
     tasks
         Tasks whose records the rows are of.
     seconds
@@ -116,7 +116,7 @@ class Reproduced(NamedTuple):
     """
 
     table: Rows
-    summary: Rows
+    summary: Rows | None
     tasks: Sequence[Task]
     seconds: float
 

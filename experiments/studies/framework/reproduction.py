@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: Name that stands for each of the policies that a plan selects for Pollux (`Plan.pollux`).
 EACH_POLLUX = "pollux"
 
+#: Numbers of the workloads that Pollux's paper averages over.
+EIGHT = tuple(range(1, 9))
+
 #: Type of the rows of a study.
 RowT = TypeVar("RowT", bound="Record | Mapping[str, Any]")
 
@@ -145,8 +148,8 @@ class Reproduction(Generic[RowT]):
         Raises a `ValueError` where something that it needs is not there.
     ignores
         Fields of the plan that make no difference to it.
-    workloads
-        Default workloads.
+    workloads, quick_workloads
+        Default workloads; and with `Plan.quick`, where these differ.
     lists
         Name of the folder of measurements that it needs, in a folder of several.
     measures
@@ -167,6 +170,7 @@ class Reproduction(Generic[RowT]):
     shown: Callable[[list[RowT]], Rows] = table_of
     ignores: tuple[str, ...] = ()
     workloads: tuple[int, ...] = Plan.workloads
+    quick_workloads: tuple[int, ...] = ()
     lists: str = ""
     measures: bool = False
     trains: bool = False
@@ -184,7 +188,8 @@ class Reproduction(Generic[RowT]):
         Options without effect have their defaults; workloads default to those of the reproduction;
         and the folder of measurements is its own if there are several.
         """
-        plan = replace(plan, workloads=plan.workloads or self.workloads)
+        usual = (plan.quick and self.quick_workloads) or self.workloads
+        plan = replace(plan, workloads=plan.workloads or usual)
         found = replace(plan, **{name: getattr(Plan, name) for name in self.ignores})
         if found.artifact is None or not self.lists:
             return found

@@ -243,7 +243,9 @@ def _value(match: re.Match[str], source: Source) -> str:
         if not rows:
             raise ValueError(f"no row has {literal(match['where'])}; expected one at least.")
         check_unit(match["cell"], match["cell"])
-        return filled(match["cell"], rows)
+        if not (text := filled(match["cell"], rows)):
+            raise ValueError(f"template {literal(match['cell'])} is blank; expected values.")
+        return text
     except ValueError as error:
         raise ValueError(f"Value of '{match['study']}': {error}") from error
 

@@ -99,7 +99,7 @@ class StoredResult:
     rows
         Cells of each row as text, by column.
     summary
-        Cells of each row of the table as people read it, which may have means in place of rows.
+        Cells of each row of the table as people read it, which may have means; else the rows.
     origin
         Where they come from.
 
@@ -117,7 +117,9 @@ class StoredResult:
     origin: ResultOrigin
 
 
-def write_stored(folder: Path, name: str, table: Rows, summary: Rows, origin: ResultOrigin) -> None:
+def write_stored(
+    folder: Path, name: str, table: Rows, summary: Rows | None, origin: ResultOrigin
+) -> None:
     """Write the rows of a study and their origin.
 
     Parameters
@@ -127,7 +129,7 @@ def write_stored(folder: Path, name: str, table: Rows, summary: Rows, origin: Re
     name
         Name of the files, without suffix.
     table, summary, origin
-        The rows, the table as people read it, and where they come from.
+        The rows, the table as people read it (None if that is the same), and where they come from.
 
     Examples
     --------
@@ -135,14 +137,15 @@ def write_stored(folder: Path, name: str, table: Rows, summary: Rows, origin: Re
     >>> from goodalloc.experiments.studies.framework import ResultOrigin, read_stored, write_stored
     >>> origin = ResultOrigin("goodalloc reproduce mine", "0" * 40, "2 cores", 1.5, {}, {})
     >>> rows = [{"policy": "fifo", "average_hours": 2.5}]
-    >>> write_stored(Path("."), "mine", rows, rows, origin)
+    >>> write_stored(Path("."), "mine", rows, None, origin)
     >>> read_stored(Path("."), "mine").rows
     ({'policy': 'fifo', 'average_hours': '2.5'},)
     """
     document = {"format": STORED_FORMAT, "version": 1, **asdict(origin)}
     folder.mkdir(exist_ok=True)
     for suffix, rows in (("", table), (SUMMARY, summary)):
-        write_atomically(folder / f"{name}{suffix}.csv", csv_text(rows, tuple(rows[0])))
+        if rows is not None:
+            write_atomically(folder / f"{name}{suffix}.csv", csv_text(rows, tuple(rows[0])))
     write_atomically(folder / f"{name}.json", dump(document) + "\n")
 
 
@@ -165,7 +168,8 @@ def read_stored(folder: Path, name: str) -> StoredResult:
     File 'mine.csv' does not exist.
     """
     path = folder / f"{name}.json"
-    rows, summary = (_rows(folder / f"{name}{suffix}.csv") for suffix in ("", SUMMARY))
+    rows, other = _rows(folder / f"{name}.csv"), folder / f"{name}{SUMMARY}.csv"
+    summary = _rows(other) if other.exists() else rows
     document = read_document(path, (STORED_FORMAT,))
     try:
         return StoredResult(name, rows, summary, _origin(document))

@@ -31,8 +31,9 @@ from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import curves, draw_distribution
 from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.policies.queueing import EqualShare
 from goodalloc.solvers.policies.registry import is_pollux
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.applications.application import Application
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.experiments.reporting.estimates import Estimate
     from goodalloc.experiments.support.tasks import Report, Task
 
 #: Clusters (nodes, GPUs per node) on which jobs are replayed alone; shares lie between them.
@@ -184,33 +185,35 @@ def _tasks(plan: Plan) -> list[Task]:
     return [*replays, *alone_tasks(plan).values()]
 
 
-def _fairness(plan: Plan) -> dict[str, NDArray[np.float64]]:
-    """Return the finish-time fairness of all jobs of all workloads, by curve."""
+def _fairness(plan: Plan) -> dict[str, list[NDArray[np.float64]]]:
+    """Return the finish-time fairness of all jobs of each workload, by curve."""
     alone = {name: pd.read_csv(task.file) for name, task in alone_tasks(plan).items()}
     return {
-        label: np.concatenate(
-            [
-                finish_time_fairness(
-                    pd.read_csv(task.folder / "jobs.csv"), task.setting.cluster.num_gpus, alone
-                )
-                for task in tasks
-            ]
-        )
+        label: [
+            finish_time_fairness(
+                pd.read_csv(task.folder / "jobs.csv"), task.setting.cluster.num_gpus, alone
+            )
+            for task in tasks
+        ]
         for label, tasks in _replays(plan).items()
     }
 
 
 class FairnessRow(NamedTuple):
-    """Finish-time fairness under a policy; a published value is None where none is known."""
+    """Finish-time fairness under a policy; a published value is None where none is known.
+
+    Shares below 2 and ratios are means over the workloads.
+    """
 
     policy: str
+    workloads: int
     jobs: int
     median_rho: float
     published_below_2_percent: float | None
-    below_2_percent: float
+    below_2_percent: Estimate
     greatest_rho: float
     published_ratio: float | None
-    ratio: float
+    ratio: Estimate
 
 
 def _rows(plan: Plan) -> list[FairnessRow]:
@@ -220,7 +223,7 @@ def _rows(plan: Plan) -> list[FairnessRow]:
     Optimus and Tiresias.
     """
     found = _fairness(plan)
-    greatest = {label: float(rho.max()) for label, rho in found.items()}
+    greatest = {label: [float(one.max()) for one in rho] for label, rho in found.items()}
     first = next(iter(found))
     known = is_pollux(plan.pollux[0])
     published_share = {first: 99.0} if known else {}
@@ -228,13 +231,14 @@ def _rows(plan: Plan) -> list[FairnessRow]:
     return [
         FairnessRow(
             policy=label,
-            jobs=rho.size,
-            median_rho=rounded(float(np.median(rho)), 4),
+            workloads=len(rho),
+            jobs=sum(one.size for one in rho),
+            median_rho=rounded(float(np.median(np.concatenate(rho))), 4),
             published_below_2_percent=published_share.get(label),
-            below_2_percent=rounded(100.0 * float((rho < 2.0).mean()), 4),
-            greatest_rho=rounded(greatest[label], 4),
+            below_2_percent=estimate_of([100.0 * float((one < 2.0).mean()) for one in rho]),
+            greatest_rho=rounded(max(greatest[label]), 4),
             published_ratio=published_ratio.get(label),
-            ratio=rounded(greatest[label] / greatest[first], 4),
+            ratio=estimate_of(np.divide(greatest[label], greatest[first]).tolist()),
         )
         for label, rho in found.items()
     ]
@@ -243,7 +247,7 @@ def _rows(plan: Plan) -> list[FairnessRow]:
 def _plot(plan: Plan, _: list[FairnessRow]) -> Figure:
     from matplotlib.figure import Figure
 
-    found = _fairness(plan)
+    found = {label: np.concatenate(rho) for label, rho in _fairness(plan).items()}
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     ax = figure.subplots()
     for label, look in curves(found).items():
@@ -258,4 +262,12 @@ def _plot(plan: Plan, _: list[FairnessRow]) -> Figure:
     return figure
 
 
-FIGURE_7 = Reproduction("Figure 7: finish-time fairness", _tasks, _rows, _plot, ignores=("seeds",))
+FIGURE_7 = Reproduction(
+    "Figure 7: finish-time fairness",
+    _tasks,
+    _rows,
+    _plot,
+    ignores=("seeds",),
+    workloads=EIGHT,
+    quick_workloads=Plan.workloads,
+)

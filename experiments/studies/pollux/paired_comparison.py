@@ -17,7 +17,7 @@ import pandas as pd
 from goodalloc.experiments.replay.replay_report import summarise
 from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS, figure_of, new_axes
-from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.reporting.estimates import Estimate
     from goodalloc.experiments.studies.framework.records import Rows
-    from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.pollux.scenario import Scenario
 
 #: Applications of short and of long jobs: below an hour of GPU time, above ten.
@@ -240,6 +239,8 @@ def paired_study(title: str, pairs: Sequence[Pair], *, gaps: bool = False) -> Re
         lambda _, rows: plot_pairs(title, rows),
         shown=shortened,
         ignores=("pollux",),
+        workloads=EIGHT,
+        quick_workloads=Plan.workloads,
     )
 
 

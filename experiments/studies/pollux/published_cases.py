@@ -12,6 +12,7 @@ Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,9 +21,15 @@ import numpy as np
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import GAP_PARTS, summarise
 from goodalloc.experiments.replay.replay_task import is_seeded
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.experiments.studies.framework.reproduction import EACH_POLLUX, Reproduction
+from goodalloc.experiments.studies.framework.reproduction import (
+    EACH_POLLUX,
+    EIGHT,
+    Plan,
+    Reproduction,
+)
 from goodalloc.solvers.policies.registry import is_pollux
 
 if TYPE_CHECKING:
@@ -32,7 +39,8 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workloads.generator import Requests
     from goodalloc.experiments.replay.replay_task import ReplayTask
-    from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.experiments.reporting.estimates import Estimate
+    from goodalloc.models.support.array_types import Floats
 
 AVERAGE, TAIL, MAKESPAN = "average_jct_hours", "p99_jct_hours", "makespan_hours"
 
@@ -128,16 +136,22 @@ CASES: Mapping[str, tuple[Case, ...]] = {
 
 
 class CaseRow(NamedTuple):
-    """Published value of a quantity beside ours, over all replays of a case under a policy."""
+    """Published value of a quantity beside ours, over all replays of a case under a policy.
+
+    Ours is the mean over the workloads, each the mean over its seeds; `published_within` tells
+    whether its 95 % interval holds the published value (None with one workload).
+    """
 
     case: str
     policy: str
     quantity: str
     published: float
-    ours: float
+    ours: Estimate
     deviation_percent: float
+    published_within: bool | None
     least: float
     greatest: float
+    workloads: int
     replays: int
     mean_starved: float
     mean_more_starved: float
@@ -163,7 +177,7 @@ def published_cases(title: str, cases: Sequence[Case]) -> Reproduction[CaseRow]:
     def plot(_: Plan, rows: list[CaseRow]) -> Figure:
         return plot_cases(title, rows)
 
-    return Reproduction(title, tasks, rows, plot)
+    return Reproduction(title, tasks, rows, plot, workloads=EIGHT, quick_workloads=Plan.workloads)
 
 
 def _rows(plan: Plan, case: Case) -> list[CaseRow]:
@@ -171,27 +185,41 @@ def _rows(plan: Plan, case: Case) -> list[CaseRow]:
     rows = []
     for policy in plan.policies_of(case.policy):
         found = [summarise(policy, task.folder) for task in case.tasks(plan, policy)]
-        rows += [_row(case, policy, quantity, found) for quantity in case.published]
+        rows += [
+            _row(case, policy, quantity, found, len(plan.workloads)) for quantity in case.published
+        ]
     return rows
 
 
-def _row(case: Case, policy: str, quantity: str, found: Sequence[Mapping[str, Any]]) -> CaseRow:
+def _row(
+    case: Case, policy: str, quantity: str, found: Sequence[Mapping[str, Any]], workloads: int
+) -> CaseRow:
+    """Return the row of a quantity; `found` has the replays of each workload one after another."""
     values = np.array([row[quantity] for row in found])
-    published, ours = case.published[quantity], float(values.mean())
+    published, ours = case.published[quantity], estimate_of(_by_workload(values, workloads))
+    alone = math.isnan(ours.half_width)
     return CaseRow(
         case=case.label,
         policy=policy,
         quantity=quantity,
         published=published,
-        ours=rounded(ours, 4),
-        deviation_percent=rounded(100.0 * (ours / published - 1.0), 3),
+        ours=ours,
+        deviation_percent=rounded(100.0 * (ours.mean / published - 1.0), 3),
+        published_within=None if alone else abs(ours.mean - published) <= ours.half_width,
         least=rounded(float(values.min()), 4),
         greatest=rounded(float(values.max()), 4),
+        workloads=workloads,
         replays=len(found),
         **{name: rounded(float(np.mean([row[name] for row in found])), 4) for name in GAP_PARTS},
         mean_gap=float(np.mean([row["mean_gap"] for row in found])),
         worst_gap=float(np.max([row["worst_gap"] for row in found])),
     )
+
+
+def _by_workload(values: Floats, workloads: int) -> list[float]:
+    """Return the mean over the seeds of each workload."""
+    means: list[float] = values.reshape(workloads, -1).mean(axis=1).tolist()
+    return means
 
 
 def plot_cases(title: str, rows: Sequence[CaseRow]) -> Figure:
@@ -203,14 +231,14 @@ def plot_cases(title: str, rows: Sequence[CaseRow]) -> Figure:
         exact = is_pollux(row.policy) and not is_seeded(row.policy)
         ax.barh(
             index,
-            row.ours,
+            row.ours.mean,
             height=0.6,
             color="#0072B2" if exact else "#9ecae1",
             label="every round exactly" if exact else "other policies",
         )
         if row.replays > 1:
-            reach = [[row.ours - row.least], [row.greatest - row.ours]]
-            ax.errorbar(row.ours, index, xerr=reach, color="black", capsize=3, linewidth=1.0)
+            reach = [[row.ours.mean - row.least], [row.greatest - row.ours.mean]]
+            ax.errorbar(row.ours.mean, index, xerr=reach, color="black", capsize=3, linewidth=1.0)
         ax.plot(
             row.published,
             index,

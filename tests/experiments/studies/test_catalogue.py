@@ -89,6 +89,15 @@ def test_equal_replays_share_a_folder_and_different_ones_do_not(tmp_path: Path) 
     assert len({first.folder, *(task.folder for task in others)}) == 6
 
 
+@pytest.mark.parametrize("name", ["table2", "fig7", "fig8a", "exactness", "knowledge"])
+def test_the_published_workloads_are_all_eight(name: str, tmp_path: Path) -> None:
+    """One where it has to be quick, and those that are asked for."""
+    own = REPRODUCTIONS[name].own
+    assert own(Plan(tmp_path, workloads=())).workloads == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert own(Plan(tmp_path, workloads=(), quick=True)).workloads == (6,)
+    assert own(Plan(tmp_path, workloads=(2, 3), quick=True)).workloads == (2, 3)
+
+
 def test_the_genetic_algorithm_alone_is_replayed_with_every_seed(tmp_path: Path) -> None:
     """The others decide the same whatever the seed."""
     plan = Plan(tmp_path, pollux=("pollux", "pollux-genetic"), seeds=(0, 1, 2))
@@ -130,7 +139,9 @@ def test_reproduce_puts_published_and_ours_side_by_side(
     assert (first["case"], first["policy"], first["published"]) == ("first", "tiresias", 1.0)
     assert second["policy"] == "fifo"
     for row in (first, second):
-        assert row["replays"] == 2
+        assert (row["replays"], row["workloads"]) == (2, 2)
+        off = abs(row["ours"] - row["published"])
+        assert row["published_within"] == (off <= row["ours_half_width"])
         assert 0 < row["least"] <= row["ours"] <= row["greatest"]
         change = 100 * (row["ours"] / row["published"] - 1)
         assert row["deviation_percent"] == pytest.approx(change, abs=0.1)

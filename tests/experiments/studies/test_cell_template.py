@@ -44,13 +44,16 @@ def test_a_cell_shows_the_values_of_its_rows(cell: str, text: str) -> None:
         ("1262.7", ":.3g", "1,260"),
         ("-4300", ":.2g", "−4,300"),
         ("p = -1", "", "p = −1"),
+        ("-4.35e-07", ":.1f", "0.0"),
+        ("-0.04", ":.1f", "0.0"),
+        ("-0.04", ":.2f", "−0.04"),
         ("pollux-genetic", "", "pollux-genetic"),
         ("a-1", "", "a-1"),
         ("3", ":d", "3"),
     ],
 )
 def test_numbers_are_set_as_in_print(value: str, form: str, text: str) -> None:
-    """A minus, a space before the per cent, no power of ten."""
+    """A minus but before zero, a space before the per cent, no power of ten."""
     assert filled("{x" + form + "}", [{"x": value}]) == text
 
 

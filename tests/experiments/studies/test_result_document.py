@@ -98,6 +98,11 @@ def test_the_same_number_in_another_script_agrees() -> None:
         ("results mine", "results yours", "Table of 'yours': Study 'yours' has no stored result"),
         ("value mine", "value yours", "Value of 'yours': Study 'yours' has no stored result"),
         ("load=2;", "load=3;", "no row has 'load=3; against=genetic'"),
+        (
+            "load=2; against=genetic: {change_percent:",
+            "against=ties: {change_percent_half_width:",
+            "blank",
+        ),
         ('rows = ["load"]', 'rows = ["loads"]', r"column 'loads' does not exist \(did you mean"),
         ('rows = ["load"]\n', "", "key 'rows' is missing"),
         ('rows = ["load"]', "rows = load", "Invalid value"),

@@ -43,6 +43,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [row["hours"] for row in found.rows] == ["2.5", "1.25"]
     assert [row["policy"] for row in found.summary] == ["fifo"]
     assert found.origin == origin()
+    write_stored(tmp_path, "other", ROWS, None, origin())
+    assert read_stored(tmp_path, "other").summary == read_stored(tmp_path, "other").rows
     assert found.origin.changed_modules == ()
 
 

@@ -96,7 +96,7 @@ def test_figure_7_has_a_row_and_a_curve_a_policy(
         "optimus",
         "tiresias",
     ]
-    assert rows[0].ratio == 1.0
+    assert rows[0].ratio.mean == 1.0
     assert all(0 < row.median_rho <= row.greatest_rho for row in rows)
     (ax,) = FIGURE_7.plot(plan, rows).axes
     assert len(ax.lines) == len(rows) + 1
