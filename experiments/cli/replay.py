@@ -221,12 +221,13 @@ def _reproduce(
 
         save(reproduction.plot(plan, rows), plan.folder / f"{file}.{arguments.pictures}")
     shown = reproduction.shown(rows)
-    if arguments.store:
-        from goodalloc.experiments.cli.report import Reproduced, store_result
+    if arguments.store or arguments.confirm:
+        from goodalloc.experiments.cli.report import Reproduced, confirm_result, store_result
 
         seconds = processor_seconds() - begin
         summary = None if reproduction.shown is table_of else shown
-        store_result(name, plan, Reproduced(labelled, summary, tasks, seconds))
+        found = Reproduced(labelled, summary, tasks, seconds)
+        (store_result if arguments.store else confirm_result)(name, plan, found)
     parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note
     return "\n\n".join(filter(None, parts)), table
 

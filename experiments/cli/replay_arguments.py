@@ -248,10 +248,17 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="fewer jobs, nodes or seeds, searches of 30 trials"
     )
-    parser.add_argument(
+    keeping = parser.add_mutually_exclusive_group()
+    keeping.add_argument(
         "--store",
         action="store_true",
         help="also store the rows in the repository, with their commit, for `goodalloc report`",
+    )
+    keeping.add_argument(
+        "--confirm",
+        action="store_true",
+        help="with --quick: take the stored result for that of the present code if the stored "
+        "quick rows come out again",
     )
     _add_workers(parser)
     _add_pictures(parser)

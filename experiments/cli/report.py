@@ -29,6 +29,7 @@ from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.framework.result_document import differences, renewed
 from goodalloc.experiments.studies.framework.stored_result import (
     ResultOrigin,
+    confirm_stored,
     spent_on,
     write_stored,
 )
@@ -88,6 +89,10 @@ def _stale() -> Output:
             why = f"{changed[0]} changed" + (f" and {len(changed) - 1} more" * (len(changed) > 1))
             minutes: float | str = round(origin.processor_seconds / 60, 1)
             command = f"{origin.command} --store"
+            if f"{name}{QUICK}" in stored_names():
+                command = (
+                    f"{stored_result(f'{name}{QUICK}').origin.command} --confirm, or {command}"
+                )
             rows.append({"result": name, "why": why, "minutes": minutes, "command": command})
     for name in ENTRIES:
         if name not in stored_names():
@@ -150,6 +155,26 @@ def store_result(name: str, plan: Plan, found: Reproduced) -> None:
     )
     file = f"{name}{QUICK}" if plan.quick else name
     write_stored(results_folder(name), file, found.table, found.summary, origin)
+
+
+def confirm_result(name: str, plan: Plan, found: Reproduced) -> None:
+    """Take the stored result of a study for that of the present code if its quick rows are equal.
+
+    Raises
+    ------
+    ValueError
+        If `plan` is not quick, no quick result is stored, or the rows differ.
+    """
+    if not plan.quick:
+        raise ValueError("argument --confirm: expected --quick, too; a whole run has --store.")
+    sample = stored_result(f"{name}{QUICK}")
+    if sample.origin.command != _command(name, plan):
+        raise ValueError(
+            f"Result '{sample.name}' is that of `{sample.origin.command}`; expected the same "
+            "options."
+        )
+    clocked, commit = ENTRIES[name].clocked, commit_of_code()
+    confirm_stored(results_folder(name), name, sample, found.table, clocked, commit)
 
 
 def _versions() -> dict[str, str]:

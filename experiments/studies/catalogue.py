@@ -28,11 +28,14 @@ class Entry:
         ``room.module:NAME`` under `goodalloc.experiments.studies`.
     minutes
         Minutes of a whole run by one worker, or of processor time; None if not measured.
+    clocked
+        Columns with seconds of a clock, which differ between runs.
     """
 
     title: str
     path: str
     minutes: float | None = None
+    clocked: tuple[str, ...] = ()
 
     def load(self) -> Reproduction[Any]:
         """Return the study."""
@@ -167,6 +170,7 @@ OTHERS: Mapping[str, Entry] = {
         "Themis's auction: payments and lies",
         "classical.themis_auctions:THEMIS_AUCTIONS",
         minutes=0.5,
+        clocked=("auction_seconds", "program_seconds"),
     ),
     "predictability": Entry(
         "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",

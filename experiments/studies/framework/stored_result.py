@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
@@ -22,6 +22,7 @@ from goodalloc.data.documents.json_file import (
     in_file,
     read_document,
     read_text,
+    shown,
 )
 from goodalloc.experiments.support.module_code import code_digests
 from goodalloc.experiments.support.tasks import origin_of
@@ -57,6 +58,9 @@ class ResultOrigin:
         Versions of Python and of the libraries, by name.
     modules
         Digests of the code of the modules that took part, by name.
+    confirmed
+        Commit at which a quick run gave the stored quick rows again, though code had changed;
+        empty if none was needed.
 
     Raises
     ------
@@ -77,6 +81,7 @@ class ResultOrigin:
     processor_seconds: float
     versions: Mapping[str, str]
     modules: Mapping[str, str]
+    confirmed: str = ""
 
     def __post_init__(self) -> None:
         require_number("Stored result: processor_seconds", self.processor_seconds, minimum=0.0)
@@ -117,6 +122,57 @@ class StoredResult:
     origin: ResultOrigin
 
 
+def confirm_stored(
+    folder: Path, name: str, sample: StoredResult, rows: Rows, clocked: Iterable[str], commit: str
+) -> None:
+    """Take a stored result for that of the present code, since its quick rows came out again.
+
+    Parameters
+    ----------
+    folder, name
+        Folder and name of the stored result.
+    sample
+        Its stored quick result.
+    rows
+        The quick rows as they come out now.
+    clocked
+        Columns with the seconds of a clock, which differ between runs.
+    commit
+        The present commit.
+
+    Raises
+    ------
+    ValueError
+        If a row differs, or a module changed that took no part in the quick run.
+    """
+    stored = read_stored(folder, name)
+    unseen = [one for one in stored.origin.changed_modules if one not in sample.origin.modules]
+    if unseen:
+        raise ValueError(
+            f"Result '{name}': module {unseen[0]} changed and took no part in the quick run; "
+            "expected a whole run with --store."
+        )
+    now = _read_rows(csv_text(rows, tuple(rows[0])))
+    if len(now) != len(sample.rows):
+        raise ValueError(
+            f"Result '{name}': the quick run has {len(now)} rows, and its stored one "
+            f"{len(sample.rows)}; expected a whole run with --store."
+        )
+    ignored = {*clocked, "version"}
+    for index, (before, after) in enumerate(zip(sample.rows, now, strict=True), start=1):
+        for column in before.keys() | after.keys():
+            if column not in ignored and before.get(column) != after.get(column):
+                raise ValueError(
+                    f"Result '{name}': in row {index} of the quick run {column} is "
+                    f"{shown(after.get(column))}, and was {shown(before.get(column))}; expected a "
+                    "whole run with --store."
+                )
+    for result in (stored, sample):
+        modules = code_digests(result.origin.modules)
+        origin = replace(result.origin, modules=modules, confirmed=commit)
+        _write_origin(folder, result.name, origin)
+
+
 def write_stored(
     folder: Path, name: str, table: Rows, summary: Rows | None, origin: ResultOrigin
 ) -> None:
@@ -141,11 +197,15 @@ def write_stored(
     >>> read_stored(Path("."), "mine").rows
     ({'policy': 'fifo', 'average_hours': '2.5'},)
     """
-    document = {"format": STORED_FORMAT, "version": 1, **asdict(origin)}
     folder.mkdir(exist_ok=True)
     for suffix, rows in (("", table), (SUMMARY, summary)):
         if rows is not None:
             write_atomically(folder / f"{name}{suffix}.csv", csv_text(rows, tuple(rows[0])))
+    _write_origin(folder, name, origin)
+
+
+def _write_origin(folder: Path, name: str, origin: ResultOrigin) -> None:
+    document = {"format": STORED_FORMAT, "version": 1, **asdict(origin)}
     write_atomically(folder / f"{name}.json", dump(document) + "\n")
 
 
@@ -179,21 +239,25 @@ def read_stored(folder: Path, name: str) -> StoredResult:
 
 def _rows(path: Path) -> tuple[Mapping[str, str], ...]:
     """Return the rows of a CSV file, of which there must be one."""
-    rows = tuple(csv.DictReader(io.StringIO(read_text(path, "CSV"))))
+    rows = _read_rows(read_text(path, "CSV"))
     if not rows:
         raise ValueError(f"File '{path}' has no rows; expected at least one.")
     return rows
+
+
+def _read_rows(text: str) -> tuple[Mapping[str, str], ...]:
+    return tuple(csv.DictReader(io.StringIO(text)))
 
 
 def _origin(document: Mapping[str, Any]) -> ResultOrigin:
     """Return the origin that a document tells."""
     names = ("command", "commit", "machine")
     tables = ("versions", "modules")
-    found = check_keys(
-        "Stored result", document, ("format", "version", *names, "processor_seconds", *tables)
-    )
+    required = ("format", "version", *names, "processor_seconds", *tables)
+    found = check_keys("Stored result", document, required, ("confirmed",))
     told: dict[str, Any] = {"processor_seconds": found["processor_seconds"]}
     told |= {name: check_text(f"Stored result: {name}", found[name]) for name in names}
+    told["confirmed"] = check_text("Stored result: confirmed", found.get("confirmed", ""))
     told |= {name: check_object(f"Stored result: {name}", found[name]) for name in tables}
     return ResultOrigin(**told)
 

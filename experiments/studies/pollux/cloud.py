@@ -16,7 +16,6 @@ Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +29,7 @@ from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.round.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -43,12 +42,12 @@ if TYPE_CHECKING:
 JOB = (Submission("imagenet", 0, "imagenet", 1, 200),)
 
 #: Quantities of a replay, and the published change from throughput to goodput, in per cent.
-PUBLISHED = {
+PUBLISHED: Mapping[str, float | None] = {
     "node_hours": -25.0,
     "hours": 6.0,
-    "efficiency": math.nan,
-    "most_nodes": math.nan,
-    "restarts": math.nan,
+    "efficiency": None,
+    "most_nodes": None,
+    "restarts": None,
 }
 
 #: Measures that autoscaling follows, and their labels.
@@ -105,9 +104,9 @@ class CloudRow(NamedTuple):
     quantity: str
     goodput: float
     throughput: float
-    published_change_percent: float
+    published_change_percent: float | None
     our_change_percent: float
-    deviation_points: float
+    deviation_points: float | None
 
 
 def _rows(plan: Plan) -> list[CloudRow]:
@@ -128,7 +127,7 @@ def _row(variant: Variant, quantity: str, goodput: float, throughput: float) -> 
         throughput=rounded(throughput, 4),
         published_change_percent=published,
         our_change_percent=rounded(ours, 3),
-        deviation_points=rounded(ours - published, 3),
+        deviation_points=None if published is None else rounded(ours - published, 3),
     )
 
 

@@ -12,7 +12,11 @@ import pytest
 from goodalloc.experiments.cli import report
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies import documents
-from goodalloc.experiments.studies.framework.stored_result import read_stored
+from goodalloc.experiments.studies.framework.stored_result import (
+    confirm_stored,
+    read_stored,
+    write_stored,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,14 +76,14 @@ def test_a_stale_result_is_listed_with_what_renews_it(
 ) -> None:
     """Its command, and the minutes that it took."""
     found = documents.stored_result("hesrpt")
-    modules = {**found.origin.modules, "models.round.job": "00000000"}
+    modules = {"models.round.job": "00000000"}
     stale = replace(found, origin=replace(found.origin, processor_seconds=90.0, modules=modules))
     monkeypatch.setattr(report, "stored_names", lambda: ("hesrpt",))
     monkeypatch.setattr(report, "stored_result", lambda name: stale)
     assert main(["report", "--stale", "--json"]) == 0
     first, *others = json.loads(capsys.readouterr().out)
     assert first["result"] == "hesrpt"
-    assert first["why"].startswith("models.round.job changed")
+    assert first["why"] == "models.round.job changed"
     assert first["minutes"] == 1.5
     assert first["command"] == "goodalloc reproduce hesrpt --store"
     assert {row["why"] for row in others} == {"never stored"}
@@ -101,11 +105,71 @@ def test_stored_rows_are_those_of_the_command(
     assert stored.origin.processor_seconds > 0.0
     assert "models.classical.hesrpt" in stored.origin.modules
     assert str(tmp_path) not in (tmp_path / "stored" / "hesrpt-quick.json").read_text("utf-8")
+    _confirm(tmp_path, monkeypatch)
     origin = next((tmp_path / "out").rglob("origin.json"))
     changed = json.loads(origin.read_text("utf-8"))
     changed["modules"]["models.classical.hesrpt"] = "00000000"
     origin.write_text(json.dumps(changed), encoding="utf-8")
     assert main(command) == 2
+
+
+def _confirm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stored quick rows confirm a whole result whose code changed, if they come out again."""
+    folder = tmp_path / "stored"
+    for suffix in (".csv", "-summary.csv", ".json"):
+        text = (folder / f"hesrpt-quick{suffix}").read_text(encoding="utf-8")
+        (folder / f"hesrpt{suffix}").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(report, "stored_result", lambda name: read_stored(folder, name))
+    monkeypatch.setattr(report, "commit_of_code", lambda: "2" * 40)
+    whole = folder / "hesrpt.json"
+    document = json.loads(whole.read_text("utf-8"))
+    document["modules"]["models.classical.hesrpt"] = "00000000"
+    whole.write_text(json.dumps(document), encoding="utf-8")
+    assert read_stored(folder, "hesrpt").origin.changed_modules == ("models.classical.hesrpt",)
+    command = ["reproduce", "hesrpt", "--confirm", "--out", str(tmp_path / "out")]
+    assert main([*command, "--quick"]) == 0
+    for name in ("hesrpt", "hesrpt-quick"):
+        origin = read_stored(folder, name).origin
+        assert (origin.changed_modules, origin.confirmed) == ((), "2" * 40)
+        assert origin.commit == "1" * 40
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("", "", ""),
+        ("16,0.1,0,", "16,0.1,3,", "in row 1 of the quick run seed is '0', and was '3'"),
+        ("\n16,0.1,0,", "\n16,0.1,0,,,,\n16,0.1,0,", "rows, and its stored one"),
+        ("modules", "models.gone", "module models.gone changed and took no part in the quick run"),
+    ],
+)
+def test_a_result_is_confirmed_only_by_equal_rows(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    """And where all code that changed took part in them."""
+    found = documents.stored_result("hesrpt-quick")
+    rows = [dict(row) for row in found.rows]
+    modules = dict(found.origin.modules)
+    whole = {**modules, "models.gone": "00000000"} if old == "modules" else modules
+    write_stored(tmp_path, "hesrpt", rows, None, replace(found.origin, modules=whole))
+    write_stored(tmp_path, "hesrpt-quick", rows, None, found.origin)
+    path = tmp_path / "hesrpt-quick.csv"
+    if old != "modules":
+        path.write_text(path.read_text("utf-8").replace(old, new, 1 if old else 0), "utf-8")
+    sample = read_stored(tmp_path, "hesrpt-quick")
+    if words:
+        with pytest.raises(ValueError, match=words):
+            confirm_stored(tmp_path, "hesrpt", sample, rows, (), "2" * 40)
+    else:
+        confirm_stored(tmp_path, "hesrpt", sample, rows, (), "2" * 40)
+    confirmed = read_stored(tmp_path, "hesrpt").origin.confirmed
+    assert confirmed == ("" if words else "2" * 40)
+
+
+def test_a_whole_run_confirms_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be stored; and both at once are refused."""
+    assert main(["reproduce", "gavel-levels", "--confirm", "--store"]) == 2
+    assert "not allowed with argument" in capsys.readouterr().err
 
 
 def test_code_that_is_not_committed_is_refused(
