@@ -41,8 +41,8 @@ policies:
 REPRODUCTIONS_HELP = """\
 what:
   list              what each of these is, and how many minutes it takes
-  Pollux's paper    table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b, fig8c, fig9;
-                    pollux
+  Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
+                    fig8c, fig9; pollux
   its questions     exactness, disturbances, scale, objectives, knowledge (hours each)
   types and cores   synergy, sia, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo

@@ -48,6 +48,10 @@ class Entry:
 
 #: What Pollux's paper has: the group "pollux". (Figure 4 is a drawing.)
 PUBLISHED: Mapping[str, Entry] = {
+    "artifact": Entry(
+        "Artifact's simulator: every workload at every load, published and here",
+        "pollux.artifact_agreement:AGREEMENT",
+    ),
     "fig1": Entry("Figure 1: batch size, GPUs and stage of training", "pollux.trade_off:FIGURE_1"),
     "fig2": Entry(
         "Figure 2: statistical efficiency, measured and predicted",
