@@ -56,6 +56,7 @@ _VALUE = re.compile(
     r"(?=<!-- /value -->)",
     flags=re.DOTALL,
 )
+_CODE = re.compile(r"(^```.*?^```$)", flags=re.DOTALL | re.MULTILINE)
 _MARK = re.compile(r"<!-- (/?)(results|value)\b")
 _NUMBER = re.compile(r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -98,6 +99,13 @@ def renewed(text: str, source: Source) -> str:
     >>> print(renewed(text, {"mine": mine}.__getitem__))
     It is <!-- value mine: policy=fifo: {gap_percent:.1f} % -->−2.5 %<!-- /value -->.
     """
+    parts = _CODE.split(text)  # with the blocks of code, which stay, at odd places
+    parts[::2] = [_renewed(part, source) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _renewed(text: str, source: Source) -> str:
+    """Return a part of a document without code, written anew."""
     _check_marks(text)
     text = _TABLE.sub(lambda match: _with_body(match, _table(match, source)), text)
     return _VALUE.sub(lambda match: _with_body(match, _value(match, source)), text)
@@ -121,8 +129,8 @@ def differences(text: str, source: Source) -> list[Difference]:
     >>> differences(text, {"mine": mine}.__getitem__)
     [Difference(study='mine', written='2.6 %', expected='2.5 %')]
     """
+    text, found = _without_code(text), []
     _check_marks(text)
-    found = []
     for pattern, body in ((_TABLE, _table), (_VALUE, _value)):
         for match in pattern.finditer(text):
             lines = match["body"].splitlines(), body(match, source).splitlines()
@@ -145,7 +153,7 @@ def unsourced_tables(text: str) -> list[str]:
     >>> unsourced_tables("| policy | hours |\\n| --- | --- |\\n| fifo | 2.5 |\\n")
     ['| policy | hours |']
     """
-    blanked = _TABLE.sub("", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    blanked = _TABLE.sub("", _without_code(text))
     found, lines = [], [line.strip() for line in blanked.splitlines()]
     for index, line in enumerate(lines):
         if not line.startswith("|") or (index and lines[index - 1].startswith("|")):
@@ -166,8 +174,13 @@ def studies_in(text: str) -> tuple[str, ...]:
     >>> studies_in("<!-- value mine: p=-1: {gap_percent} % -->0.2 %<!-- /value -->")
     ('mine',)
     """
+    text = _without_code(text)
     matches = (match["study"] for pattern in (_TABLE, _VALUE) for match in pattern.finditer(text))
     return tuple(dict.fromkeys(matches))
+
+
+def _without_code(text: str) -> str:
+    return "".join(_CODE.split(text)[::2])
 
 
 def _rows_from(lines: Sequence[str], index: int) -> list[str]:

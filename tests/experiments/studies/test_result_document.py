@@ -130,6 +130,14 @@ def test_a_table_without_a_source_is_found() -> None:
     assert unsourced_tables(f"```text\n{plain}```\n") == []
 
 
+def test_comments_in_blocks_of_code_are_examples() -> None:
+    """They are neither written nor checked, and tell no study."""
+    example = f"```markdown\n{TABLE.replace('mine', 'yours')}```\n"
+    assert renewed(example + TABLE, source) == example + TABLE
+    assert differences(example, source) == []
+    assert studies_in(example) == ()
+
+
 def test_a_document_tells_which_studies_it_shows() -> None:
     """Each once."""
     assert studies_in(TABLE) == ("mine",)
