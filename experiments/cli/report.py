@@ -75,8 +75,8 @@ def report_command(arguments: argparse.Namespace) -> Output:
 
 
 def _shown(path: Path) -> str:
-    root = repository()
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)
 
 
 def _stale() -> Output:

@@ -144,7 +144,9 @@ def filled(cell: str, rows: Sequence[Cells]) -> str:
 
 
 def _typed(text: str) -> str | int | float:
-    """Return a cell as a number if it is one."""
+    """Return a cell as a number if it is one, and a truth as yes or no."""
+    if text in ("True", "False"):
+        return "yes" if text == "True" else "no"
     for kind in (int, float):
         try:
             return kind(text)

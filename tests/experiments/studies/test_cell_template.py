@@ -48,6 +48,8 @@ def test_a_cell_shows_the_values_of_its_rows(cell: str, text: str) -> None:
         ("-0.04", ":.1f", "0.0"),
         ("-0.04", ":.2f", "−0.04"),
         ("pollux-genetic", "", "pollux-genetic"),
+        ("True", "", "yes"),
+        ("False", "", "no"),
         ("a-1", "", "a-1"),
         ("3", ":d", "3"),
     ],
