@@ -139,7 +139,7 @@ def filled(cell: str, rows: Sequence[Cells]) -> str:
         raise ValueError(f"template '{cell}': {error}.") from error
     text = re.sub(r"\d(?:\.\d+)?e\+\d+", lambda match: f"{float(match.group()):,.0f}", text)
     text = re.sub(r"(?<=\d)%", " %", text)
-    text = re.sub(r"(?<![\w.])-(?=0(?:\.0*)?(?![\d.]))", "", text)
+    text = re.sub(r"(?<![\w.])[-+](?=0(?:\.0*)?(?![\d.]))", "", text)
     return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
 
 

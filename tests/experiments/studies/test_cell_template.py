@@ -46,6 +46,8 @@ def test_a_cell_shows_the_values_of_its_rows(cell: str, text: str) -> None:
         ("p = -1", "", "p = −1"),
         ("-4.35e-07", ":.1f", "0.0"),
         ("-0.04", ":.1f", "0.0"),
+        ("0.04", ":+.1f", "0.0"),
+        ("0.04", ":+.2f", "+0.04"),
         ("-0.04", ":.2f", "−0.04"),
         ("pollux-genetic", "", "pollux-genetic"),
         ("True", "", "yes"),
@@ -55,7 +57,7 @@ def test_a_cell_shows_the_values_of_its_rows(cell: str, text: str) -> None:
     ],
 )
 def test_numbers_are_set_as_in_print(value: str, form: str, text: str) -> None:
-    """A minus but before zero, a space before the per cent, no power of ten."""
+    """No sign before zero, else a minus, a space before the per cent, no power of ten."""
     assert filled("{x" + form + "}", [{"x": value}]) == text
 
 
