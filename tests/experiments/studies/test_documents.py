@@ -38,7 +38,6 @@ TO_SOURCE = {
     "experiments/studies/comparisons/family.md": 1,
     "experiments/studies/comparisons/mixed.md": 1,
     "experiments/studies/comparisons/traces.md": 1,
-    "experiments/studies/gavel/gavel-packing.md": 2,
     "experiments/studies/gavel/gavel.md": 1,
     "experiments/studies/parameter_servers/aiturbo-replay.md": 1,
     "experiments/studies/parameter_servers/overheads.md": 1,
