@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goodalloc.experiments.cli.arguments import build_parser
+from goodalloc.experiments.studies.catalogue import ENTRIES
 from goodalloc.experiments.support.extras import MODULES
 
 if TYPE_CHECKING:
@@ -41,6 +42,13 @@ def command_lines() -> list[list[str]]:
 def test_the_readme_is_one_screen() -> None:
     """At most 6 KB; what is more belongs into the guide or the documentation."""
     assert (ROOT / "README.md").stat().st_size <= 6_000
+
+
+def test_the_readme_counts_the_reproductions() -> None:
+    """As many as `goodalloc reproduce list` has."""
+    count = re.search(r"(\d+) tables, figures and studies", PAGES[0])
+    assert count is not None
+    assert int(count[1]) == len(ENTRIES)
 
 
 @pytest.mark.parametrize("block", blocks("python"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from textwrap import shorten
@@ -26,14 +26,14 @@ from goodalloc.experiments.studies.documents import (
     stored_rows,
 )
 from goodalloc.experiments.studies.framework.reproduction import Plan
-from goodalloc.experiments.studies.framework.result_document import differences, renewed
+from goodalloc.experiments.studies.framework.result_document import renewed
 from goodalloc.experiments.studies.framework.stored_result import (
     ResultOrigin,
     confirm_stored,
     spent_on,
     write_stored,
 )
-from goodalloc.experiments.support.machine_description import processor
+from goodalloc.experiments.support.machine_description import machine, processor
 from goodalloc.experiments.support.module_code import code_digests, used_modules
 
 if TYPE_CHECKING:
@@ -53,17 +53,16 @@ def report_command(arguments: argparse.Namespace) -> Output:
         return _stale()
     paths = tuple(Path(path).absolute() for path in arguments.documents) or documents()
     found: list[dict[str, Any]] = []
+    source = cache(stored_rows)
     for path in paths:
         text = read_text(path, "Markdown")
         try:
-            rows = [one._asdict() for one in differences(text, stored_rows)]
-            found += [{"document": _shown(path), **row} for row in rows]
-            if not arguments.check:
-                new = renewed(text, stored_rows)
-                if new != text:
-                    write_atomically(path, new)
+            new = renewed(text, source)
         except ValueError as error:
             raise ValueError(in_file(path, error)) from error
+        found += [{"document": _shown(path), **one._asdict()} for one in new.differences]
+        if new.text != text and not arguments.check:
+            write_atomically(path, new.text)
     count = f"{len(paths)} document{'s' if len(paths) != 1 else ''}"
     if not found:
         return Output(f"{count}: no difference from the stored results", found)
@@ -82,20 +81,18 @@ def _shown(path: Path) -> str:
 def _stale() -> Output:
     """List the stored results that are older than their code, and studies without one."""
     rows: list[dict[str, Any]] = []
-    for name in stored_names():
-        origin = stored_result(name).origin
+    stored = {name: stored_result(name).origin for name in stored_names()}
+    for name, origin in stored.items():
         changed = origin.changed_modules
         if changed:
             why = f"{changed[0]} changed" + (f" and {len(changed) - 1} more" * (len(changed) > 1))
             minutes: float | str = round(origin.processor_seconds / 60, 1)
             command = f"{origin.command} --store"
-            if f"{name}{QUICK}" in stored_names():
-                command = (
-                    f"{stored_result(f'{name}{QUICK}').origin.command} --confirm, or {command}"
-                )
+            if f"{name}{QUICK}" in stored:
+                command = f"{stored[f'{name}{QUICK}'].command} --confirm, or {command}"
             rows.append({"result": name, "why": why, "minutes": minutes, "command": command})
     for name in ENTRIES:
-        if name not in stored_names():
+        if name not in stored:
             minutes = ENTRIES[name].minutes or ""
             command = f"goodalloc reproduce {name} --store"
             rows.append(
@@ -148,7 +145,7 @@ def store_result(name: str, plan: Plan, found: Reproduced) -> None:
     origin = ResultOrigin(
         command=_command(name, plan),
         commit=commit_of_code(),
-        machine=f"{os.cpu_count()} cores, {processor()}",
+        machine=f"{machine()['cores']} cores, {processor()}",
         processor_seconds=round(seconds + found.seconds, 1),
         versions=_versions(),
         modules=dict(sorted(modules.items())),
@@ -163,7 +160,8 @@ def confirm_result(name: str, plan: Plan, found: Reproduced) -> None:
     Raises
     ------
     ValueError
-        If `plan` is not quick, no quick result is stored, or the rows differ.
+        If `plan` is not quick, no quick result is stored, the rows differ, or some task ran with
+        other code.
     """
     if not plan.quick:
         raise ValueError("argument --confirm: expected --quick, too; a whole run has --store.")
@@ -173,6 +171,7 @@ def confirm_result(name: str, plan: Plan, found: Reproduced) -> None:
             f"Result '{sample.name}' is that of `{sample.origin.command}`; expected the same "
             "options."
         )
+    spent_on(task.folder for task in found.tasks)  # refuses rows that older code left there
     clocked, commit = ENTRIES[name].clocked, commit_of_code()
     confirm_stored(results_folder(name), name, sample, found.table, clocked, commit)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from goodalloc.experiments.support.version import PACKAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 #: Rooms and modules that show results or list what there is, and do not change any.
 WITHOUT_EFFECT = (
@@ -69,6 +69,24 @@ def code_digests(modules: Iterable[str]) -> dict[str, str]:
     {'models.no_such_module': 'gone'}
     """
     return {name: _digest(name) for name in modules}
+
+
+def changed_modules(digests: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the modules whose code no longer has its digest, in alphabetical order.
+
+    Parameters
+    ----------
+    digests
+        Digests as `code_digests` returned them.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.support.module_code import changed_modules
+    >>> changed_modules({"models.no_such_module": "1234abcd", "models.gone": "gone"})
+    ('models.no_such_module',)
+    """
+    now = code_digests(digests)
+    return tuple(name for name in sorted(now) if now[name] != digests[name])
 
 
 def plain_code(source: str) -> str:

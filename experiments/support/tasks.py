@@ -96,12 +96,14 @@ def _attempt(task: Task, report: Report = lambda _: None) -> tuple[Path, str | N
     """Run a task; return its folder, and the error message if it fails."""
     begin = processor_seconds()
     try:
-        task.run(report)
+        before = origin_of(task.folder)
+        try:
+            task.run(report)
+        finally:
+            if task.folder.is_dir():
+                _note_origin(task.folder, before, processor_seconds() - begin)
     except ValueError as error:
         return task.folder, str(error)
-    finally:
-        if task.folder.is_dir():
-            _note_origin(task.folder, processor_seconds() - begin)
     return task.folder, None
 
 
@@ -139,9 +141,8 @@ def origin_of(folder: Path) -> Origin:
         raise ValueError(f"File '{path}' tells no origin of records ({error}).") from error
 
 
-def _note_origin(folder: Path, seconds: float) -> None:
+def _note_origin(folder: Path, before: Origin, seconds: float) -> None:
     """Add a run of a task, in this process, to its origin."""
-    before = origin_of(folder)
     total = round(before.processor_seconds + seconds, 2)
     modules = code_digests(used_modules()) | dict(before.modules)
     text = dump({"processor_seconds": total, "modules": modules}) + "\n"

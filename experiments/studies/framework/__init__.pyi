@@ -6,7 +6,7 @@ from .records import table_of as table_of
 from .reproduction import Plan as Plan
 from .reproduction import Reproduction as Reproduction
 from .result_document import Difference as Difference
-from .result_document import differences as differences
+from .result_document import Renewed as Renewed
 from .result_document import renewed as renewed
 from .result_document import studies_in as studies_in
 from .result_document import unsourced_tables as unsourced_tables

@@ -37,6 +37,10 @@ UNITS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+#: Cells of values that do not exist.
+NO_VALUE = ("", "nan")
+
+
 def check_unit(shown_text: str, cell: str) -> None:
     """Refuse a template whose column has a unit that nothing shows.
 
@@ -129,7 +133,8 @@ def filled(cell: str, rows: Sequence[Cells]) -> str:
     fields = [field for _, field, _, _ in string.Formatter().parse(cell) if field]
     values = {}
     for column in {field.partition(".")[0] for field in fields}:
-        found = [_typed(text) for row in rows if (text := cell_of(row, column))]
+        texts = [cell_of(row, column) for row in rows]
+        found = [_typed(text) for text in texts if text not in NO_VALUE]
         if not found:
             return ""
         values[column] = _Values(column, found)

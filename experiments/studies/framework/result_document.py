@@ -30,6 +30,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.documents.json_file import check_keys, shown
@@ -83,7 +84,29 @@ class Difference(NamedTuple):
     expected: str
 
 
-def renewed(text: str, source: Source) -> str:
+class Renewed(NamedTuple):
+    """Document written anew from stored results.
+
+    Attributes
+    ----------
+    text
+        Its new text.
+    differences
+        Where numbers, units or words of the old text differ; a number of the old text agrees with
+        a stored one that rounds to it.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.framework import Renewed
+    >>> Renewed("No results.", ()).differences
+    ()
+    """
+
+    text: str
+    differences: tuple[Difference, ...]
+
+
+def renewed(text: str, source: Source) -> Renewed:
     """Return a document with all tables and values written anew from stored results.
 
     Raises
@@ -95,51 +118,36 @@ def renewed(text: str, source: Source) -> str:
     --------
     >>> from goodalloc.experiments.studies.framework import renewed
     >>> mine = [{"policy": "fifo", "gap_percent": "-2.51"}]
-    >>> text = "It is <!-- value mine: policy=fifo: {gap_percent:.1f} % --><!-- /value -->."
-    >>> print(renewed(text, {"mine": mine}.__getitem__))
-    It is <!-- value mine: policy=fifo: {gap_percent:.1f} % -->−2.5 %<!-- /value -->.
+    >>> text = "<!-- value mine: policy=fifo: {gap_percent:.1f} % -->2.6 %<!-- /value -->"
+    >>> found = renewed(text, {"mine": mine}.__getitem__)
+    >>> found.text
+    '<!-- value mine: policy=fifo: {gap_percent:.1f} % -->−2.5 %<!-- /value -->'
+    >>> found.differences
+    (Difference(study='mine', written='2.6 %', expected='−2.5 %'),)
     """
+    found: list[Difference] = []
+
+    def with_body(match: re.Match[str], body: str) -> str:
+        found.extend(_differences(match, body))
+        whole, start = match.group(), match.start("body") - match.start()
+        return whole[:start] + body
+
     parts = _CODE.split(text)  # with the blocks of code, which stay, at odd places
-    parts[::2] = [_renewed(part, source) for part in parts[::2]]
-    return "".join(parts)
+    for index in range(0, len(parts), 2):
+        _check_marks(parts[index])
+        part = _TABLE.sub(lambda match: with_body(match, _table(match, source)), parts[index])
+        parts[index] = _VALUE.sub(lambda match: with_body(match, _value(match, source)), part)
+    return Renewed("".join(parts), tuple(found))
 
 
-def _renewed(text: str, source: Source) -> str:
-    """Return a part of a document without code, written anew."""
-    _check_marks(text)
-    text = _TABLE.sub(lambda match: _with_body(match, _table(match, source)), text)
-    return _VALUE.sub(lambda match: _with_body(match, _value(match, source)), text)
-
-
-def differences(text: str, source: Source) -> list[Difference]:
-    """Return where numbers, units or words of a document differ from the stored results.
-
-    A number of the document agrees with a stored one that rounds to it.
-
-    Raises
-    ------
-    ValueError
-        As `renewed`.
-
-    Examples
-    --------
-    >>> from goodalloc.experiments.studies.framework import differences
-    >>> mine = [{"gap_percent": "2.51"}]
-    >>> text = "<!-- value mine: : {gap_percent:.1f} % -->2.6 %<!-- /value -->"
-    >>> differences(text, {"mine": mine}.__getitem__)
-    [Difference(study='mine', written='2.6 %', expected='2.5 %')]
-    """
-    text, found = _without_code(text), []
-    _check_marks(text)
-    for pattern, body in ((_TABLE, _table), (_VALUE, _value)):
-        for match in pattern.finditer(text):
-            lines = match["body"].splitlines(), body(match, source).splitlines()
-            length = max(map(len, lines))
-            padded = [[*some, *[""] * (length - len(some))] for some in lines]
-            for written, expected in zip(*padded, strict=True):
-                if not _agree(written, expected):
-                    found.append(Difference(match["study"], written.strip(), expected.strip()))
-    return found
+def _differences(match: re.Match[str], body: str) -> list[Difference]:
+    """Return the lines of what a comment encloses that differ from `body`."""
+    pairs = zip_longest(match["body"].splitlines(), body.splitlines(), fillvalue="")
+    return [
+        Difference(match["study"], written.strip(), expected.strip())
+        for written, expected in pairs
+        if not _agree(written, expected)
+    ]
 
 
 def unsourced_tables(text: str) -> list[str]:
@@ -201,11 +209,6 @@ def _check_marks(text: str) -> None:
             f"Document: of {opened} comments `<!-- results` or `<!-- value`, {closed} are closed "
             f"and {read} have the form of `result_document.py`; expected all."
         )
-
-
-def _with_body(match: re.Match[str], body: str) -> str:
-    whole, start = match.group(), match.start("body") - match.start()
-    return whole[:start] + body
 
 
 def _agree(written: str, expected: str) -> bool:

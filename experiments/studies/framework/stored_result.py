@@ -24,7 +24,7 @@ from goodalloc.data.documents.json_file import (
     read_text,
     shown,
 )
-from goodalloc.experiments.support.module_code import code_digests
+from goodalloc.experiments.support.module_code import changed_modules, code_digests
 from goodalloc.experiments.support.tasks import origin_of
 from goodalloc.models.support.validation import require_number
 
@@ -89,8 +89,7 @@ class ResultOrigin:
     @property
     def changed_modules(self) -> tuple[str, ...]:
         """Modules whose code has changed since, in alphabetical order."""
-        now = code_digests(self.modules)
-        return tuple(name for name in sorted(now) if now[name] != self.modules[name])
+        return changed_modules(self.modules)
 
 
 @dataclass(frozen=True)
@@ -288,14 +287,13 @@ def spent_on(folders: Iterable[Path]) -> tuple[float, dict[str, str]]:
     seconds, modules = 0.0, dict[str, str]()
     for folder in folders:
         origin = origin_of(folder)
-        now = code_digests(origin.modules)
-        changed = [name for name in sorted(now) if now[name] != origin.modules[name]]
-        if changed or not now:
+        changed = changed_modules(origin.modules)
+        if changed or not origin.modules:
             why = f"module {changed[0]} has changed since" if changed else "nothing tells by which"
             raise ValueError(
                 f"Folder '{folder}': its records are of other code ({why}); expected none, so "
                 "remove it, and run the command again."
             )
         seconds += origin.processor_seconds
-        modules |= now
+        modules |= origin.modules
     return round(seconds, 1), modules

@@ -90,7 +90,7 @@ def test_a_stale_result_is_listed_with_what_renews_it(
 
 
 def test_stored_rows_are_those_of_the_command(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the command, the commit, the seconds of all tasks and the code of their modules."""
     monkeypatch.setattr(report, "results_folder", lambda name: tmp_path / "stored")
@@ -111,6 +111,9 @@ def test_stored_rows_are_those_of_the_command(
     changed["modules"]["models.classical.hesrpt"] = "00000000"
     origin.write_text(json.dumps(changed), encoding="utf-8")
     assert main(command) == 2
+    assert "its records are of other code" in capsys.readouterr().err
+    assert main(["--confirm" if word == "--store" else word for word in command]) == 2
+    assert "its records are of other code" in capsys.readouterr().err
 
 
 def _confirm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,3 +199,16 @@ def test_code_that_is_not_committed_is_refused(
     (tmp_path / "models" / "one.py").write_text("x = 2\n")
     with pytest.raises(ValueError, match=r"File 'models/one\.py' differs from the last commit"):
         report.commit_of_code()
+
+
+def test_a_task_whose_origin_cannot_be_read_is_refused_before_its_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the file, which stays as it is."""
+    command = ["reproduce", "hesrpt", "--quick", "--out", str(tmp_path)]
+    assert main(command) == 0
+    origin = next(tmp_path.rglob("origin.json"))
+    origin.write_text("{", encoding="utf-8")
+    assert main(command) != 0
+    assert f"File '{origin}' tells no origin of records" in capsys.readouterr().err
+    assert origin.read_text(encoding="utf-8") == "{"

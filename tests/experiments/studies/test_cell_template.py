@@ -13,6 +13,7 @@ ROWS = [
     {"policy": "fifo", "hours": "1.5", "note": ""},
     {"policy": "fifo", "hours": "2.5", "note": ""},
     {"policy": "fifo", "hours": "", "note": ""},
+    {"policy": "fifo", "hours": "nan", "note": "nan"},
 ]
 
 
@@ -32,7 +33,7 @@ ROWS = [
     ],
 )
 def test_a_cell_shows_the_values_of_its_rows(cell: str, text: str) -> None:
-    """Blank values do not count, and without others the cell is blank."""
+    """Blank values and NaN do not count, and without others the cell is blank."""
     assert filled(cell, ROWS) == text
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goodalloc.experiments.studies.framework.result_document import (
-    differences,
     renewed,
     studies_in,
     unsourced_tables,
@@ -60,10 +59,9 @@ def source(name: str) -> Sequence[Mapping[str, str]]:
 
 def test_a_table_joins_stored_rows_by_its_conditions() -> None:
     """A row that a column lacks leaves a blank; what is written is found to agree."""
-    assert renewed(TABLE, source) == TABLE
-    assert differences(TABLE, source) == []
+    assert renewed(TABLE, source) == (TABLE, ())
     emptied = TABLE.replace("| 1 | −0.1 ± 1 | +0.3 |\n| 2 | −0.6 ± 2 |  |\n", "")
-    assert renewed(emptied.replace("−0.6 %", ""), source) == TABLE
+    assert renewed(emptied.replace("−0.6 %", ""), source).text == TABLE
 
 
 @pytest.mark.parametrize(
@@ -83,13 +81,15 @@ def test_a_planted_error_is_found_and_corrected(right: str, wrong: str) -> None:
     """Of a mean, an interval, a sign, a unit, a row too few or too many."""
     planted = TABLE.replace(right, wrong)
     assert planted != TABLE
-    assert len(differences(planted, source)) >= 1
-    assert renewed(planted, source) == TABLE
+    found = renewed(planted, source)
+    assert found.text == TABLE
+    assert len(found.differences) >= 1
 
 
 def test_the_same_number_in_another_script_agrees() -> None:
     """A minus as a hyphen, and zeros at the end."""
-    assert differences(TABLE.replace("| −0.1 ± 1 |", "| -0.10 ± 1.0 |"), source) == []
+    written = TABLE.replace("| −0.1 ± 1 |", "| -0.10 ± 1.0 |")
+    assert renewed(written, source).differences == ()
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,8 @@ def test_the_same_number_in_another_script_agrees() -> None:
 )
 def test_a_comment_that_makes_no_sense_is_refused(old: str, new: str, words: str) -> None:
     """In one sentence; nothing is written."""
-    for function in (renewed, differences):
-        with pytest.raises(ValueError, match=words):
-            function(TABLE.replace(old, new), source)
+    with pytest.raises(ValueError, match=words):
+        renewed(TABLE.replace(old, new), source)
 
 
 def test_a_table_without_a_source_is_found() -> None:
@@ -133,8 +132,7 @@ def test_a_table_without_a_source_is_found() -> None:
 def test_comments_in_blocks_of_code_are_examples() -> None:
     """They are neither written nor checked, and tell no study."""
     example = f"```markdown\n{TABLE.replace('mine', 'yours')}```\n"
-    assert renewed(example + TABLE, source) == example + TABLE
-    assert differences(example, source) == []
+    assert renewed(example + TABLE, source) == (example + TABLE, ())
     assert studies_in(example) == ()
 
 
