@@ -5,6 +5,7 @@ from .cli.export import export_program as export_program
 from .cli.verify import CertificateVerdict as CertificateVerdict
 from .cli.verify import verify_certificate as verify_certificate
 from .gap.comparison import compare as compare
+from .replay.replay_conditions import MeasurementNoise as MeasurementNoise
 from .replay.replay_conditions import Setting as Setting
 from .replay.simulator import Simulator as Simulator
 from .reporting.result_tables import load_results as load_results

@@ -9,6 +9,6 @@ from .interface.result import Status as Status
 from .interface.result_file import read_result as read_result
 from .interface.result_file import write_result as write_result
 from .interface.stop import Stop as Stop
-from .policies.registry import POLICIES as POLICIES
-from .policies.registry import PolicyOptions as PolicyOptions
+from .policies.policy_table import POLICIES as POLICIES
+from .policies.policy_table import PolicyOptions as PolicyOptions
 from .policies.registry import make_policy as make_policy

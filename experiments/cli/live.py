@@ -15,7 +15,7 @@ from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.rules import OSDI21
-from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions
+from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
 
 if TYPE_CHECKING:
     import argparse

@@ -12,7 +12,7 @@ from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.cli.output import BAD_INPUT, Output, drawing, flat, make_folder
 from goodalloc.experiments.cli.replay_arguments import DEFAULT_POLICIES
 from goodalloc.experiments.cli.types import uniform_size
-from goodalloc.experiments.replay.replay_conditions import Outage, Setting
+from goodalloc.experiments.replay.replay_conditions import MeasurementNoise, Outage, Setting
 from goodalloc.experiments.replay.replay_parquet import write_parquet
 from goodalloc.experiments.replay.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay.replay_task import ReplayTask
@@ -58,6 +58,14 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         knowledge=arguments.knowledge,
         free_moves=arguments.free_moves,
         input_seed=arguments.seed,
+        batch_sizes=arguments.batch_sizes,
+        oracle=arguments.oracle,
+        noise=MeasurementNoise(
+            arguments.step_time_error,
+            arguments.noise_scale_error,
+            arguments.age_error,
+            arguments.seed,
+        ),
     )
     folder = make_folder(arguments.out)
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
@@ -84,7 +92,11 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     if arguments.parquet:
         for target in folders.values():
             write_parquet(target)
-    rows = [summarise(name, target) for name, target in folders.items()]
+    terms = {task.policy: task.terms._asdict() for task in tasks}
+    rows = [
+        {"policy": name, **terms[name], **summarise(name, target)}
+        for name, target in folders.items()
+    ]
     columns = tuple(rows[0])
     write_atomically(folder / "summary.csv", csv_text(rows, columns))
     with drawing(f"the table is in {folder}"):

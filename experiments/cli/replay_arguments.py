@@ -58,6 +58,13 @@ DEFAULT_POLICIES = ("pollux", "optimus", "tiresias")
 RATE_POLICIES = ("gavel", "gavel-completion", "allox")
 ONE_TYPE_POLICIES = ("fifo", "srtf", "tiresias")
 
+#: Errors of what agents observe, by the name of the option.
+ERRORS = {
+    "step-time": "measured seconds of a pass",
+    "noise-scale": "measured gradient variances",
+    "age": "the ages of jobs that the policy is told",
+}
+
 #: Arguments of drawn workloads and of jobs with goodput models, which jobs with rates refuse.
 NOT_WITH_RATES = (
     "load",
@@ -68,6 +75,11 @@ NOT_WITH_RATES = (
     "outages",
     "interference",
     "knowledge",
+    "batch_sizes",
+    "oracle",
+    "step_time_error",
+    "noise_scale_error",
+    "age_error",
     "free_moves",
     "cores",
     "power",
@@ -191,6 +203,26 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
         help="knowledge of jobs when they start: explored (none), history (measurements of "
         "finished jobs of their application) or profiled (default: explored)",
     )
+    parser.add_argument(
+        "--batch-sizes",
+        default="policy",
+        help="batch sizes of all jobs: by the rule of the policy, requested, or adaptive, the best "
+        "by their own goodput (default: policy)",
+    )
+    parser.add_argument(
+        "--oracle",
+        default="true",
+        help="what policies are told that ask for remaining steps and step times: true, or "
+        "estimated from the losses and step times so far (default: true)",
+    )
+    for option, what in ERRORS.items():
+        parser.add_argument(
+            f"--{option}-error",
+            type=number(0.0, strict=False),
+            default=0.0,
+            metavar="DEVIATION",
+            help=f"standard deviation of the logarithm of {what} (default: 0)",
+        )
 
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:

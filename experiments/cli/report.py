@@ -28,6 +28,7 @@ from goodalloc.experiments.studies.documents import (
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.framework.result_document import renewed
 from goodalloc.experiments.studies.framework.stored_result import (
+    Confirmation,
     ResultOrigin,
     confirm_stored,
     spent_on,
@@ -171,9 +172,9 @@ def confirm_result(name: str, plan: Plan, found: Reproduced) -> None:
             f"Result '{sample.name}' is that of `{sample.origin.command}`; expected the same "
             "options."
         )
-    spent_on(task.folder for task in found.tasks)  # refuses rows that older code left there
-    clocked, commit = ENTRIES[name].clocked, commit_of_code()
-    confirm_stored(results_folder(name), name, sample, found.table, clocked, commit)
+    modules = spent_on(task.folder for task in found.tasks)[1] | code_digests(used_modules())
+    now = Confirmation(found.table, ENTRIES[name].clocked, modules, commit_of_code())
+    confirm_stored(results_folder(name), name, sample, now)
 
 
 def _versions() -> dict[str, str]:

@@ -19,7 +19,8 @@ from goodalloc.experiments.studies.comparisons.measured_replay import (
     require_served,
     summary_row,
 )
-from goodalloc.solvers.policies.registry import PolicyOptions, make_policy
+from goodalloc.solvers.policies.policy_table import PolicyOptions
+from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     import argparse

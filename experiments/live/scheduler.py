@@ -26,7 +26,8 @@ from goodalloc.experiments.live.decision import LiveDecision, decide, keep
 from goodalloc.experiments.live.jobs import find_jobs
 from goodalloc.experiments.support.folder_lock import LOCK_SECONDS, locked, require_locks
 from goodalloc.solvers.interface.result import Evidence, relative_gap
-from goodalloc.solvers.policies.registry import POLICIES, make_policy
+from goodalloc.solvers.policies.policy_table import POLICIES
+from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.live.jobs import LiveJobs
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.solvers.policies.policy import Policy
-    from goodalloc.solvers.policies.registry import PolicyOptions
+    from goodalloc.solvers.policies.policy_table import PolicyOptions
 
 #: Policies that need no oracle, no modes, and no changes of the number of nodes.
 LIVE = (

@@ -1,5 +1,6 @@
 from .judge import Judge as Judge
 from .replay_conditions import Knowledge as Knowledge
+from .replay_conditions import MeasurementNoise as MeasurementNoise
 from .replay_conditions import Outage as Outage
 from .replay_conditions import Setting as Setting
 from .replay_parquet import write_parquet as write_parquet

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from goodalloc.data.applications.application import Application
+    from goodalloc.models.goodput.model import BatchLimits
     from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
     from goodalloc.models.goodput.throughput_model import ThroughputParameters
     from goodalloc.models.round.cluster import Cluster
@@ -112,12 +113,24 @@ def predict(
     measured: dict[str, Measured],
     gradient: GradientStatistics | None,
     gpu_types: tuple[str, ...],
+    batch_size: int | None = None,
 ) -> dict[str, GoodputModel]:
     """Return the goodput model of a job on every type of GPU; empty before any measurement.
 
     The model on a type that it never ran on is bootstrapped from the first type that it ran on and
     from its throughput on one GPU of each type, on which every job is profiled beforehand
     (`models/goodput/bootstrapped_goodput.py`).
+
+    Parameters
+    ----------
+    application
+        The true application, of which the batch limits are known, and the throughput on one GPU.
+    measured, gradient
+        Measurements on every type that it ran on, and the gradient statistics measured last.
+    gpu_types
+        The types of GPU.
+    batch_size
+        The only total batch size that it may use; None for any within the limits.
     """
     fitted = {
         name: found.parameters for name, found in measured.items() if found.parameters is not None
@@ -127,9 +140,16 @@ def predict(
     if len(gpu_types) > 1:
         rates = {name: examples_per_second(application.on(name)) for name in gpu_types}
         fitted = bootstrap(fitted, rates)
-    return {
-        name: GoodputModel(fitted[name], gradient, application.on(name).batch) for name in gpu_types
-    }
+    limits = {name: application.on(name).batch for name in gpu_types}
+    if batch_size is not None:
+        limits = {name: at_batch_size(found, batch_size) for name, found in limits.items()}
+    return {name: GoodputModel(fitted[name], gradient, limits[name]) for name in gpu_types}
+
+
+def at_batch_size(limits: BatchLimits, batch_size: int) -> BatchLimits:
+    """Return the limits with one total batch size, at which every step then counts as efficient."""
+    most = min(int(limits.atomic_maximum), batch_size)
+    return limits._replace(initial=batch_size, maximum=batch_size, atomic_maximum=most)
 
 
 def equip(

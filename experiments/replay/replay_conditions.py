@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
+from zlib import crc32
+
+import numpy as np
 
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.support.validation import (
@@ -23,8 +26,72 @@ from goodalloc.models.support.validation import (
 #: application, or a profile of the whole range.
 Knowledge = Literal["explored", "history", "profiled"]
 
+#: Batch sizes of the jobs: by the rule of the policy, as their users requested, or the best by
+#: their own predictions of goodput.
+BatchRule = Literal["policy", "requested", "adaptive"]
+
+#: What the oracle of a job tells policies that ask it: the truth, or what can be estimated from
+#: the losses and step times that were measured so far.
+OracleKind = Literal["true", "estimated"]
+
 #: The cluster of Pollux's evaluation.
 TESTBED = Cluster.uniform(16, 4)
+
+
+@dataclass(frozen=True)
+class MeasurementNoise:
+    """Errors of what the agents of the jobs observe; the truth by which jobs advance has none.
+
+    Every error is a factor whose logarithm is normal with mean 0.
+
+    Parameters
+    ----------
+    step_time
+        Standard deviation of the logarithm of the measured seconds of a pass: one error for each
+        job and configuration, since a job measures a configuration over many steps.
+    noise_scale
+        That of the measured gradient variance, from which the noise scale follows: one error for
+        each job, epoch and batch size.
+    age
+        That of the age of a job that the scheduler is told: one error for each job.
+    seed
+        Seed of all errors.
+
+    Raises
+    ------
+    ValueError
+        If a deviation is negative or not a number, or `seed` is negative.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments import MeasurementNoise
+    >>> noise = MeasurementNoise(step_time=0.1)
+    >>> noise.factor(0.1, "job-1", 1, 4, 128) == noise.factor(0.1, "job-1", 1, 4, 128)
+    True
+    >>> noise.factor(0.0, "job-1")
+    1.0
+    """
+
+    step_time: float = 0.0
+    noise_scale: float = 0.0
+    age: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("step_time", "noise_scale", "age"):
+            require_number(f"Measurement noise: {name}", getattr(self, name), minimum=0.0)
+        require_count("Measurement noise: seed", self.seed, minimum=0)
+
+    def factor(self, deviation: float, job: str, *key: int) -> float:
+        """Return an error that depends on the seed, the job and `key` only; 1 without deviation."""
+        if deviation == 0.0:
+            return 1.0
+        random = np.random.default_rng([self.seed, crc32(job.encode()), *key])
+        return float(np.exp(deviation * random.standard_normal()))
+
+
+#: Measurements without errors.
+EXACTLY = MeasurementNoise()
 
 
 class Outage(NamedTuple):
@@ -61,13 +128,20 @@ class Setting:
         continues without a restart (as in the simulator of Sia).
     input_seed
         Seed of the input pipelines of the jobs, where nodes have cores.
+    batch_sizes
+        Batch sizes of the jobs. Requested ones are those that a policy by goodput is told to
+        predict with, too.
+    oracle
+        What policies are told that ask for remaining steps and step times.
+    noise
+        Errors of what the agents observe.
 
     Raises
     ------
     ValueError
         If a node has a resource other than ``"cpu"`` or fewer cores than GPUs, a number is out of
-        range, `interference` is 1 or more, `knowledge` is unknown, or an outage lies between two
-        decisions.
+        range, `interference` is 1 or more, `knowledge`, `batch_sizes` or `oracle` is unknown, or an
+        outage lies between two decisions.
 
     Examples
     --------
@@ -86,6 +160,9 @@ class Setting:
     knowledge: Knowledge = "explored"
     free_moves: bool = False
     input_seed: int = 0
+    batch_sizes: BatchRule = "policy"
+    oracle: OracleKind = "true"
+    noise: MeasurementNoise = EXACTLY
 
     def __post_init__(self) -> None:
         for name in self.cluster.resource_names:
@@ -114,4 +191,11 @@ class Setting:
                     f"Outage: {start} to {end} s lies between two decisions; expected one that "
                     f"covers a multiple of the interval, {self.interval} s."
                 )
-        require_choice("Setting: knowledge", self.knowledge, get_args(Knowledge))
+        if not isinstance(self.noise, MeasurementNoise):
+            raise ValueError(f"Setting: noise is {self.noise}; expected a MeasurementNoise.")
+        for name, choices in (
+            ("knowledge", Knowledge),
+            ("batch_sizes", BatchRule),
+            ("oracle", OracleKind),
+        ):
+            require_choice(f"Setting: {name}", getattr(self, name), get_args(choices))

@@ -13,12 +13,12 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.policies.auction_terms import PUBLISHED_TERMS
+from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
 from goodalloc.solvers.policies.registry import (
-    POLICIES,
-    PolicyOptions,
     make_policy,
     require_types_known,
     source_digest,
+    terms_of,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.round.rules import Rules
     from goodalloc.solvers.policies.auction_terms import AuctionTerms
-    from goodalloc.solvers.policies.policy import Policy
+    from goodalloc.solvers.policies.policy import Policy, Terms
 
 
 def is_seeded(policy: str) -> bool:
@@ -87,6 +87,16 @@ class ReplayTask:
             power=self.power,
             interference_avoidance=self.interference_avoidance,
             restart_delay=self.setting.restart_delay,
+        )
+
+    @property
+    def terms(self) -> Terms:
+        """What the policy is told, and who chooses the batch sizes."""
+        return terms_of(
+            self.policy,
+            batch_sizes=self.setting.batch_sizes,
+            estimated=self.setting.oracle == "estimated",
+            profiled=self.setting.knowledge == "profiled",
         )
 
     @property

@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.applications.application import pass_time
 from goodalloc.data.workloads.loss_runs import losses_of
-from goodalloc.experiments.replay.job_modes import Equipment, Measured, bounded, equip, predict
+from goodalloc.experiments.replay.job_modes import (
+    Equipment,
+    Measured,
+    at_batch_size,
+    bounded,
+    equip,
+    predict,
+)
 from goodalloc.experiments.replay.job_state import SimulatedJobState
+from goodalloc.experiments.replay.replay_conditions import EXACTLY
 from goodalloc.models.goodput.statistical_efficiency import adascale_gain
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import GpuUse, busy_part, memory_part
@@ -28,8 +36,10 @@ if TYPE_CHECKING:
 
     from goodalloc.data.applications.application import Application, Spread
     from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.replay.replay_conditions import MeasurementNoise
     from goodalloc.models.goodput.input_pipeline import InputPipeline
     from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+    from goodalloc.models.losses.loss_forecast import LossRun
     from goodalloc.models.losses.reduction import LossHistory
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.mode import Mode
@@ -149,6 +159,10 @@ class SimulatedJob(SimulatedJobState):
         Equipment that the nodes offer.
     pipeline
         Its input pipeline, None where cores do not count.
+    predicts_request
+        Whether it predicts its goodput at the requested batch size only.
+    noise
+        Errors of its measurements.
     """
 
     def __init__(
@@ -158,11 +172,15 @@ class SimulatedJob(SimulatedJobState):
         batch_sizes: BatchSizes,
         equipment: Equipment = PLAIN,
         pipeline: InputPipeline | None = None,
+        *,
+        predicts_request: bool = False,
+        noise: MeasurementNoise = EXACTLY,
     ) -> None:
         super().__init__(gpu_type=equipment.gpu_types[0])
         self.submission, self._application = submission, application
         self.batch_sizes = batch_sizes
-        self.equipment, self.pipeline = equipment, pipeline
+        self.equipment, self.pipeline, self.noise = equipment, pipeline, noise
+        self.predicted_batch_size = submission.batch_size if predicts_request else None
         restriction = application.restriction
         fixed = restriction.batch_size if restriction else None
         as_asked = batch_sizes in ("requested", "proportional")
@@ -187,6 +205,12 @@ class SimulatedJob(SimulatedJobState):
     def application_on(self, gpu_type: str) -> Application:
         """Return the true application on `gpu_type`."""
         return self._application.on(gpu_type)
+
+    @property
+    def batch(self) -> BatchLimits:
+        """Batch limits within which it predicts its goodput."""
+        limits, only = self.application.batch, self.predicted_batch_size
+        return limits if only is None else at_batch_size(limits, only)
 
     @property
     def batch_size(self) -> int:
@@ -223,22 +247,31 @@ class SimulatedJob(SimulatedJobState):
 
     def model(self) -> GoodputModel | None:
         """Return its prediction of its goodput where it runs, None before any measurement."""
-        model = self._models().get(self.gpu_type)
+        model = self.models().get(self.gpu_type)
         return bounded(model, self.pipeline, self.cores) if model and self.pipeline else model
 
     def modes(self) -> tuple[Mode, ...]:
         """Return its modes with predictions; none where only GPUs count."""
-        return equip(self.equipment, self._models(), self.pipeline)
+        return equip(self.equipment, self.models(), self.pipeline)
 
-    def _models(self) -> dict[str, GoodputModel]:
-        """Return its predictions of its goodput on every type of GPU."""
-        return predict(self._application, self.measured, self.gradient, self.equipment.gpu_types)
+    def models(self) -> dict[str, GoodputModel]:
+        """Return its predictions of its goodput on every type of GPU; none before it ran."""
+        return predict(
+            self._application,
+            self.measured,
+            self.gradient,
+            self.equipment.gpu_types,
+            self.predicted_batch_size,
+        )
+
+    def loss_run(self) -> LossRun:
+        """Return its losses, drawn for its name; they do not influence its progress."""
+        last = self.application.progress(self.application.epochs - 1)
+        return losses_of(self.submission.name, self.application.name, last)
 
     def losses(self) -> LossHistory:
-        """Return its losses so far, drawn for its name; they do not influence its progress."""
-        last = self.application.progress(self.application.epochs - 1)
-        run = losses_of(self.submission.name, self.application.name, last)
-        return run.history(self.progress)
+        """Return its losses so far."""
+        return self.loss_run().history(self.progress)
 
     def batch_model(self) -> GoodputModel | None:
         """Return the model by which it chooses its batch size, None before any measurement."""
@@ -334,12 +367,15 @@ class SimulatedJob(SimulatedJobState):
         step, synchronisation = self.application.step_times(self.spread, self.atomic_batch_size)
         forward_backward = step - synchronisation
         gradient = self.application.gradient_statistics(batch, self.epoch)
-        self.gradient = gradient
-        self.first_gradient = self.first_gradient or gradient
+        name, noise = self.submission.name, self.noise
+        error = noise.factor(noise.noise_scale, name, 1, self.epoch, batch)
+        self.gradient = gradient._replace(variance=gradient.variance * error)
+        self.first_gradient = self.first_gradient or self.gradient
         configuration = (len(self.spread), self.replicas, self.atomic_batch_size)
         times = self.measured.setdefault(self.gpu_type, Measured()).times
         if configuration not in times:
-            times[configuration] = (forward_backward, step)
+            error = noise.factor(noise.step_time, name, 2, *configuration)
+            times[configuration] = (forward_backward * error, step * error)
         wait = 0.0
         if self.pipeline is not None:
             input_time = self.atomic_batch_size * self.pipeline.core_seconds / self.cores

@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from goodalloc.data.documents.json_file import check_keys
 from goodalloc.data.workloads.workload import check_workload
-from goodalloc.experiments.replay.agents import choose_batch_sizes, fit_models
+from goodalloc.experiments.replay.agents import choose_batch_sizes, observed_jobs
 from goodalloc.experiments.replay.job_modes import Equipment, draw_pipeline
-from goodalloc.experiments.replay.job_oracle import JobOracle, crowded_nodes, share_gpus
+from goodalloc.experiments.replay.job_oracle import (
+    BestSpeeds,
+    EstimatedOracle,
+    TrueOracle,
+    crowded_nodes,
+    share_gpus,
+)
 from goodalloc.experiments.replay.prior_knowledge import ExperiencePool
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.round_record import RoundRecord
@@ -37,7 +42,7 @@ from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.models.support.validation import require_choice
 from goodalloc.solvers.policies.decided_modes import decided_modes
 from goodalloc.solvers.policies.decision_checker import check_decision, decide_round
-from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
+from goodalloc.solvers.policies.policy import BatchSizes, Round
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +50,6 @@ if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application
     from goodalloc.data.documents.json_file import Document
     from goodalloc.data.workloads.workload import Submission
-    from goodalloc.models.goodput.model import GoodputModel
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.mode import Mode
@@ -118,7 +122,8 @@ class Simulator:
         self._equipment = Equipment.of(self.cluster)
         self._pool = ExperiencePool(self.setting.knowledge)
         self.jobs = []
-        self._oracles: dict[str, JobOracle] = {}
+        self._oracles: dict[str, TrueOracle | EstimatedOracle] = {}
+        self._speeds = BestSpeeds()
         for submission in sorted(self.workload, key=lambda job: job.time):
             self.submit(submission)
 
@@ -149,9 +154,22 @@ class Simulator:
         if equipment.counts_cores:
             random = np.random.default_rng([self.setting.input_seed, 2, len(self.jobs)])
             pipeline = draw_pipeline(application, equipment.gpu_types, random)
-        job = SimulatedJob(submission, application, self.policy.batch_sizes, equipment, pipeline)
+        own = self.policy.batch_sizes
+        rules: dict[str, BatchSizes] = {"requested": "requested", "adaptive": "goodput"}
+        rule = rules.get(self.setting.batch_sizes, own)
+        job = SimulatedJob(
+            submission,
+            application,
+            rule,
+            equipment,
+            pipeline,
+            predicts_request=(own, rule) == ("goodput", "requested"),
+            noise=self.setting.noise,
+        )
         self.jobs.append(job)
-        self._oracles[submission.name] = JobOracle(job, self._sharing or FAIR)
+        truth = TrueOracle(job, self._sharing or FAIR, self._speeds)
+        estimated = self.setting.oracle == "estimated"
+        self._oracles[submission.name] = EstimatedOracle(job) if estimated else truth
 
     def pack(self) -> Document:
         """Return the state of the replay, except that of the policy, in terms of JSON."""
@@ -294,48 +312,8 @@ class Simulator:
 
     def observe(self, active: Sequence[SimulatedJob]) -> Round:
         """Return the round as a scheduler sees it now."""
-
-        def model_of(job: SimulatedJob) -> GoodputModel | None:
-            fit_models(active)
-            return job.model()
-
-        def modes_of(job: SimulatedJob) -> tuple[Mode, ...]:
-            fit_models(active)
-            there = {*self.cluster.gpu_types, ""}
-            return tuple(mode for mode in job.modes() if mode.gpu_type in there)
-
-        plain = self._equipment.plain
-        running = {job.submission.name for job in active if job.placement}
-        return Round(
-            self.time,
-            self.cluster,
-            tuple(
-                ActiveJob(
-                    name=job.submission.name,
-                    application=job.submission.application,
-                    submission=job.submission.time,
-                    age=self.time - job.submission.time,
-                    placement=job.placement,
-                    restarts=job.restarts or 0,
-                    attained_service=job.attained_service,
-                    replicas=job.submission.replicas,
-                    batch_size=job.submission.batch_size,
-                    batch=job.application.batch,
-                    fixed_replicas=job.fixed_replicas,
-                    most_explored=job.most_explored,
-                    model=lambda job=job: model_of(job),  # type: ignore[misc]
-                    oracle=self._oracles[job.submission.name],
-                    modes=tuple if plain else cache(partial(modes_of, job)),
-                    mode=job.mode,
-                    losses=job.losses,
-                    host=job.host if job.host in running else "",
-                    busy=job.busy,
-                    memory=job.memory,
-                    share=job.share,
-                )
-                for job in active
-            ),
-        )
+        jobs = observed_jobs(active, self.time, self.cluster, self._oracles, self.setting)
+        return Round(self.time, self.cluster, jobs)
 
     def _train(self) -> None:
         """Train every running job for one interval; all advance by one segment at a time."""

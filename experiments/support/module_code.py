@@ -36,6 +36,10 @@ WITHOUT_EFFECT = (
 )
 
 
+#: Digest of a module that is gone.
+GONE = "gone"
+
+
 def used_modules() -> tuple[str, ...]:
     """Return the modules of the library that this process has loaded and that affect results.
 
@@ -130,6 +134,6 @@ def _path(name: str) -> Path:
 def _digest(name: str) -> str:
     path = _path(name)
     if not path.is_file():
-        return "gone"
+        return GONE
     code = plain_code(path.read_text(encoding="utf-8"))
     return hashlib.sha256(code.encode()).hexdigest()[:8]

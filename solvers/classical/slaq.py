@@ -97,8 +97,8 @@ def _history(job: ActiveJob) -> LossHistory:
 
 
 def _most(job: ActiveJob) -> int:
-    """Return the most GPUs that a job may have and its requested batch size fits on."""
-    return max(min(job.max_replicas, int(job.batch_size // job.batch.atomic_minimum)), 1)
+    """Return the most GPUs that a job may have and its batch size can be split over."""
+    return max(min(job.max_replicas, job.splits), 1)
 
 
 def _steps_per_second(job: ActiveJob, most: int, per_node: int) -> Floats:

@@ -87,8 +87,8 @@ class FinishTimes:
     def _speeds(round_: Round, job: ActiveJob) -> Floats:
         """Return the steps per second on 0, 1, … GPUs."""
         per_node = int(round_.cluster.node_gpus.max())
-        asked = min(job.replicas, int(job.batch_size // job.batch.atomic_minimum))
-        most = min(job.fixed_replicas or max(asked, 1), round_.cluster.num_gpus)
+        asked = min(job.replicas, job.splits)
+        most = min(job.fixed_replicas or asked, round_.cluster.num_gpus)
         seconds = [job.oracle.seconds_per_step(gpus, per_node) for gpus in range(1, most + 1)]
         return np.array([0.0, *(1.0 / one for one in seconds)])
 

@@ -68,16 +68,13 @@ class Optimus:
 
 
 def most_gpus(job: ActiveJob) -> int:
-    """Return the most GPUs on which the user's batch size still fits.
+    """Return the most GPUs over which the job's batch size can be split.
 
     Examples
     --------
     >>> from types import SimpleNamespace
     >>> from goodalloc.solvers.policies import most_gpus
-    >>> batch = SimpleNamespace(atomic_minimum=32)
-    >>> most_gpus(SimpleNamespace(fixed_replicas=None, batch_size=128, batch=batch))
+    >>> most_gpus(SimpleNamespace(fixed_replicas=None, splits=4))
     4
     """
-    if job.fixed_replicas is not None:
-        return job.fixed_replicas
-    return max(int(job.batch_size // job.batch.atomic_minimum), 1)
+    return job.splits if job.fixed_replicas is None else job.fixed_replicas

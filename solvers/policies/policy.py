@@ -35,15 +35,40 @@ MOST_REPLICAS = 64
 BatchSizes = Literal["requested", "proportional", "goodput", "throughput"]
 
 
+#: What a policy is told of jobs beyond their requests and the service that they attained: nothing;
+#: what agents measured of them, from which their speed is predicted; their true speed on any GPUs;
+#: or their true remaining work as well. Of a user's policy that is not known.
+Knows = Literal["nothing", "measured", "true speed", "true remaining", "unknown"]
+
+
+class Terms(NamedTuple):
+    """Terms on which a policy competes.
+
+    Attributes
+    ----------
+    knows
+        What it is told of jobs.
+    batch
+        Batch sizes of its jobs: ``"requested"`` by their users, or ``"adaptive"``, by goodput.
+    """
+
+    knows: Knows
+    batch: str
+
+
 class Oracle(Protocol):
-    """Knowledge of a job that only a replay has ("Optimus+Oracle" in Pollux's evaluation)."""
+    """Knowledge of a job that only a replay has ("Optimus+Oracle" in Pollux's evaluation).
+
+    Steps are those at the requested batch size; of a job whose batch size follows its goodput they
+    are the progress of steps at its initial batch size.
+    """
 
     def remaining_steps(self) -> float:
-        """Return the optimiser steps at the requested batch size to the end, at least 1."""
+        """Return the optimiser steps to the end, at least 1."""
         ...
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
-        """Return the seconds of a step at the requested batch size on `replicas` GPUs.
+        """Return the seconds of a step on `replicas` GPUs.
 
         The GPUs are packed onto nodes and of that type; if it is empty, of the type that the job
         runs on or ran on last.
@@ -113,6 +138,8 @@ class ActiveJob:
         Part of a GPU's memory that its batch takes.
     share
         Part of its speed that sharing left in the last interval, as measured; 1 alone.
+    adaptive
+        Whether its batch size follows its goodput, so that `batch_size` is only what was requested.
     """
 
     name: str
@@ -136,6 +163,13 @@ class ActiveJob:
     busy: float | None = None
     memory: float = 1.0
     share: float = 1.0
+    adaptive: bool = False
+
+    @property
+    def splits(self) -> int:
+        """Most GPUs over which its batch size, or the largest that it may choose, can be split."""
+        largest = self.batch.maximum if self.adaptive else self.batch_size
+        return max(int(largest // self.batch.atomic_minimum), 1)
 
     @property
     def max_replicas(self) -> int:

@@ -150,6 +150,8 @@ class FairnessRow(NamedTuple):
 
     workload: int
     policy: str
+    knows: str
+    batch: str
     fairness_knob: float | None
     lease: float | None
     waits: str | None
@@ -193,6 +195,8 @@ def _rows(plan: Plan) -> list[FairnessRow]:
             FairnessRow(
                 number,
                 way.policy,
+                replays[number, way].terms.knows,
+                replays[number, way].terms.batch,
                 *_terms(way.terms),
                 seed=way.seed,
                 jobs=rho.size,

@@ -223,6 +223,8 @@ class PolicyRow(NamedTuple):
 
     workload: int
     policy: str
+    knows: str
+    batch: str
     average_jct_hours: float
     median_jct_hours: float
     p99_jct_hours: float
@@ -255,6 +257,8 @@ def _rows(plan: Plan) -> list[PolicyRow]:
             PolicyRow(
                 number,
                 policy,
+                knows=task.terms.knows,
+                batch=task.terms.batch,
                 average_jct_hours=told["average_jct_hours"],
                 median_jct_hours=rounded(float(jobs.jct.median()) / 3600.0, 4),
                 p99_jct_hours=told["p99_jct_hours"],
@@ -295,6 +299,7 @@ SHOWN = {
 
 def summarise_family(rows: list[PolicyRow]) -> Rows:
     """Return means over the workloads by policy, the shortest completion times first."""
+    terms = {row.policy: row for row in rows}
     means = (
         pd.DataFrame(rows)
         .groupby("policy", sort=False)[list(SHOWN)]
@@ -302,7 +307,12 @@ def summarise_family(rows: list[PolicyRow]) -> Rows:
         .sort_values("average_jct_hours")
     )
     return [
-        {"policy": policy, **{SHOWN[name]: rounded(float(row[name]), 3) for name in SHOWN}}
+        {
+            "policy": policy,
+            "knows": terms[str(policy)].knows,
+            "batch": terms[str(policy)].batch,
+            **{SHOWN[name]: rounded(float(row[name]), 3) for name in SHOWN},
+        }
         for policy, row in means.iterrows()
     ]
 

@@ -22,12 +22,8 @@ from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.gavel.rate_simulator import Completed, RateSimulator
 from goodalloc.experiments.support.records import digest
 from goodalloc.experiments.support.version import library_version
-from goodalloc.solvers.policies.registry import (
-    POLICIES,
-    make_policy,
-    require_types_known,
-    source_digest,
-)
+from goodalloc.solvers.policies.policy_table import POLICIES
+from goodalloc.solvers.policies.registry import make_policy, require_types_known, source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,9 +34,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.gavel.rate_table import RateTable
     from goodalloc.models.round.cluster import Cluster
-    from goodalloc.solvers.policies.registry import (
-        PolicyOptions,
-    )
+    from goodalloc.solvers.policies.policy_table import PolicyOptions
 
 
 #: Columns of a completed job.

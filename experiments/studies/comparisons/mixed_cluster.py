@@ -58,6 +58,8 @@ class MixedRow(NamedTuple):
 
     workload: int
     policy: str
+    knows: str
+    batch: str
     average_jct_hours: float
     p99_jct_hours: float
     makespan_hours: float
@@ -71,7 +73,7 @@ class MixedRow(NamedTuple):
 
 
 #: Columns of the table, from the summary of a replay.
-QUANTITIES = MixedRow._fields[2:]
+QUANTITIES = MixedRow._fields[4:]
 
 
 def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
@@ -88,12 +90,10 @@ def _rows(plan: Plan) -> list[MixedRow]:
     rows = []
     for number in plan.workloads:
         for policy in POLICIES:
-            found = summarise(policy, _task(plan, number, policy).folder)
-            rows.append(
-                MixedRow(
-                    workload=number, policy=policy, **{name: found[name] for name in QUANTITIES}
-                )
-            )
+            task = _task(plan, number, policy)
+            found = summarise(policy, task.folder)
+            values = {name: found[name] for name in QUANTITIES}
+            rows.append(MixedRow(number, policy, *task.terms, **values))
     return rows
 
 
@@ -102,10 +102,12 @@ def _shown(rows: list[MixedRow]) -> Rows:
     shown = []
     for policy in POLICIES:
         own = table_of([row for row in rows if row.policy == policy])
+        knows, batch = own[0]["knows"], own[0]["batch"]
         means: dict[str, Any] = {
             name: rounded(float(np.mean([line[name] for line in own])), 4) for name in QUANTITIES
         }
-        shown.append({"policy": policy, "workloads": len(own), **means})
+        head = {"policy": policy, "knows": knows, "batch": batch, "workloads": len(own)}
+        shown.append(head | means)
     return shown
 
 

@@ -20,6 +20,8 @@ class TraceRow(NamedTuple):
     load: float
     jobs: int
     policy: str
+    knows: str
+    batch: str
     average_jct_hours: float
     median_jct_hours: float
     p99_jct_hours: float

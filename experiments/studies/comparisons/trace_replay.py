@@ -44,7 +44,8 @@ from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
 from goodalloc.experiments.studies.pollux.fairness import mean_active
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.policies.registry import GITTINS_DELTA, make_policy
+from goodalloc.solvers.policies.policy_table import GITTINS_DELTA
+from goodalloc.solvers.policies.registry import make_policy, terms_of
 from goodalloc.solvers.policies.tiresias import Tiresias
 
 if TYPE_CHECKING:
@@ -292,6 +293,7 @@ def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> TraceRow:
     jct = (completed - np.array([job.submission for job in jobs])) / HOUR
     rho = fairness(jobs, completed, gpus)
     met = possible = None
+    terms = terms_of("tiresias-gittins" if task.policy == TOLD else task.policy)
     if np.isfinite([job.deadline for job in jobs]).any():
         deadline = np.array([job.deadline for job in jobs])
         alone = np.array([job.submission + job.seconds for job in jobs])
@@ -303,6 +305,8 @@ def trace_row(task: TraceTask, record: Mapping[str, list[float]]) -> TraceRow:
         load=_digits(load_of(jobs, gpus)),
         jobs=len(jobs),
         policy=task.policy,
+        knows=terms.knows,
+        batch=terms.batch,
         average_jct_hours=_digits(jct.mean()),
         median_jct_hours=_digits(np.median(jct)),
         p99_jct_hours=_digits(np.percentile(jct, 99)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
@@ -24,7 +24,7 @@ from goodalloc.data.documents.json_file import (
     read_text,
     shown,
 )
-from goodalloc.experiments.support.module_code import changed_modules, code_digests
+from goodalloc.experiments.support.module_code import GONE, changed_modules, code_digests
 from goodalloc.experiments.support.tasks import origin_of
 from goodalloc.models.support.validation import require_number
 
@@ -121,10 +121,31 @@ class StoredResult:
     origin: ResultOrigin
 
 
-def confirm_stored(
-    folder: Path, name: str, sample: StoredResult, rows: Rows, clocked: Iterable[str], commit: str
-) -> None:
+class Confirmation(NamedTuple):
+    """Quick run of a study, by which its stored result is confirmed.
+
+    Attributes
+    ----------
+    rows
+        The quick rows as they come out now.
+    clocked
+        Columns with the seconds of a clock, which differ between runs.
+    modules
+        Digests of the code of the modules that took part, by name.
+    commit
+        The present commit.
+    """
+
+    rows: Rows
+    clocked: tuple[str, ...]
+    modules: Mapping[str, str]
+    commit: str
+
+
+def confirm_stored(folder: Path, name: str, sample: StoredResult, now: Confirmation) -> None:
     """Take a stored result for that of the present code, since its quick rows came out again.
+
+    Columns that the study did not have before are not compared.
 
     Parameters
     ----------
@@ -132,17 +153,13 @@ def confirm_stored(
         Folder and name of the stored result.
     sample
         Its stored quick result.
-    rows
-        The quick rows as they come out now.
-    clocked
-        Columns with the seconds of a clock, which differ between runs.
-    commit
-        The present commit.
+    now
+        The quick run.
 
     Raises
     ------
     ValueError
-        If a row differs, or a module changed that took no part in the quick run.
+        If a row differs, or a module changed that took no part in the stored quick run.
     """
     stored = read_stored(folder, name)
     unseen = [one for one in stored.origin.changed_modules if one not in sample.origin.modules]
@@ -151,24 +168,26 @@ def confirm_stored(
             f"Result '{name}': module {unseen[0]} changed and took no part in the quick run; "
             "expected a whole run with --store."
         )
-    now = _read_rows(csv_text(rows, tuple(rows[0])))
-    if len(now) != len(sample.rows):
+    rows = _read_rows(csv_text(now.rows, tuple(now.rows[0])))
+    if len(rows) != len(sample.rows):
         raise ValueError(
-            f"Result '{name}': the quick run has {len(now)} rows, and its stored one "
+            f"Result '{name}': the quick run has {len(rows)} rows, and its stored one "
             f"{len(sample.rows)}; expected a whole run with --store."
         )
-    ignored = {*clocked, "version"}
-    for index, (before, after) in enumerate(zip(sample.rows, now, strict=True), start=1):
-        for column in before.keys() | after.keys():
-            if column not in ignored and before.get(column) != after.get(column):
+    ignored = {*now.clocked, "version"}
+    for index, (before, after) in enumerate(zip(sample.rows, rows, strict=True), start=1):
+        for column in before.keys() - ignored:
+            if before[column] != after.get(column):
                 raise ValueError(
                     f"Result '{name}': in row {index} of the quick run {column} is "
-                    f"{shown(after.get(column))}, and was {shown(before.get(column))}; expected a "
+                    f"{shown(after.get(column))}, and was {shown(before[column])}; expected a "
                     "whole run with --store."
                 )
     for result in (stored, sample):
-        modules = code_digests(result.origin.modules)
-        origin = replace(result.origin, modules=modules, confirmed=commit)
+        before = code_digests(result.origin.modules)
+        there = {module: digest for module, digest in before.items() if digest != GONE}
+        modules = there | dict(now.modules)
+        origin = replace(result.origin, modules=dict(sorted(modules.items())), confirmed=now.commit)
         _write_origin(folder, result.name, origin)
 
 

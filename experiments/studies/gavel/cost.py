@@ -36,7 +36,7 @@ from goodalloc.experiments.studies.gavel.replay import NODES, cluster_of
 from goodalloc.experiments.support.version import library_version
 from goodalloc.solvers.gavel.cost import PRICES, PerDollar
 from goodalloc.solvers.gavel.policy import Gavel
-from goodalloc.solvers.policies.typed_queue import TypedQueue
+from goodalloc.solvers.policies.queueing import TypedQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -32,7 +32,7 @@ from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.gavel.policy import Gavel
-from goodalloc.solvers.policies.typed_queue import TypedQueue
+from goodalloc.solvers.policies.queueing import TypedQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -206,6 +206,8 @@ class FairnessRow(NamedTuple):
     """
 
     policy: str
+    knows: str
+    batch: str
     workloads: int
     jobs: int
     median_rho: float
@@ -225,12 +227,15 @@ def _rows(plan: Plan) -> list[FairnessRow]:
     found = _fairness(plan)
     greatest = {label: [float(one.max()) for one in rho] for label, rho in found.items()}
     first = next(iter(found))
+    terms = {label: tasks[0].terms for label, tasks in _replays(plan).items()}
     known = is_pollux(plan.pollux[0])
     published_share = {first: 99.0} if known else {}
     published_ratio = {first: 1.0, "optimus": 1.5, "tiresias": 5.4} if known else {}
     return [
         FairnessRow(
             policy=label,
+            knows=terms[label].knows,
+            batch=terms[label].batch,
             workloads=len(rho),
             jobs=sum(one.size for one in rho),
             median_rho=rounded(float(np.median(np.concatenate(rho))), 4),

@@ -41,7 +41,8 @@ from goodalloc.experiments.support.records import check_description
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.support.validation import require_count
-from goodalloc.solvers.policies.registry import PolicyOptions, make_policy
+from goodalloc.solvers.policies.policy_table import PolicyOptions
+from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     from pathlib import Path

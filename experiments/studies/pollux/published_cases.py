@@ -144,6 +144,8 @@ class CaseRow(NamedTuple):
 
     case: str
     policy: str
+    knows: str
+    batch: str
     quantity: str
     published: float
     ours: Estimate
@@ -184,15 +186,21 @@ def _rows(plan: Plan, case: Case) -> list[CaseRow]:
     """Return a row for every policy and quantity of `case`."""
     rows = []
     for policy in plan.policies_of(case.policy):
-        found = [summarise(policy, task.folder) for task in case.tasks(plan, policy)]
+        tasks = case.tasks(plan, policy)
+        found = [summarise(policy, task.folder) for task in tasks]
         rows += [
-            _row(case, policy, quantity, found, len(plan.workloads)) for quantity in case.published
+            _row(case, tasks[0], quantity, found, len(plan.workloads))
+            for quantity in case.published
         ]
     return rows
 
 
 def _row(
-    case: Case, policy: str, quantity: str, found: Sequence[Mapping[str, Any]], workloads: int
+    case: Case,
+    task: ReplayTask,
+    quantity: str,
+    found: Sequence[Mapping[str, Any]],
+    workloads: int,
 ) -> CaseRow:
     """Return the row of a quantity; `found` has the replays of each workload one after another."""
     values = np.array([row[quantity] for row in found])
@@ -200,7 +208,9 @@ def _row(
     alone = math.isnan(ours.half_width)
     return CaseRow(
         case=case.label,
-        policy=policy,
+        policy=task.policy,
+        knows=task.terms.knows,
+        batch=task.terms.batch,
         quantity=quantity,
         published=published,
         ours=ours,

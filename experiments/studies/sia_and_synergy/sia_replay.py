@@ -38,7 +38,7 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.solvers.gavel.policy import Gavel
-from goodalloc.solvers.policies.registry import POLICIES
+from goodalloc.solvers.policies.policy_table import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,6 +147,8 @@ class ComparedRow(NamedTuple):
 
     workload: int
     policy: str
+    knows: str
+    batch: str
     average_jct_hours: float
     artifact_average_jct_hours: float | None
     average_jct_hours_deviation_percent: float | None
@@ -169,7 +171,8 @@ def _rows(plan: Plan) -> list[ComparedRow]:
     rows: list[ComparedRow] = []
     for number in plan.workloads:
         for policy in _policies():
-            found = summarise(policy, _task(plan, number, policy).folder)
+            task = _task(plan, number, policy)
+            found = summarise(policy, task.folder)
             row: dict[str, Any] = {}
             published = ARTIFACT.get(policy, {}) if known else {}
             for quantity in SHORT:
@@ -180,7 +183,7 @@ def _rows(plan: Plan) -> list[ComparedRow]:
                     None if value is None else rounded(100 * (found[quantity] / value - 1), 3)
                 )
             row |= {name: found[name] for name in ("decision_ms", "worst_decision_ms")}
-            rows.append(ComparedRow(number, policy, **row))
+            rows.append(ComparedRow(number, policy, *task.terms, **row))
     return rows
 
 
@@ -188,7 +191,9 @@ def _shown(rows: list[ComparedRow]) -> Rows:
     """Return the quantities beside the artifact's, under short names."""
     shown = []
     for row in table_of(rows):
-        line: dict[str, Any] = {"workload": row["workload"], "policy": row["policy"]}
+        line: dict[str, Any] = {
+            name: row[name] for name in ("workload", "policy", "knows", "batch")
+        }
         for quantity, name in SHORT.items():
             line[name] = row[quantity]
             line[f"artifact_{name}"] = row[f"artifact_{quantity}"]

@@ -22,7 +22,8 @@ from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
-from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions, make_policy
+from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.replay.replays import SHORT, SMALL
 
 if TYPE_CHECKING:

@@ -13,10 +13,12 @@ from goodalloc.experiments.cli import report
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies import documents
 from goodalloc.experiments.studies.framework.stored_result import (
+    Confirmation,
     confirm_stored,
     read_stored,
     write_stored,
 )
+from goodalloc.experiments.support.module_code import code_digests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,13 +162,15 @@ def test_a_result_is_confirmed_only_by_equal_rows(
     if old != "modules":
         path.write_text(path.read_text("utf-8").replace(old, new, 1 if old else 0), "utf-8")
     sample = read_stored(tmp_path, "hesrpt-quick")
+    now = Confirmation(rows, (), code_digests(["models.round.job"]), "2" * 40)
     if words:
         with pytest.raises(ValueError, match=words):
-            confirm_stored(tmp_path, "hesrpt", sample, rows, (), "2" * 40)
+            confirm_stored(tmp_path, "hesrpt", sample, now)
     else:
-        confirm_stored(tmp_path, "hesrpt", sample, rows, (), "2" * 40)
-    confirmed = read_stored(tmp_path, "hesrpt").origin.confirmed
-    assert confirmed == ("" if words else "2" * 40)
+        confirm_stored(tmp_path, "hesrpt", sample, now)
+    origin = read_stored(tmp_path, "hesrpt").origin
+    assert origin.confirmed == ("" if words else "2" * 40)
+    assert ("models.round.job" in origin.modules) == (not words)  # it took part this time
 
 
 def test_a_whole_run_confirms_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.policies.policy import Decision
-from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions
+from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
 from tests.support import launched_program
 from tests.support.launched_program import CHECKPOINT_STEPS, EXAMPLES, TOTAL
 from tests.support.replay.waiting import eventually

@@ -20,7 +20,8 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.policies.policy import Decision
-from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions, make_policy
+from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
+from goodalloc.solvers.policies.registry import make_policy
 from goodalloc.solvers.policies.tiresias import Tiresias
 from tests.support.replay.replays import SHORT, SMALL, finish
 
@@ -393,7 +394,7 @@ def test_nothing_is_fitted_for_a_policy_that_asks_for_no_model(
     def refuse(_: object) -> None:
         raise AssertionError("a model was fitted")
 
-    monkeypatch.setattr("goodalloc.experiments.replay.simulator.fit_models", refuse)
+    monkeypatch.setattr("goodalloc.experiments.replay.agents.fit_models", refuse)
     assert finish(Simulator(SHORT, profiled_applications(), make_policy("fifo"), SMALL)).finished
 
 

@@ -25,7 +25,7 @@ from goodalloc.experiments.replay.job_modes import (
     equip,
     predict,
 )
-from goodalloc.experiments.replay.job_oracle import JobOracle
+from goodalloc.experiments.replay.job_oracle import TrueOracle
 from goodalloc.experiments.replay.judge import Judge
 from goodalloc.experiments.replay.replay import Replay
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
@@ -425,10 +425,10 @@ def test_a_user_who_asks_for_more_gpus_than_any_type_has_gets_them_all() -> None
 def test_the_oracle_knows_on_which_type_a_job_runs() -> None:
     """Whatever it was asked before."""
     job = SimulatedJob(JOBS[1], CIFAR10, "requested", Equipment.of(cluster()))
-    oracle = JobOracle(job)
+    oracle = TrueOracle(job)
     slow = oracle.seconds_per_step(2, 4)
     job.gpu_type = "a100"
-    assert oracle.seconds_per_step(2, 4) == JobOracle(job).seconds_per_step(2, 4) < slow
+    assert oracle.seconds_per_step(2, 4) == TrueOracle(job).seconds_per_step(2, 4) < slow
 
 
 @pytest.mark.parametrize(
@@ -495,7 +495,7 @@ def test_a_gang_larger_than_any_type_is_served_by_allox() -> None:
 def test_the_oracle_may_be_asked_of_another_type() -> None:
     """The same as if the job ran there."""
     job = SimulatedJob(JOBS[1], CIFAR10, "requested", Equipment.of(cluster()))
-    oracle = JobOracle(job)
+    oracle = TrueOracle(job)
     asked = oracle.seconds_per_step(2, 4, "a100")
     assert oracle.seconds_per_step(2, 4, "t4") == oracle.seconds_per_step(2, 4) > asked
     job.gpu_type = "a100"

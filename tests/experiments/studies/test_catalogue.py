@@ -27,7 +27,7 @@ from goodalloc.experiments.studies.pollux.published_cases import (
 )
 from goodalloc.experiments.support.tasks import run_tasks
 from goodalloc.experiments.support.workers import ALONE, Workers
-from goodalloc.solvers.policies.registry import POLICIES
+from goodalloc.solvers.policies.policy_table import POLICIES
 from tests.support.replay.replays import SAME, SHORT, SMALL
 
 if TYPE_CHECKING:

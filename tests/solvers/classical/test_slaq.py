@@ -15,7 +15,8 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.losses.reduction import LossHistory
 from goodalloc.solvers.classical.slaq import Slaq
 from goodalloc.solvers.policies.policy import Round
-from goodalloc.solvers.policies.registry import POLICIES, make_policy
+from goodalloc.solvers.policies.policy_table import POLICIES
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.memories import recalled
 from tests.support.policies.policy_rounds import MODEL, active, round_of
 from tests.support.replay.replays import SHORT, SMALL, finish

@@ -14,8 +14,9 @@ from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.classical.hesrpt import fitted_power
 from goodalloc.solvers.policies.policy import Round
+from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
 from goodalloc.solvers.policies.pollux import PolluxGenetic
-from goodalloc.solvers.policies.registry import POLICIES, PolicyOptions, make_policy
+from goodalloc.solvers.policies.registry import make_policy
 from goodalloc.solvers.policies.spread_placement import FreeGpus
 from goodalloc.solvers.policies.tiresias import Tiresias, gittins_index
 from tests.support.memories import recalled

@@ -16,7 +16,8 @@ from goodalloc.experiments.studies.comparisons.family import (
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import FAIR
-from goodalloc.solvers.policies.registry import POLICIES, make_policy
+from goodalloc.solvers.policies.policy_table import POLICIES
+from goodalloc.solvers.policies.registry import make_policy
 from tests.support.replay.studies import TinyPlan
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from goodalloc.experiments.studies.pollux.fairness import mean_active
 from goodalloc.models.gavel.rate_table import Configuration
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.policies.policy import Decision
-from goodalloc.solvers.policies.registry import POLICIES, make_policy
+from goodalloc.solvers.policies.policy_table import POLICIES
+from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,7 @@ from goodalloc.solvers.gavel.cost import PRICES
 from goodalloc.solvers.gavel.policy import Gavel
 from goodalloc.solvers.gavel.time_shares import best_shares
 from goodalloc.solvers.policies.policy import Decision
-from goodalloc.solvers.policies.typed_queue import TypedQueue
+from goodalloc.solvers.policies.queueing import TypedQueue
 
 if TYPE_CHECKING:
     from pathlib import Path
