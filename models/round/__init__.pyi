@@ -29,3 +29,5 @@ from .rules import Rules as Rules
 from .starved_jobs import Starvation as Starvation
 from .starved_jobs import starvation_of as starvation_of
 from .synergy_objective import synergy_rules as synergy_rules
+from .uncertain_instance import Uncertainty as Uncertainty
+from .uncertain_instance import robust_instance as robust_instance

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.models.round.rules import OSDI21
+from goodalloc.models.round.uncertain_instance import Uncertainty
 from goodalloc.models.support.dotted_path import load_callable
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.policies.auction_terms import PUBLISHED_TERMS
@@ -164,6 +165,14 @@ POLICIES: Mapping[str, Named] = {
         takes=("rules", "stop", "seed"),
         is_pollux=True,
         knows="true remaining",
+    ),
+    "pollux-robust": _pollux(
+        "exactly, the speedups averaged over what the fitted models may be off",
+        uncertainty=Uncertainty(),
+    ),
+    "pollux-worst": _pollux(
+        "exactly, the least speedups over what the fitted models may be off",
+        uncertainty=Uncertainty(view="least"),
     ),
     "pollux-genetic": Named(
         "Pollux with its genetic algorithm, as published",

@@ -16,6 +16,7 @@ import numpy as np
 
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.rules import OSDI21
+from goodalloc.models.round.uncertain_instance import robust_instance
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.genetic.options import GeneticOptions
 from goodalloc.solvers.interface.bounds import NO_BOUND, Bound
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.rules import Rules
+    from goodalloc.models.round.uncertain_instance import Uncertainty
     from goodalloc.solvers.interface.base import Solver
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
@@ -57,6 +59,9 @@ class Pollux:
     proportional
         Whether every replica has a GPU's share of its node's cores, as under policies that know
         GPUs only.
+    uncertainty
+        Distribution of the true parameters around the fitted ones, over which speedups are
+        averaged, or the least taken; None to believe the fitted ones.
 
     Examples
     --------
@@ -74,6 +79,7 @@ class Pollux:
     weight: Callable[[ActiveJob], float] | None = None
     restart_delay: Callable[[ActiveJob], float | None] | None = None
     proportional: bool = False
+    uncertainty: Uncertainty | None = None
     batch_sizes: BatchSizes = field(default="goodput", init=False)
 
     def decide(self, round_: Round) -> Decision:
@@ -84,6 +90,8 @@ class Pollux:
         weights = {job.name: weight(job) for job in round_.jobs} if weight else None
         delays = {job.name: delay(job) for job in round_.jobs} if delay else None
         instance = round_.instance(self.rules, weights=weights, restart_delays=delays)
+        if self.uncertainty:
+            instance = robust_instance(instance, self.uncertainty)
         usable = not violations(instance, instance.current)
         result = solve(
             instance,
