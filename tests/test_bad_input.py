@@ -253,7 +253,7 @@ def refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
     prefix, sentence = "goodalloc: error: ", printed.err.rstrip("\n")
     assert sentence.startswith(prefix)
     assert is_one_sentence(sentence)
-    assert len(sentence) < 600
+    assert len(sentence) < 700
     with pytest.raises(ValueError, match=words):
         raise ValueError(sentence)
 

@@ -21,7 +21,7 @@ from goodalloc.experiments.cli.types import (
 POLICIES_HELP = """\
 policies:
   Pollux          pollux, pollux-genetic, pollux-greedy, pollux-untied, pollux-proportional,
-                  pollux-goodput, pollux-remaining
+                  pollux-goodput, pollux-remaining, pollux-robust, pollux-worst
   its autoscaling autoscaling-goodput, autoscaling-throughput
   Sia             sia, sia-exact
   Optimus         optimus
@@ -43,7 +43,8 @@ what:
   list              what each of these is, and how many minutes it takes
   Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
                     fig8c, fig9; pollux
-  its questions     exactness, disturbances, scale, objectives, knowledge (hours each)
+  its questions     exactness, disturbances, scale, objectives, knowledge, noise, equal-terms,
+                    advantage (hours each)
   types and cores   synergy, sia, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,

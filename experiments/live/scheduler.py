@@ -44,6 +44,8 @@ LIVE = (
     "pollux",
     "pollux-untied",
     "pollux-goodput",
+    "pollux-robust",
+    "pollux-worst",
     "pollux-genetic",
     "pollux-greedy",
     "equal",

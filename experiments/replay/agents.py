@@ -50,6 +50,8 @@ def choose_batch_sizes(jobs: Sequence[SimulatedJob]) -> None:
 
     Jobs are skipped whose predictions and GPUs are those of their last choice.
     """
+    if not jobs:
+        return
     fit_models(jobs)
     wanted = {
         job: BatchBasis(model, len(job.spread), job.replicas)

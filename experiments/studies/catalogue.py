@@ -91,6 +91,17 @@ STUDIES: Mapping[str, Entry] = {
     "knowledge": Entry(
         "What jobs know of their application when they start", "pollux.studies:KNOWLEDGE"
     ),
+    "noise": Entry(
+        "What noisy measurements cost, and what deciding for them gains", "pollux.studies:NOISE"
+    ),
+    "equal-terms": Entry(
+        "Policies by what they are told and who chooses the batch sizes",
+        "comparisons.equal_terms:EQUAL_TERMS",
+    ),
+    "advantage": Entry(
+        "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
+        "comparisons.advantage:ADVANTAGE",
+    ),
 }
 
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from goodalloc.data.applications.application import Application
+    from goodalloc.experiments.replay.replay_conditions import BatchRule
     from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.reporting.estimates import Estimate
     from goodalloc.experiments.support.tasks import Report, Task
@@ -74,16 +75,24 @@ class AloneTask:
         Name of the application.
     traces
         Folder of the measurements, as in `ReplayTask`.
+    batch_size
+        Its total batch size; None for that of the highest goodput.
     """
 
     folder: Path
     name: str
     traces: str | None = None
+    batch_size: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the application, with the batch size if that is fixed."""
+        return self.name if self.batch_size is None else f"{self.name}-{self.batch_size}"
 
     @property
     def file(self) -> Path:
         """Path of the written file."""
-        return self.folder / f"{self.name}.csv"
+        return self.folder / f"{self.label}.csv"
 
     def run(self, report: Report = lambda _: None) -> None:
         """Replay on one cluster after another; a finished file stays as it is."""
@@ -92,14 +101,16 @@ class AloneTask:
         application = applications_of(self.traces)[self.name]
         rows: list[AloneRow] = []
         for index, (nodes, gpus_per_node) in enumerate(SHARES):
-            seconds = seconds_alone(application, nodes, gpus_per_node)
+            seconds = seconds_alone(application, nodes, gpus_per_node, self.batch_size)
             rows.append(AloneRow(nodes, gpus_per_node, seconds))
             report((index + 1) / len(SHARES))
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.file, csv_text([row._asdict() for row in rows], AloneRow._fields))
 
 
-def seconds_alone(application: Application, nodes: int, gpus_per_node: int) -> float:
+def seconds_alone(
+    application: Application, nodes: int, gpus_per_node: int, batch_size: int | None = None
+) -> float:
     """Return the completion time of a job alone on a cluster, with start and exploration.
 
     Parameters
@@ -108,12 +119,14 @@ def seconds_alone(application: Application, nodes: int, gpus_per_node: int) -> f
         Application of the job.
     nodes, gpus_per_node
         Size of the cluster.
+    batch_size
+        Its total batch size; None for that of the highest goodput.
     """
     name = application.name
-    job = Submission(name, 0, name, 1, int(application.batch.initial))
-    simulator = Simulator(
-        [job], {name: application}, EqualShare(), Setting(Cluster.uniform(nodes, gpus_per_node))
-    )
+    job = Submission(name, 0, name, 1, batch_size or int(application.batch.initial))
+    rule: BatchRule = "policy" if batch_size is None else "requested"
+    setting = Setting(Cluster.uniform(nodes, gpus_per_node), batch_sizes=rule)
+    simulator = Simulator([job], {name: application}, EqualShare(), setting)
     while not simulator.finished:
         simulator.step()
     return float(simulator.jobs[0].completion or math.nan)
@@ -133,7 +146,10 @@ def mean_active(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray
 
 
 def finish_time_fairness(
-    jobs: pd.DataFrame, gpus: int, alone: Mapping[str, pd.DataFrame]
+    jobs: pd.DataFrame,
+    gpus: int,
+    alone: Mapping[str, pd.DataFrame],
+    keys: pd.Series[str] | None = None,
 ) -> NDArray[np.float64]:
     """Return the finish-time fairness of every job of a finished replay, shape (jobs,).
 
@@ -144,13 +160,15 @@ def finish_time_fairness(
     gpus
         GPUs of the cluster.
     alone
-        Tables of `AloneTask` by application.
+        Tables of `AloneTask` by their labels.
+    keys
+        Label of the table of every job; None for its application.
     """
     start, end = jobs.submission.to_numpy(float), jobs.completion.to_numpy(float)
     share = gpus / mean_active(start, end)
     rho = np.empty(len(jobs))
     for name, table in alone.items():
-        own = (jobs.application == name).to_numpy()
+        own = ((jobs.application if keys is None else keys) == name).to_numpy()
         # A job may leave a part of its share idle; between two clusters speed is linear, and
         # below one GPU its time is shared out.
         speed = np.maximum.accumulate(1.0 / table.seconds.to_numpy())
@@ -173,11 +191,25 @@ def _replays(plan: Plan) -> dict[str, list[ReplayTask]]:
     }
 
 
-def alone_tasks(plan: Plan) -> dict[str, AloneTask]:
-    """Return the task of every application of the workloads, by name."""
+def alone_tasks(plan: Plan, *, requested: bool = False) -> dict[str, AloneTask]:
+    """Return the task of every application of the workloads, by label.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    requested
+        Whether there is one for every requested batch size, in place of one that follows the
+        goodput.
+    """
     folder = plan.folder / "alone" / (traces_digest(plan.traces) or "profiles")
-    names = sorted({job.application for n in plan.workloads for job in plan.workload(n)})
-    return {name: AloneTask(folder, name, plan.traces) for name in names}
+    kinds = {
+        (job.application, job.batch_size if requested else None)
+        for n in plan.workloads
+        for job in plan.workload(n)
+    }
+    tasks = [AloneTask(folder, name, plan.traces, batch_size) for name, batch_size in kinds]
+    return {task.label: task for task in sorted(tasks, key=lambda task: task.label)}
 
 
 def _tasks(plan: Plan) -> list[Task]:

@@ -204,7 +204,9 @@ def _over_seeds(found: Outcomes, value: Callable[[Replayed], float]) -> list[flo
     return [float(np.mean([value(one) for one in seeds])) for seeds in found]
 
 
-def paired_study(title: str, pairs: Sequence[Pair], *, gaps: bool = False) -> Reproduction[PairRow]:
+def paired_study(
+    title: str, pairs: Sequence[Pair], *, gaps: bool = False, quick_pairs: int | None = None
+) -> Reproduction[PairRow]:
     """Return a study of `pairs`.
 
     Parameters
@@ -215,22 +217,27 @@ def paired_study(title: str, pairs: Sequence[Pair], *, gaps: bool = False) -> Re
         Compared pairs.
     gaps
         Whether to judge decisions even if the plan does not request it.
+    quick_pairs
+        Number of pairs that a quick run compares, the first ones; None for all.
     """
 
     def judged(plan: Plan) -> Plan:
         return replace(plan, gaps=plan.gaps or gaps)
 
+    def compared(plan: Plan) -> Sequence[Pair]:
+        return pairs[:quick_pairs] if plan.quick else pairs
+
     def tasks(plan: Plan) -> list[ReplayTask]:
         return [
             task
-            for pair in pairs
+            for pair in compared(plan)
             for number in plan.workloads
             for way in (pair.way, pair.baseline)
             for task in way.tasks(judged(plan), pair.scenario, number)
         ]
 
     def rows(plan: Plan) -> list[PairRow]:
-        return [pair.row(judged(plan)) for pair in pairs]
+        return [pair.row(judged(plan)) for pair in compared(plan)]
 
     return Reproduction(
         title,

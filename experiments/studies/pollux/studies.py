@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from goodalloc.experiments.replay.replay_conditions import MeasurementNoise, Setting
 from goodalloc.experiments.studies.pollux.paired_comparison import Pair, Way, paired_study
-from goodalloc.experiments.studies.pollux.scenario import DISTURBED, LARGE, LOADS, PUBLISHED
+from goodalloc.experiments.studies.pollux.scenario import (
+    DISTURBED,
+    LARGE,
+    LOADS,
+    PUBLISHED,
+    Scenario,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from goodalloc.experiments.studies.framework.reproduction import Reproduction
     from goodalloc.experiments.studies.pollux.paired_comparison import PairRow
-    from goodalloc.experiments.studies.pollux.scenario import Scenario
 
 EXACT = Way("exact")
 GENETIC = Way("genetic", "pollux-genetic")
@@ -48,6 +55,46 @@ OBJECTIVES = paired_study(
             Way("remaining time, p = +1", "pollux-remaining", {"power": 1.0}),
         )
     ],
+)
+
+#: Errors of what agents observe: deviations of the logarithms.
+SOME, MUCH = MeasurementNoise(0.2, 0.5, 0.5), MeasurementNoise(0.4, 1.0, 1.0)
+NOISES = {
+    "step times 20 %": MeasurementNoise(step_time=0.2),
+    "noise scale 50 %": MeasurementNoise(noise_scale=0.5),
+    "ages 50 %": MeasurementNoise(age=0.5),
+    "all of these": SOME,
+}
+
+#: The published load, observed with errors.
+NOISY = tuple(
+    Scenario(label, setting=Setting(noise=noise))
+    for label, noise in (("all errors", SOME), ("twice the errors", MUCH))
+)
+
+#: What errors cost each policy, and what decisions for uncertain models gain and cost.
+NOISE = paired_study(
+    "What noisy measurements cost, and what deciding for them gains",
+    [
+        *(
+            Pair(PUBLISHED, replace(way, label=f"{way.label}, twice as much", setting=noisy), way)
+            for way in (EXACT, GENETIC, Way("optimus", "optimus", setting={"oracle": "estimated"}))
+            for noisy in ({**way.setting, "noise": MUCH},)
+        ),
+        *(
+            Pair(PUBLISHED, Way(f"exact, {label}", setting={"noise": noise}), EXACT)
+            for label, noise in NOISES.items()
+        ),
+        *(
+            Pair(scenario, way, EXACT)
+            for scenario in (PUBLISHED, *NOISY)
+            for way in (
+                Way("mean of draws", "pollux-robust"),
+                Way("least of draws", "pollux-worst"),
+            )
+        ),
+    ],
+    quick_pairs=2,
 )
 
 #: Cost of exploration, and benefit of knowing the application.

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 
 def test_the_family_is_everybody_that_decides_on_gpus_of_one_type() -> None:
-    """All but those that need cores, nodes that come and go, or differ in ties, types or goals."""
+    """All but those that need cores or nodes that come and go, or vary another one."""
     left_out = {
         "pollux-untied",
+        "pollux-robust",
+        "pollux-worst",
         "sia-exact",
         "pollux-proportional",
         "synergy-tune",
