@@ -15,6 +15,7 @@ from goodalloc.experiments.studies.pollux.studies import (
     DISTURBANCES,
     EXACTNESS,
     KNOWLEDGE,
+    NOISE,
     OBJECTIVES,
     SCALE,
 )
@@ -54,6 +55,17 @@ def test_one_workload_has_no_interval_and_gaps_are_judged_where_asked(tmp_path: 
     (row,) = study.rows(carry_out(study, tmp_path))
     assert math.isnan(row.average_change_percent.half_width)
     assert row.mean_gap < 1e-9 < row.baseline_mean_gap <= row.baseline_worst_gap
+
+
+def test_noise_is_on_what_is_observed_and_a_quick_run_has_two_of_its_pairs(tmp_path: Path) -> None:
+    """Every pair but those of other decisions is of a way with errors against the same without."""
+    tasks = NOISE.tasks(Plan(tmp_path, workloads=(1,)))
+    quick = NOISE.tasks(Plan(tmp_path, workloads=(1,), quick=True))
+    assert len(quick) == 4 < len(tasks)
+    noisy, exact = quick[:2]
+    assert noisy.setting.noise.step_time > 0.0 == exact.setting.noise.step_time  # type: ignore[attr-defined]
+    robust = [task for task in tasks if task.policy in ("pollux-robust", "pollux-worst")]  # type: ignore[attr-defined]
+    assert len({task.folder for task in robust}) == 6  # type: ignore[attr-defined]
 
 
 def test_scenarios_add_jobs_under_names_of_their_own() -> None:
