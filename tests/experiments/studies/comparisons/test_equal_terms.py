@@ -23,6 +23,7 @@ from goodalloc.experiments.studies.comparisons.advantage import (
 from goodalloc.experiments.studies.comparisons.equal_terms import EQUAL_TERMS
 from goodalloc.experiments.studies.comparisons.terms import POLLUX, Cell, replays
 from goodalloc.experiments.support.tasks import run_tasks
+from goodalloc.solvers.policies.policy_table import POLICIES
 from tests.support.replay.studies import TinyPlan
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def test_every_policy_has_every_knowledge_and_batch_size_that_it_can_use(tmp_pat
     for policy in terms.COMPARED:
         cells = [cell for cell in found if cell.policy == policy and cell.interval == terms.USUAL]
         kinds = {cell.knows for cell in cells}
-        told = terms.POLICIES[policy].knows
+        told = POLICIES[policy].knows
         assert told in kinds
         assert len(kinds) == (1 if told == "nothing" else 2)
         assert {(cell.knows, cell.batch) for cell in cells} == {*product(kinds, terms.BATCH_SIZES)}
@@ -69,7 +70,7 @@ def test_a_quick_matrix_ends_in_a_table_and_a_figure(
     (ax,) = EQUAL_TERMS.plot(plan, rows).axes
     assert {label.get_text() for label in ax.get_yticklabels()} == {"tiresias", "srtf", "pollux"}
 
-    assert {task.folder for task in ADVANTAGE.tasks(plan)} <= {  # type: ignore[attr-defined]
+    assert {task.folder for task in ADVANTAGE.tasks(plan)} <= {
         task.folder for tasks in replays(plan).values() for task in tasks
     }
     shares = ADVANTAGE.rows(plan)

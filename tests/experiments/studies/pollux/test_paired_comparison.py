@@ -65,7 +65,7 @@ def test_noise_is_on_what_is_observed_and_a_quick_run_has_two_of_its_pairs(tmp_p
     noisy, exact = quick[:2]
     assert noisy.setting.noise.step_time > 0.0 == exact.setting.noise.step_time  # type: ignore[attr-defined]
     robust = [task for task in tasks if task.policy in ("pollux-robust", "pollux-worst")]  # type: ignore[attr-defined]
-    assert len({task.folder for task in robust}) == 6  # type: ignore[attr-defined]
+    assert len({task.folder for task in robust}) == 6
 
 
 def test_scenarios_add_jobs_under_names_of_their_own() -> None:
