@@ -23,7 +23,6 @@ import numpy as np
 
 from goodalloc.data.classical.loss_jobs import draw_loss_jobs
 from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c
-from goodalloc.experiments.studies.classical.loss_cluster import INTERVAL
 from goodalloc.models.classical.unit_gains import one_each, unit_violations
 from goodalloc.solvers.classical.unit_shares import gain_bound, share_exactly, share_greedily
 
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
 
 #: Jobs x units.
 SIZES = "100x1000,1000x1000,100x10000,1000x10000,1000x16000"
+
+#: Seconds between decisions, as in SLAQ's evaluation.
+INTERVAL = 3.0
 
 #: Most jobs times units for which the dynamic program is run alone.
 MOST_PLAIN = 1_000_000

@@ -43,8 +43,8 @@ what:
   list              what each of these is, and how many minutes it takes
   Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
                     fig8c, fig9; pollux
-  its questions     exactness, disturbances, scale, objectives, knowledge, noise, equal-terms,
-                    advantage (hours each)
+  its questions     exactness, disturbances, scale, objectives, knowledge, similar-jobs,
+                    noise, equal-terms, advantage (hours each, similar-jobs seconds)
   types and cores   synergy, sia, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
@@ -202,7 +202,9 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
         "--knowledge",
         default="explored",
         help="knowledge of jobs when they start: explored (none), history (measurements of "
-        "finished jobs of their application) or profiled (default: explored)",
+        "finished jobs of their application), profiled, similar (history, and predictions from "
+        "finished jobs that are similar) or others (such predictions only, from other "
+        "applications; default: explored)",
     )
     parser.add_argument(
         "--batch-sizes",

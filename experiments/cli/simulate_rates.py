@@ -11,7 +11,7 @@ from goodalloc.experiments.cli.output import Output, drawing, flat, make_folder
 from goodalloc.experiments.cli.replay import cluster_of, complaints_of, run_with_progress
 from goodalloc.experiments.cli.replay_arguments import ONE_TYPE_POLICIES, RATE_POLICIES
 from goodalloc.experiments.reporting.report import for_machines, text_table
-from goodalloc.experiments.studies.comparisons.measured_replay import (
+from goodalloc.experiments.studies.gavel.measured_replay import (
     JOB_COLUMNS,
     MeasuredReplay,
     plot_completions,

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.experiments.replay.job_modes import fit_tables, predict_unmeasured
 from goodalloc.experiments.replay.job_state import BatchBasis
-from goodalloc.models.fitting.fit import ONLINE, fit_throughput
-from goodalloc.models.fitting.problem import pad_observations
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.speedup import stack_models
-from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.solvers.policies.policy import ActiveJob
 
 if TYPE_CHECKING:
@@ -31,18 +29,17 @@ if TYPE_CHECKING:
 
 def fit_models(jobs: Iterable[SimulatedJob]) -> None:
     """Fit the throughput parameters of jobs with new measurements since their last fit."""
-    measured = (found for job in jobs for found in job.measured.values())
-    stale = [found for found in measured if len(found.times) > found.fitted]
-    if not stale:
-        return
-    tables = [
-        np.array([(*configuration, *times) for configuration, times in found.times.items()])
-        for found in stale
+    stale = [
+        (job, gpu_type, found)
+        for job in jobs
+        for gpu_type, found in job.measured.items()
+        if len(found.times) > found.fitted
     ]
-    fitted = fit_throughput(pad_observations(tables), ONLINE).parameters
-    for found, parameters in zip(stale, zip(*map(np.asarray, fitted), strict=True), strict=True):
-        found.parameters = ThroughputParameters(*map(float, parameters))
+    fitted = fit_tables([found.times for _, _, found in stale])
+    for (job, gpu_type, found), parameters in zip(stale, fitted, strict=True):
+        found.parameters = parameters
         found.fitted = len(found.times)
+        predict_unmeasured(found, job.application_on(gpu_type), job.experiences())
 
 
 def choose_batch_sizes(jobs: Sequence[SimulatedJob]) -> None:

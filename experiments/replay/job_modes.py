@@ -1,24 +1,32 @@
-"""Modes of a job of a replay: equipment of its replicas, and the predicted goodput of each."""
+"""Fits of a job of a replay, and its modes: equipment of its replicas, and goodput on each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from goodalloc.data.applications.application import examples_per_second, pass_time
+from goodalloc.data.applications.architectures import ARCHITECTURES, Architecture
 from goodalloc.data.rounds.equipped import CORES, mode_name
+from goodalloc.models.fitting.fit import ONLINE, fit_throughput
+from goodalloc.models.fitting.problem import pad_observations
 from goodalloc.models.goodput.bootstrapped_goodput import bootstrap
 from goodalloc.models.goodput.input_pipeline import InputPipeline, bounded_by_input
+from goodalloc.models.goodput.job_similarity import traits_of
 from goodalloc.models.goodput.model import GoodputModel
+from goodalloc.models.goodput.similar_jobs import Experience, foresee, measured_regimes
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.mode import Mode, resources
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Mapping, Sequence
 
     from goodalloc.data.applications.application import Application
+    from goodalloc.models.goodput.job_similarity import Traits
     from goodalloc.models.goodput.model import BatchLimits
     from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
-    from goodalloc.models.goodput.throughput_model import ThroughputParameters
     from goodalloc.models.round.cluster import Cluster
 
 #: Measured configuration: number of nodes, number of replicas, atomic batch size.
@@ -37,11 +45,55 @@ class Measured:
         Parameters of the last fit, None before the first.
     fitted
         Number of configurations of the last fit.
+    reach
+        Replicas that similar jobs measured, if they predict what this job did not; else 0.
     """
 
     times: dict[Configuration, tuple[float, float]] = field(default_factory=dict)
     parameters: ThroughputParameters | None = None
     fitted: int = 0
+    reach: int = 0
+
+
+def fit_tables(
+    tables: Sequence[Mapping[Configuration, tuple[float, float]]],
+) -> list[ThroughputParameters]:
+    """Return the throughput parameters fitted to the times of each table, in one call."""
+    if not tables:
+        return []
+    rows = [np.array([(*key, *times) for key, times in table.items()]) for table in tables]
+    fitted = fit_throughput(pad_observations(rows), ONLINE).parameters
+    return [
+        ThroughputParameters(*map(float, one)) for one in zip(*map(np.asarray, fitted), strict=True)
+    ]
+
+
+def traits_of_application(application: Application, parameters: ThroughputParameters) -> Traits:
+    """Return the traits of a job: what its submission tells, and the speed of its first pass."""
+    architecture = ARCHITECTURES.get(application.name, Architecture())
+    return traits_of(application.batch, parameters, architecture.parameters, architecture.family)
+
+
+def experience_of(
+    application: Application, times: Mapping[Configuration, tuple[float, float]]
+) -> Experience:
+    """Return the experience with an application on a type of GPU, fitted to measured times."""
+    # Fitted alone, so that what it is fitted beside cannot matter after a checkpoint.
+    (parameters,) = fit_tables([times])
+    most = max(replicas for _, replicas, _ in times)
+    return Experience(
+        traits_of_application(application, parameters), parameters, measured_regimes(times), most
+    )
+
+
+def predict_unmeasured(
+    found: Measured, application: Application, experiences: Sequence[Experience]
+) -> None:
+    """Replace parameters that were never measured by predictions, if there are similar jobs."""
+    if experiences and found.parameters is not None:
+        traits = traits_of_application(application, found.parameters)
+        regimes = measured_regimes(found.times)
+        found.parameters, found.reach = foresee(found.parameters, regimes, traits, experiences)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ from goodalloc.models.support.validation import (
 )
 
 #: Knowledge of a job when it starts: none (as published), the measurements of finished jobs of its
-#: application, or a profile of the whole range.
-Knowledge = Literal["explored", "history", "profiled"]
+#: application, or a profile of the whole range; or predictions from similar finished jobs beside
+#: the measurements of those of its application ("similar"), or from other applications only
+#: ("others").
+Knowledge = Literal["explored", "history", "profiled", "similar", "others"]
 
 #: Batch sizes of the jobs: by the rule of the policy, as their users requested, or the best by
 #: their own predictions of goodput.

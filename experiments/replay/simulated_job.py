@@ -32,13 +32,14 @@ from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import GpuUse, busy_part, memory_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from goodalloc.data.applications.application import Application, Spread
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.replay.replay_conditions import MeasurementNoise
     from goodalloc.models.goodput.input_pipeline import InputPipeline
     from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+    from goodalloc.models.goodput.similar_jobs import Experience
     from goodalloc.models.losses.loss_forecast import LossRun
     from goodalloc.models.losses.reduction import LossHistory
     from goodalloc.models.round.allocation import Placement
@@ -163,6 +164,8 @@ class SimulatedJob(SimulatedJobState):
         Whether it predicts its goodput at the requested batch size only.
     noise
         Errors of its measurements.
+    experiences
+        Finished jobs from which it predicts what it did not measure.
     """
 
     def __init__(
@@ -175,11 +178,13 @@ class SimulatedJob(SimulatedJobState):
         *,
         predicts_request: bool = False,
         noise: MeasurementNoise = EXACTLY,
+        experiences: Callable[[], Sequence[Experience]] = tuple,
     ) -> None:
         super().__init__(gpu_type=equipment.gpu_types[0])
         self.submission, self._application = submission, application
         self.batch_sizes = batch_sizes
         self.equipment, self.pipeline, self.noise = equipment, pipeline, noise
+        self.experiences = experiences
         self.predicted_batch_size = submission.batch_size if predicts_request else None
         restriction = application.restriction
         fixed = restriction.batch_size if restriction else None
@@ -236,9 +241,10 @@ class SimulatedJob(SimulatedJobState):
 
     @property
     def most_explored(self) -> int:
-        """Largest number of GPUs on which it has measurements."""
+        """Largest number of GPUs on which it has measurements, or similar jobs tell enough."""
         measured = self.measured.values()
-        return max((replicas for found in measured for _, replicas, _ in found.times), default=0)
+        own = max((replicas for found in measured for _, replicas, _ in found.times), default=0)
+        return max(own, *(found.reach for found in measured)) if measured else 0
 
     @property
     def chooses_batch_size(self) -> bool:

@@ -323,17 +323,21 @@ def _pack_measured(measured: Measured) -> Document:
     found: Document = {"times": pack_times(measured.times), "fitted": measured.fitted}
     if measured.parameters is not None:
         found["parameters"] = pack_numbers(measured.parameters)
+    if measured.reach:
+        found["reach"] = measured.reach
     return found
 
 
 def _unpack_measured(item: str, value: object) -> Measured:
     """Return the measurements that `_pack_measured` packed."""
-    found = check_keys(item, value, ("times", "fitted"), ("parameters",))
+    found = check_keys(item, value, ("times", "fitted"), ("parameters", "reach"))
     times, parameters = unpack_times(item, found["times"]), found.get("parameters")
     require_count(f"{item}: fitted", found["fitted"], 0, len(times))
     if parameters is not None:
         parameters = unpack_numbers(f"{item}: parameters", parameters, ThroughputParameters)
-    return Measured(times, parameters, found["fitted"])
+    reach = found.get("reach", 0)
+    require_count(f"{item}: reach", reach, 0)
+    return Measured(times, parameters, found["fitted"], reach)
 
 
 def pack_times(times: Times) -> list[list[Any]]:

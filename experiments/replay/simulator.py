@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -120,7 +121,7 @@ class Simulator:
         self._sharing: Sharing | None = getattr(self.policy, "sharing", None)
         self.state = SimulatorState(self.setting.cluster, self.setting.cluster.num_nodes)
         self._equipment = Equipment.of(self.cluster)
-        self._pool = ExperiencePool(self.setting.knowledge)
+        self._pool = ExperiencePool(self.setting.knowledge, self.applications)
         self.jobs = []
         self._oracles: dict[str, TrueOracle | EstimatedOracle] = {}
         self._speeds = BestSpeeds()
@@ -165,6 +166,7 @@ class Simulator:
             pipeline,
             predicts_request=(own, rule) == ("goodput", "requested"),
             noise=self.setting.noise,
+            experiences=partial(self._pool.experiences, submission.application),
         )
         self.jobs.append(job)
         truth = TrueOracle(job, self._sharing or FAIR, self._speeds)

@@ -98,6 +98,10 @@ STUDIES: Mapping[str, Entry] = {
         "Policies by what they are told and who chooses the batch sizes",
         "comparisons.equal_terms:EQUAL_TERMS",
     ),
+    "similar-jobs": Entry(
+        "Step times predicted from jobs of other applications, one left out at a time",
+        "comparisons.similar_jobs:SIMILAR_JOBS",
+    ),
     "advantage": Entry(
         "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
         "comparisons.advantage:ADVANTAGE",

@@ -103,6 +103,10 @@ class Pair:
             pairs = zip(_over_seeds(found, value), _over_seeds(base, value), strict=True)
             return estimate_of([100.0 * (ours / theirs - 1.0) for ours, theirs in pairs])
 
+        def difference(value: Callable[[Replayed], float]) -> Estimate:
+            pairs = zip(_over_seeds(found, value), _over_seeds(base, value), strict=True)
+            return estimate_of([ours - theirs for ours, theirs in pairs])
+
         def mean(of: Outcomes, value: Callable[[Replayed], float]) -> float:
             return estimate_of(_over_seeds(of, value)).mean
 
@@ -119,6 +123,8 @@ class Pair:
             long_change_percent=change(lambda one: one.long_hours),
             p99_change_percent=change(lambda one: one.p99_hours),
             makespan_change_percent=change(lambda one: one.makespan_hours),
+            restarts_change=difference(lambda one: one.restarts_per_job),
+            ramp_up_change_minutes=difference(lambda one: one.ramp_up_minutes),
             mean_more_starved=mean(found, lambda one: one.mean_more_starved),
             baseline_mean_more_starved=mean(base, lambda one: one.mean_more_starved),
             served_over_best=mean(found, lambda one: one.served_over_best),
@@ -130,13 +136,21 @@ class Pair:
 
 
 class Replayed(NamedTuple):
-    """Times and gaps of a finished replay."""
+    """Times and gaps of a finished replay.
+
+    Attributes
+    ----------
+    ramp_up_minutes
+        Mean minutes from the first start of a job to that on its greatest number of GPUs.
+    """
 
     average_hours: float
     p99_hours: float
     makespan_hours: float
     short_hours: float
     long_hours: float
+    restarts_per_job: float
+    ramp_up_minutes: float
     mean_more_starved: float
     served_over_best: float
     mean_gap: float
@@ -158,6 +172,9 @@ class PairRow(NamedTuple):
         Change of the average completion time of all, of short and of long jobs.
     p99_change_percent, makespan_change_percent
         Change of the 99th percentile of completion times, and of the makespan.
+    restarts_change, ramp_up_change_minutes
+        Change of the restarts per job, and of the mean time from the first start of a job to that
+        on its greatest number of GPUs.
     mean_more_starved, served_over_best, mean_gap
         Gaps of the decisions of the way (see `parts_of_gaps`); NaN where none were judged.
     """
@@ -174,6 +191,8 @@ class PairRow(NamedTuple):
     long_change_percent: Estimate
     p99_change_percent: Estimate
     makespan_change_percent: Estimate
+    restarts_change: Estimate
+    ramp_up_change_minutes: Estimate
     mean_more_starved: float
     baseline_mean_more_starved: float
     served_over_best: float
@@ -192,11 +211,21 @@ def replayed(folder: Path) -> Replayed:
         makespan_hours=summary["makespan_hours"],
         short_hours=float(jobs.jct[jobs.application.isin(SHORT)].mean()) / 3600.0,
         long_hours=float(jobs.jct[jobs.application.isin(LONG)].mean()) / 3600.0,
+        restarts_per_job=float(jobs.restarts.mean()),
+        ramp_up_minutes=_ramp_up(pd.read_csv(folder / "samples.csv")),
         mean_more_starved=summary["mean_more_starved"],
         served_over_best=summary["served_over_best"],
         mean_gap=summary["mean_gap"],
         worst_gap=summary["worst_gap"],
     )
+
+
+def _ramp_up(samples: pd.DataFrame) -> float:
+    """Return the mean minutes from a job's first GPUs to its most, from allocations by round."""
+    running = samples[samples.gpus > 0]
+    greatest = running.gpus == running.groupby("job").gpus.transform("max")
+    most = running[greatest].groupby("job").time.min()
+    return float((most - running.groupby("job").time.min()).mean()) / 60.0
 
 
 def _over_seeds(found: Outcomes, value: Callable[[Replayed], float]) -> list[float]:
@@ -266,6 +295,8 @@ def shortened(rows: list[PairRow]) -> Rows:
             "long (%)": row.long_change_percent.text("+.1f"),
             "p99 (%)": row.p99_change_percent.text("+.1f"),
             "makespan (%)": row.makespan_change_percent.text("+.1f"),
+            "restarts per job": row.restarts_change.text("+.2f"),
+            "ramp-up (min)": row.ramp_up_change_minutes.text("+.1f"),
             **({name: getattr(row, name) for name in GAPS} if judged else {}),
         }
         for row in rows

@@ -105,6 +105,8 @@ KNOWLEDGE = paired_study(
         for way in (
             Way("history", setting={"knowledge": "history"}),
             Way("profiled", setting={"knowledge": "profiled"}),
+            Way("similar", setting={"knowledge": "similar"}),
+            Way("others", setting={"knowledge": "others"}),
         )
     ],
 )

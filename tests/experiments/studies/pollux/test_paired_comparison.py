@@ -85,7 +85,7 @@ def test_scenarios_add_jobs_under_names_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("study", "ways"),
-    [(EXACTNESS, 12), (DISTURBANCES, 6), (SCALE, 3), (OBJECTIVES, 7), (KNOWLEDGE, 3)],
+    [(EXACTNESS, 12), (DISTURBANCES, 6), (SCALE, 3), (OBJECTIVES, 7), (KNOWLEDGE, 5)],
 )
 def test_the_studies_replay_every_way_once(tmp_path: Path, study: object, ways: int) -> None:
     """Shared baselines are replayed once a workload; different ways never share a folder."""
