@@ -15,6 +15,7 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import (
     as_float,
     check_keys,
+    check_list,
     in_file,
     read_document,
     rows_text,
@@ -104,6 +105,8 @@ class JobState:
         Gradient statistics and fitted parameters; None before there are any.
     finished
         Whether the training is over.
+    measured
+        Nodes and replicas of the configurations whose step times it measured, in any order.
 
     Raises
     ------
@@ -130,6 +133,7 @@ class JobState:
     gradient: GradientStatistics | None = None
     throughput: ThroughputParameters | None = None
     finished: bool = False
+    measured: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -144,6 +148,15 @@ class JobState:
             require_number(f"{item}: {name}", getattr(self, name), 0.0)
         _check_placement(item, self.placement)
         require_flag(f"{item}: finished", self.finished)
+        for pair in self.measured:
+            if len(pair) != 2:
+                raise ValueError(
+                    f"{item}: measured has {shown(list(pair))}; expected pairs of nodes and "
+                    "replicas."
+                )
+            nodes, replicas = pair
+            require_count(f"{item}: measured nodes", nodes, 1)
+            require_count(f"{item}: replicas measured on {nodes} nodes", replicas, nodes)
 
     @property
     def max_replicas(self) -> int:
@@ -231,12 +244,16 @@ def read_job_state(path: str | os.PathLike[str]) -> JobState:
     """
     document = read_document(path, (STATE_FORMAT,))
     try:
-        names = tuple(entry.name for entry in fields(JobState))
-        given = dict(check_keys("Job state", document, ("format", "version", *names)))
+        names = tuple(entry.name for entry in fields(JobState) if entry.name != "measured")
+        required = ("format", "version", *names)
+        given = dict(check_keys("Job state", document, required, ("measured",)))
         del given["format"], given["version"]
         require_name("Job state", given["name"])
         for name in _SECONDS:
             given[name] = as_float(given[name])
+        item = f"Job '{given['name']}': measured"
+        pairs = check_list(item, given.get("measured", []))
+        given["measured"] = tuple(tuple(check_list(item, pair)) for pair in pairs)
         return JobState(**given | _model_parts(f"Job '{given['name']}'", given))
     except ValueError as error:
         raise ValueError(in_file(path, error)) from error

@@ -19,7 +19,7 @@ from goodalloc.data.documents.json_file import (
     rows_text,
     shown,
 )
-from goodalloc.models.support.validation import require_count, require_number
+from goodalloc.models.support.validation import require_count, require_name, require_number
 
 if TYPE_CHECKING:
     import os
@@ -44,6 +44,8 @@ class JobSubmission:
         When, in seconds since 1970.
     replicas
         K that its user asks for, for policies that do not choose it.
+    application
+        Name of what it trains, which jobs that train the same share; empty if unknown.
 
     Raises
     ------
@@ -55,6 +57,7 @@ class JobSubmission:
     command: tuple[str, ...]
     submitted: float
     replicas: int = 1
+    application: str = ""
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -67,6 +70,8 @@ class JobSubmission:
             )
         require_number(f"{item}: submitted", self.submitted, 0.0)
         require_count(f"{item}: replicas", self.replicas, 1)
+        if self.application != "":
+            require_name(f"{item}: application", self.application)
 
 
 def require_job_name(name: object) -> None:
@@ -127,8 +132,9 @@ def read_job_submission(path: str | os.PathLike[str]) -> JobSubmission:
     """
     document = read_document(path, (SUBMISSION_FORMAT,))
     try:
-        names = tuple(entry.name for entry in fields(JobSubmission))
-        given = dict(check_keys("Submission", document, ("format", "version", *names)))
+        names = tuple(entry.name for entry in fields(JobSubmission) if entry.name != "application")
+        required = ("format", "version", *names)
+        given = dict(check_keys("Submission", document, required, ("application",)))
         del given["format"], given["version"]
         given["command"] = tuple(check_list("Submission: command", given["command"]))
         given["submitted"] = as_float(given["submitted"])

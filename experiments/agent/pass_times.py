@@ -73,6 +73,10 @@ class PassTimes:
             if len(kept[0]) >= LEAST
         ]
 
+    def measured(self) -> tuple[tuple[int, int], ...]:
+        """Return the nodes and replicas of the rows of the table, in order, each once."""
+        return tuple(sorted({(int(row[0]), int(row[1])) for row in self.table()}))
+
     def state(self) -> list[Any]:
         """Return the state for a checkpoint."""
         return [[*one, *map(list, kept)] for one, kept in self._seconds.items()]

@@ -138,6 +138,7 @@ class AgentReport:
             attained_service=self._attained(now),
             most_replicas=self._most,
             throughput=self.throughput,
+            measured=self.times.measured(),
             **known,
         )
         write_job_state(self._options.file(STATE), state)

@@ -38,6 +38,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
             stopped=stopped,
             say=log_line,
             trusting=arguments.policy in POLICIES,
+            similar=arguments.similar,
         )
         totals = scheduler.run()
         code = INTERRUPTED if stopped() else 0
@@ -81,6 +82,7 @@ def launch_command(arguments: argparse.Namespace) -> Output:
             name=arguments.name,
             command=program,
             replicas=arguments.replicas,
+            application=arguments.application,
             retries=arguments.retries,
             stopped=stopped,
             say=log_line,

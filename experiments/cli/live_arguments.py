@@ -24,6 +24,13 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         help="requested replicas, where the policy does not choose (tiresias, fifo; default: 1)",
     )
     parser.add_argument(
+        "--application",
+        default="",
+        metavar="NAME",
+        help="name of what the job trains; a scheduler with --similar predicts jobs of one name "
+        "from each other",
+    )
+    parser.add_argument(
         "--retries",
         type=whole(0),
         default=3,
@@ -74,6 +81,11 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
         type=number(0.0, strict=False),
         default=30.0,
         help="seconds of a restart that Pollux assumes (default: 30)",
+    )
+    parser.add_argument(
+        "--similar",
+        action="store_true",
+        help="predict what a job has not measured from finished jobs that are similar",
     )
     parser.add_argument("--seconds", type=number(0.0), help="time limit of a decision")
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")

@@ -118,6 +118,8 @@ class Launcher:
         Program and arguments of every replica.
     replicas
         Number of replicas K that the user requests; most policies choose their own.
+    application
+        Name of what it trains, which jobs that train the same share; empty if unknown.
     retries
         Restarts after failures in a row without progress.
     stopped
@@ -139,6 +141,7 @@ class Launcher:
     name: str
     command: tuple[str, ...]
     replicas: int = 1
+    application: str = ""
     retries: int = 3
     stopped: Callable[[], bool] = lambda: False
     say: Callable[[str], None] = lambda _: None
@@ -149,7 +152,7 @@ class Launcher:
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
-        JobSubmission(self.name, self.command, 0.0, self.replicas)
+        JobSubmission(self.name, self.command, 0.0, self.replicas, self.application)
         require_count(f"Job '{self.name}': retries", self.retries, 0)
 
     @property
@@ -250,7 +253,9 @@ class Launcher:
         """Write the submission of the job, with the time of its first submission."""
         path = self.folder / SUBMISSION
         submitted = read_job_submission(path).submitted if path.exists() else time.time()
-        submission = JobSubmission(self.name, self.command, submitted, self.replicas)
+        submission = JobSubmission(
+            self.name, self.command, submitted, self.replicas, self.application
+        )
         if not path.exists() or read_job_submission(path) != submission:
             write_job_submission(path, submission)
 

@@ -24,6 +24,7 @@ from goodalloc.data.files.job_state import read_job_state, read_placements
 from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, allocation_file, job_folder
 from goodalloc.experiments.live.decision import LiveDecision, decide, keep
 from goodalloc.experiments.live.jobs import find_jobs
+from goodalloc.experiments.live.similar_jobs import find_experiences, with_predictions
 from goodalloc.experiments.support.folder_lock import LOCK_SECONDS, locked, require_locks
 from goodalloc.solvers.interface.result import Evidence, relative_gap
 from goodalloc.solvers.policies.policy_table import POLICIES
@@ -157,6 +158,8 @@ class LiveScheduler:
         Seconds between two looks at the files.
     trusting
         Whether bounds of the policy are believed, as those of the shipped ones.
+    similar
+        Whether finished jobs that are similar tell what a job has not measured.
     """
 
     folder: Path
@@ -168,6 +171,7 @@ class LiveScheduler:
     say: Callable[[str], None] = lambda _: None
     glance: float = 1.0
     trusting: bool = False
+    similar: bool = False
     _said: set[str] = field(default_factory=set, init=False)
     _decisions: int = field(default=0, init=False)
     _changes: int = field(default=0, init=False)
@@ -211,6 +215,8 @@ class LiveScheduler:
         self._seen |= found.names
         self._warn(*found.unreadable.values())
         written = self._written()
+        if self.similar:
+            found = with_predictions(found, find_experiences(self.folder))
         states = {job.submission.name: job.state for job in found.jobs}
         told = {name: state.placement for name, state in states.items() if state}
         current = told if written is None else written

@@ -42,6 +42,7 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.live.jobs import NoOracle, find_jobs, fitting
 from goodalloc.experiments.live.replica_group import replicas_left
 from goodalloc.experiments.live.scheduler import LIVE, LiveScheduler, live_policy
+from goodalloc.experiments.live.similar_jobs import find_experiences, with_predictions
 from goodalloc.experiments.support.folder_lock import is_locked, locked
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
@@ -73,14 +74,24 @@ class Folder:
         self.lines: list[str] = []
         self._locks: dict[str, contextlib.ExitStack] = {}
 
-    def submit(self, name: str, ago: float = 1000.0, replicas: int = 1) -> None:
+    def submit(
+        self, name: str, ago: float = 1000.0, replicas: int = 1, application: str = ""
+    ) -> None:
         """A job comes."""
         folder = job_folder(self.path, name)
         folder.mkdir(parents=True, exist_ok=True)
-        submission = JobSubmission(name, ("train",), time.time() - ago, replicas)
+        submission = JobSubmission(name, ("train",), time.time() - ago, replicas, application)
         write_job_submission(folder / SUBMISSION, submission)
         self._locks[name] = self._stack.enter_context(contextlib.ExitStack())
         self._locks[name].enter_context(locked(folder))
+
+    def finish(self, name: str, application: str = "") -> None:
+        """A job is done that has measured up to four nodes, of slow synchronisation."""
+        pairs = ((1, 1), (1, 2), (1, 4), (2, 4), (4, 16))
+        slow = THROUGHPUT._replace(alpha_local=0.5, alpha_node=5.0)
+        self.submit(name, application=application)
+        self.tell(name, finished=True, measured=pairs, throughput=slow)
+        self.leave(name)
 
     def leave(self, name: str) -> None:
         """Its launcher ends."""
@@ -373,6 +384,35 @@ def test_the_bound_of_a_policy_of_ones_own_is_no_proof(folder: Folder) -> None:
     assert row["bound_source"] == "pattern program"
     assert row["evidence"] in ("prices", "solver")
     assert "optimal" in folder.lines[-1]
+
+
+def test_finished_jobs_tell_similar_ones_what_these_have_not_measured(folder: Folder) -> None:
+    """Synchronisation is not free for them, and they need not explore; others learn nothing."""
+    folder.decide()  # an empty allocation
+    folder.submit("new", application="vision")
+    folder.tell("new", measured=((1, 1),))
+    assert find_experiences(folder.path) == ()
+    (before,) = find_jobs(folder.path).jobs
+    folder.finish("old", "vision")
+    (one,) = find_experiences(folder.path)
+    assert one.replicas == 16
+    assert one.regimes == (True, True, True, True)
+    found = find_jobs(folder.path)
+    assert found.jobs == (before,)
+    (told,) = with_predictions(found, (one,)).jobs
+    assert told.state is not None
+    assert told.state.throughput is not None
+    assert told.state.most_replicas == 16
+    assert 2.0 < told.state.throughput.alpha_node < 5.0  # optimistic
+    assert with_predictions(found, ()) == found
+    alone = folder.decide()["new"]
+    assert alone == 2
+    scheduler = LiveScheduler(
+        folder.path, CLUSTER, live_policy("equal", PolicyOptions()), similar=True
+    )
+    scheduler.round(find_jobs(folder.path))
+    placements = read_placements(allocation_file(folder.path))
+    assert sum(placements["new"].values()) > alone
 
 
 def test_policies_that_need_what_real_jobs_do_not_have_are_refused() -> None:
