@@ -163,11 +163,15 @@ def plot_terms(rows: list[TermsRow]) -> Figure:
         for policy in {row.policy for row in usual}
     }
     order = sorted(least, key=least.__getitem__)
-    kinds = ("nothing", "measured", "true speed", "true remaining")
-    shift = dict(zip(kinds, (0.0, -0.12, 0.12, 0.12), strict=True))
+    shift: dict[str, float] = {
+        "nothing": 0.0,
+        "measured": -0.12,
+        "true speed": 0.12,
+        "true remaining": 0.12,
+    }
     ax = new_axes(8.0, 1.8 + 0.45 * len(order))
     for row in usual:
-        colour = COLOURS[kinds.index(row.knows)]
+        colour = COLOURS[[*shift].index(row.knows)]
         ax.errorbar(
             1.0 + row.over_pollux_percent.mean / 100.0,
             order.index(row.policy) + shift[row.knows],
