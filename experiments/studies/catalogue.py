@@ -192,6 +192,11 @@ OTHERS: Mapping[str, Entry] = {
         minutes=0.5,
         clocked=("auction_seconds", "program_seconds"),
     ),
+    "profile-fits": Entry(
+        "Errors of the shipped models over the measurements that they were fitted to",
+        "training.profile_fits:PROFILE_FITS",
+        minutes=0.1,
+    ),
     "predictability": Entry(
         "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
         "predictability.study:PREDICTABILITY",

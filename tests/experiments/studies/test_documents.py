@@ -63,7 +63,7 @@ TO_SOURCE = {
 }
 
 #: Stored quick results that are made again here, in seconds.
-SAMPLES = ("hesrpt",)
+SAMPLES = ("hesrpt", "profile-fits")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,0 +1,158 @@
+"""Errors of the shipped models, as the derivation of each noted them when it fitted them.
+
+The shipped profiles hold fitted parameters in place of measurements, and beside them the relative
+errors ``abs(fitted / measured - 1)`` over all measurements. Here they stand in one table, from
+which the description of the profiles is written.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.data.applications.gpu_types import gpu_types, load_type_profile
+from goodalloc.data.applications.profiles import application_names
+from goodalloc.data.documents.shipped import read_shipped
+from goodalloc.data.gavel.model import SHIPPED as GAVEL_RATES
+from goodalloc.data.parameter_servers.step_times import load_step_time, step_time_names
+from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from matplotlib.figure import Figure
+
+#: Quantities of Gavel's rates whose errors are noted, by their names in tables.
+RATES: Mapping[str, str] = {
+    "alone": "rate alone",
+    "alone_held_out": "rate alone, held out",
+    "pairs": "rate in pairs",
+    "slowdown": "slow-down in pairs",
+    "slowdown_held_out": "slow-down in pairs, held out",
+}
+
+
+class ProfileFitRow(NamedTuple):
+    """Relative errors of one quantity of a shipped model.
+
+    Attributes
+    ----------
+    profile
+        The shipped document.
+    gpu_type
+        Type of GPU; "all" for the errors over all types, blank where GPUs do not matter.
+    model
+        The application; "all" where one model is fitted to all of them.
+    quantity
+        What was measured and fitted.
+    largest_atomic_batch
+        Largest number of examples in a pass of a replica; None where there is no such limit.
+    loss
+        Value of the fitted loss; None where it was not noted.
+    """
+
+    profile: str
+    gpu_type: str
+    model: str
+    quantity: str
+    measurements: int
+    largest_atomic_batch: int | None
+    loss: float | None
+    median_percent: float
+    percentile_90_percent: float
+    maximum_percent: float
+
+
+def _percent(median: float, percentile_90: float, maximum: float) -> tuple[float, float, float]:
+    first, second, third = (rounded(100.0 * one, 4) for one in (median, percentile_90, maximum))
+    return first, second, third
+
+
+def _applications() -> Iterator[ProfileFitRow]:
+    """Yield the errors of Pollux's applications on every type of GPU."""
+    for gpu_type in gpu_types():
+        for name in application_names():
+            profile = load_type_profile(name, gpu_type)
+            fit = profile.fit_errors
+            for quantity, errors in (("pass", fit.gradient_time), ("step", fit.step_time)):
+                yield ProfileFitRow(
+                    "applications",
+                    gpu_type,
+                    name,
+                    quantity,
+                    fit.observations,
+                    int(profile.batch.atomic_maximum),
+                    rounded(fit.loss, 4),
+                    *_percent(*errors),
+                )
+
+
+def _step_times() -> Iterator[ProfileFitRow]:
+    """Yield the errors of steps with parameter servers."""
+    for name in step_time_names():
+        fit = load_step_time(name)
+        errors = _percent(*fit.errors)
+        yield ProfileFitRow("step times", "", name, "step", fit.measurements, None, None, *errors)
+
+
+def _rates() -> Iterator[ProfileFitRow]:
+    """Yield the errors of the rates of Gavel's jobs."""
+    noted = json.loads(read_shipped(GAVEL_RATES))["errors"]
+    for key, quantity in RATES.items():
+        for gpu_type, errors in noted[key].items():
+            values = (errors["median"], errors["percentile_90"], errors["maximum"])
+            count = errors["measurements"]
+            yield ProfileFitRow(
+                "rates", gpu_type, "all", quantity, count, None, None, *_percent(*values)
+            )
+
+
+def _rows(_: object) -> list[ProfileFitRow]:
+    return [*_applications(), *_step_times(), *_rates()]
+
+
+def plot_profile_fits(rows: list[ProfileFitRow]) -> Figure:
+    """Draw the median, the 90th percentile and the maximum of the errors of steps and rates."""
+    shown = [row for row in rows if row.quantity in {"step", *RATES.values()}]
+    ax = new_axes(8.0, 1.2 + 0.24 * len(shown))
+    for index, (column, label) in enumerate(
+        (
+            ("median_percent", "median"),
+            ("percentile_90_percent", "90th percentile"),
+            ("maximum_percent", "maximum"),
+        )
+    ):
+        ax.plot(
+            [getattr(row, column) for row in shown],
+            range(len(shown)),
+            marker="os^"[index],
+            color=COLOURS[index],
+            label=label,
+            linestyle="none",
+            markersize=4,
+        )
+    labels = [
+        ", ".join(one for one in (row.gpu_type, row.model, row.quantity) if one not in {"", "all"})
+        for row in shown
+    ]
+    ax.set_yticks(range(len(shown)), labels, fontsize="x-small")
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.set_xlabel("error of the fitted model (%)")
+    ax.set_title("Errors of the shipped models")
+    ax.grid(axis="x", color="0.9")
+    ax.set_axisbelow(True)
+    ax.legend(fontsize="small")
+    return figure_of(ax)
+
+
+PROFILE_FITS = Reproduction(
+    "Errors of the shipped models over the measurements that they were fitted to",
+    lambda _: (),
+    _rows,
+    lambda _, rows: plot_profile_fits(rows),
+    ignores=("workloads", "pollux", "seeds", "artifact", "gaps", "quick"),
+)
