@@ -20,8 +20,8 @@ from goodalloc.experiments.cli.types import (
 #: Written out here, since importing the registries would slow the start down.
 POLICIES_HELP = """\
 policies:
-  Pollux          pollux, pollux-genetic, pollux-greedy, pollux-untied, pollux-proportional,
-                  pollux-goodput, pollux-remaining, pollux-robust, pollux-worst
+  Pollux          pollux, pollux-genetic, pollux-greedy, pollux-untied, pollux-shuffled,
+                  pollux-proportional, pollux-goodput, pollux-remaining, pollux-robust, pollux-worst
   its autoscaling autoscaling-goodput, autoscaling-throughput
   Sia             sia, sia-exact
   Optimus         optimus

@@ -117,10 +117,17 @@ class Named:
         return policy
 
 
-def _pollux(text: str, **arguments: Any) -> Named:
+def _pollux(text: str, *, random: bool = False, **arguments: Any) -> Named:
     """Return the entry of Pollux by a solver."""
-    takes = ("rules", "stop", "seed")
-    return Named(text, "policies.pollux:pollux", arguments, takes, is_pollux=True, knows="measured")
+    return Named(
+        text,
+        "policies.pollux:pollux",
+        arguments,
+        takes=("rules", "stop", "seed"),
+        is_pollux=True,
+        random=random,
+        knows="measured",
+    )
 
 
 def _autoscaling(text: str, batch_sizes: str) -> Named:
@@ -154,6 +161,11 @@ POLICIES: Mapping[str, Named] = {
     "pollux-untied": _pollux(
         "the same, with whichever of equal optima the solver meets first",
         options={"break_ties": False},
+    ),
+    "pollux-shuffled": _pollux(
+        "the same, with jobs and equal nodes in an order drawn for every round",
+        random=True,
+        solver="goodalloc.solvers.exact.shuffled:solve_shuffled",
     ),
     "pollux-goodput": _pollux(
         "exactly, the sum of the goodputs in units of a single GPU's",

@@ -30,6 +30,7 @@ def test_the_family_is_everybody_that_decides_on_gpus_of_one_type() -> None:
     """All but those that need cores or nodes that come and go, or vary another one."""
     left_out = {
         "pollux-untied",
+        "pollux-shuffled",
         "pollux-robust",
         "pollux-worst",
         "sia-exact",
