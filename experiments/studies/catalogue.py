@@ -94,6 +94,10 @@ STUDIES: Mapping[str, Entry] = {
     "noise": Entry(
         "What noisy measurements cost, and what deciding for them gains", "pollux.studies:NOISE"
     ),
+    "tie-rules": Entry(
+        "Figure 8c under several rules between equally good allocations",
+        "comparisons.tie_rules:TIE_RULES",
+    ),
     "equal-terms": Entry(
         "Policies by what they are told and who chooses the batch sizes",
         "comparisons.equal_terms:EQUAL_TERMS",
