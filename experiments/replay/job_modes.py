@@ -166,6 +166,8 @@ def predict(
     gradient: GradientStatistics | None,
     gpu_types: tuple[str, ...],
     batch_size: int | None = None,
+    *,
+    pooled: bool = False,
 ) -> dict[str, GoodputModel]:
     """Return the goodput model of a job on every type of GPU; empty before any measurement.
 
@@ -183,13 +185,17 @@ def predict(
         The types of GPU.
     batch_size
         The only total batch size that it may use; None for any within the limits.
+    pooled
+        Whether its agent takes all types for one: the first fit then stands for every type.
     """
     fitted = {
         name: found.parameters for name, found in measured.items() if found.parameters is not None
     }
     if not fitted or gradient is None:
         return {}
-    if len(gpu_types) > 1:
+    if pooled:
+        fitted = dict.fromkeys(gpu_types, next(iter(fitted.values())))
+    elif len(gpu_types) > 1:
         rates = {name: examples_per_second(application.on(name)) for name in gpu_types}
         fitted = bootstrap(fitted, rates)
     limits = {name: application.on(name).batch for name in gpu_types}

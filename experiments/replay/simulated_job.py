@@ -166,6 +166,9 @@ class SimulatedJob(SimulatedJobState):
         Errors of its measurements.
     experiences
         Finished jobs from which it predicts what it did not measure.
+    pooled
+        Whether its agent takes all types of GPU for one: it then fits one model to the measurements
+        on all of them, of equal configurations the first, and keeps these under the first type.
     """
 
     def __init__(
@@ -179,12 +182,13 @@ class SimulatedJob(SimulatedJobState):
         predicts_request: bool = False,
         noise: MeasurementNoise = EXACTLY,
         experiences: Callable[[], Sequence[Experience]] = tuple,
+        pooled: bool = False,
     ) -> None:
         super().__init__(gpu_type=equipment.gpu_types[0])
         self.submission, self._application = submission, application
         self.batch_sizes = batch_sizes
         self.equipment, self.pipeline, self.noise = equipment, pipeline, noise
-        self.experiences = experiences
+        self.experiences, self.pooled = experiences, pooled
         self.predicted_batch_size = submission.batch_size if predicts_request else None
         restriction = application.restriction
         fixed = restriction.batch_size if restriction else None
@@ -268,6 +272,7 @@ class SimulatedJob(SimulatedJobState):
             self.gradient,
             self.equipment.gpu_types,
             self.predicted_batch_size,
+            pooled=self.pooled,
         )
 
     def loss_run(self) -> LossRun:
@@ -378,7 +383,8 @@ class SimulatedJob(SimulatedJobState):
         self.gradient = gradient._replace(variance=gradient.variance * error)
         self.first_gradient = self.first_gradient or self.gradient
         configuration = (len(self.spread), self.replicas, self.atomic_batch_size)
-        times = self.measured.setdefault(self.gpu_type, Measured()).times
+        measured_on = self.equipment.gpu_types[0] if self.pooled else self.gpu_type
+        times = self.measured.setdefault(measured_on, Measured()).times
         if configuration not in times:
             error = noise.factor(noise.step_time, name, 2, *configuration)
             times[configuration] = (forward_backward * error, step * error)

@@ -76,7 +76,8 @@ class Simulator:
     applications
         The true applications that they train, by name.
     policy
-        The policy that decides the rounds.
+        The policy that decides the rounds. If it has `pooled`, and that is true, the agents of its
+        jobs take all types of GPU for one, too.
     setting
         Conditions of the replay.
 
@@ -90,8 +91,9 @@ class Simulator:
     Raises
     ------
     ValueError
-        If the workload is empty, a name occurs twice, an application is unknown, or the batch size
-        of a job is outside the range of its application.
+        If the workload is empty, a name occurs twice, an application is unknown, the batch size of
+        a job is outside the range of its application, or jobs that pool all types of GPU are to
+        start with knowledge.
 
     Examples
     --------
@@ -119,6 +121,12 @@ class Simulator:
         rule = getattr(self.policy, "batch_sizes", None)
         require_choice("Policy: batch_sizes", rule, get_args(BatchSizes))
         self._sharing: Sharing | None = getattr(self.policy, "sharing", None)
+        self._pooled = bool(getattr(self.policy, "pooled", False))
+        if self._pooled and self.setting.knowledge != "explored":
+            raise ValueError(
+                f"Setting: knowledge is '{self.setting.knowledge}' under a policy whose jobs pool "
+                "all types of GPU; expected 'explored'."
+            )
         self.state = SimulatorState(self.setting.cluster, self.setting.cluster.num_nodes)
         self._equipment = Equipment.of(self.cluster)
         self._pool = ExperiencePool(self.setting.knowledge, self.applications)
@@ -167,6 +175,7 @@ class Simulator:
             predicts_request=(own, rule) == ("goodput", "requested"),
             noise=self.setting.noise,
             experiences=partial(self._pool.experiences, submission.application),
+            pooled=self._pooled,
         )
         self.jobs.append(job)
         truth = TrueOracle(job, self._sharing or FAIR, self._speeds)
