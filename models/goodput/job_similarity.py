@@ -88,6 +88,14 @@ def traits_of(
         Batch limits, and fitted throughput parameters.
     model_parameters, family
         As in `Traits`.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import load_profile
+    >>> from goodalloc.models.goodput import traits_of
+    >>> profile = load_profile("bert")
+    >>> traits_of(profile.batch, profile.throughput, family="transformer").initial
+    12.0
     """
     most = float(limits.atomic_maximum)
     return Traits(

@@ -147,6 +147,16 @@ def foresee(
     ----------
     parameters, regimes, traits, experiences
         As in `complete`.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import load_profile
+    >>> from goodalloc.models.goodput import foresee, measured_regimes, traits_of
+    >>> profile = load_profile("bert")
+    >>> traits = traits_of(profile.batch, profile.throughput)
+    >>> alone = measured_regimes([(1, 1, 12)])  # and nobody has experience
+    >>> foresee(profile.throughput, alone, traits, ()).reach
+    0
     """
     if not experiences:
         return Foresight(parameters, 0)
