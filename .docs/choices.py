@@ -54,6 +54,7 @@ COUNTERPARTS: Mapping[str, str] = {
         for name, entry in PUBLISHED.items()
     },
     **dict.fromkeys(STUDIES, "none: the question is not asked in Pollux (OSDI'21)"),
+    "tie-rules": "Pollux (OSDI'21), Figure 8c",
     "synergy": "Synergy (OSDI'22): TUNE within 10 % of OPT",
     "sia": "Sia (SOSP'23): results of its own simulator",
     "mixed": "none",
@@ -70,6 +71,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "gavel-packing": "Gavel (OSDI'20): space sharing; [more](../formulations/GAVEL.md)",
     "time-shares": "Gavel (OSDI'20), POP (SOSP'21); [more](../formulations/POP.md)",
     "themis-auctions": "Themis (NSDI'20): truthful auctions; [more](../formulations/THEMIS.md)",
+    "profile-fits": "none: what ships beside what it was fitted to",
     "predictability": "AITurbo (HPDC'21): the classifier",
     "step-times": "Optimus (EuroSys'18), AITurbo (HPDC'21): the model of a step",
     "exchange": "none: AITurbo (HPDC'21) and Optimus beside the optimum",

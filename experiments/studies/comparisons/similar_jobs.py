@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.reporting.estimates import Estimate
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
-    from goodalloc.models.goodput.similar_jobs import (
-        Experience,
-    )
+    from goodalloc.models.goodput.similar_jobs import Experience
     from goodalloc.models.goodput.throughput_model import ThroughputParameters
     from goodalloc.models.support.array_types import Floats
 
@@ -173,7 +171,7 @@ def _plot(rows: list[SimilarJobsRow]) -> Figure:
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
     ax.set_xlabel("error of predicted step times (root mean square of logarithms)")
-    ax.set_title("Step times on more GPUs than a job of a new application has measured")
+    ax.set_title("A new application on more GPUs than it has measured")
     ax.grid(axis="both", color="0.9")
     ax.set_axisbelow(True)
     ax.legend(fontsize="small")
