@@ -132,7 +132,9 @@ def solve_genetic(
         `Stop.seconds` counts compilation in: if that alone takes longer, the start is returned
         without the rows that break a rule, and a later call finds the program compiled.
     seed
-        Seed of all random numbers: equal seeds give equal allocations.
+        Seed of all random numbers: equal seeds give equal allocations on processors that round
+        exponentials and logarithms alike; between others (AVX2 and AVX-512, for instance) members
+        that nearly tie may part.
     start
         An allocation to have among the first generation.
     population
