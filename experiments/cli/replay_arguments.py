@@ -8,6 +8,7 @@ from goodalloc.experiments.cli.types import (
     add_groups,
     any_number,
     gpus_per_node,
+    named_folder,
     names,
     number,
     outages,
@@ -43,8 +44,8 @@ what:
   list              what each of these is, and how many minutes it takes
   Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
                     fig8c, fig9; pollux
-  its questions     exactness, disturbances, scale, objectives, knowledge, similar-jobs,
-                    noise, equal-terms, advantage (hours each, similar-jobs seconds)
+  its questions     exactness, disturbances, scale, objectives, knowledge, noise,
+                    tie-rules, similar-jobs, equal-terms, advantage (up to hours each)
   types and cores   synergy, sia, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
@@ -343,4 +344,24 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="list stored results whose code has changed since, and studies without one, with the "
         "command and the minutes that renew each",
+    )
+    what.add_argument(
+        "--renew",
+        action="store_true",
+        help="run these commands: confirm by quick rows where there are some, else make anew",
+    )
+    parser.add_argument(
+        "--artifact",
+        type=named_folder,
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="with --renew: folder of published data, by its name in data/ARTIFACTS.md "
+        "(pollux, sia, gavel, openb, traces, aiturbo, dl2); repeatable",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        default="results/renew",
+        help="with --renew: folder to work in, from which it resumes (default: results/renew)",
     )

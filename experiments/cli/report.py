@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import in_file, read_text
 from goodalloc.experiments.cli.output import FAILED, Output
+from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, REPRODUCTIONS
 from goodalloc.experiments.studies.documents import (
@@ -34,6 +35,7 @@ from goodalloc.experiments.studies.framework.stored_result import (
     spent_on,
     write_stored,
 )
+from goodalloc.experiments.studies.renewal import DONE, Renewal, renew, stale_results
 from goodalloc.experiments.support.machine_description import machine, processor
 from goodalloc.experiments.support.module_code import code_digests, used_modules
 
@@ -52,6 +54,10 @@ def report_command(arguments: argparse.Namespace) -> Output:
     """Write documents anew, check them, or list the stored results that are stale."""
     if arguments.stale:
         return _stale()
+    if arguments.renew:
+        return _renew(arguments)
+    if arguments.artifact:
+        raise ValueError("argument --artifact: expected --renew, too; nothing else reads data.")
     paths = tuple(Path(path).absolute() for path in arguments.documents) or documents()
     found: list[dict[str, Any]] = []
     source = cache(stored_rows)
@@ -103,6 +109,23 @@ def _stale() -> Output:
         return Output("no stored result is older than its code", rows)
     text = text_table(rows, ("result", "why", "minutes", "command"))
     return Output(f"{text}\n\nminutes: of processor time", rows)
+
+
+def _renew(arguments: argparse.Namespace) -> Output:
+    """Renew the stale results; exit code 1 if some remain."""
+    folders = {name: Path(folder).absolute() for name, folder in arguments.artifact}
+    renewal = Renewal(folders, Path(arguments.out).absolute())
+    results, rows = stale_results(), list[dict[str, Any]]()
+    with progress_bar("renew", len(results), quiet=arguments.json) as bar:
+        for row in renew(results, renewal):
+            rows.append(row._asdict())
+            bar.update(1)
+    if not rows:
+        return Output("no stored result is older than its code", rows)
+    left = [row for row in rows if row["outcome"] not in DONE]
+    text = text_table(rows, ("result", "outcome", "minutes"))
+    count = f"{len(rows) - len(left)} of {len(rows)} results renewed"
+    return Output(f"{text}\n\n{count}", rows, FAILED if left else 0)
 
 
 class Reproduced(NamedTuple):

@@ -126,6 +126,14 @@ def group(text: str) -> tuple[str, int, int, str]:
     return parts[0], whole(1)(parts[1]), whole(1)(parts[2]), "".join(parts[3:])
 
 
+def named_folder(text: str) -> tuple[str, str]:
+    """Parse ``NAME=FOLDER``."""
+    name, equals, folder = text.partition("=")
+    if not (name and equals and folder):
+        raise argparse.ArgumentTypeError(f"got {literal(text)}; expected NAME=FOLDER")
+    return name, folder
+
+
 def outages(text: str) -> tuple[tuple[int, int, int], ...]:
     """Parse outages separated by commas, such as 3600-7200:4.
 

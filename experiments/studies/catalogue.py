@@ -269,6 +269,17 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "training": tuple(TRAININGS),
 }
 
+#: Studies that read a folder of published data (`data/ARTIFACTS.md`), by the name of the data.
+ARTIFACTS: Mapping[str, tuple[str, ...]] = {
+    "pollux": (*PUBLISHED, *STUDIES),
+    "sia": ("sia", "restrictions"),
+    "gavel": ("gavel", "gavel-cost", "gavel-levels", "gavel-packing", "time-shares"),
+    "openb": ("openb",),
+    "traces": ("traces",),
+    "aiturbo": ("predictability",),
+    "dl2": ("step-times",),
+}
+
 MINUTES_NOTE = "minutes: of a whole run by one worker, where that was measured; --quick takes less"
 
 
