@@ -59,10 +59,13 @@ def test_a_result_is_confirmed_by_quick_rows_or_else_made_anew(
 
 def test_a_result_whose_data_are_not_given_is_left(tmp_path: Path) -> None:
     """Nothing is run, and the outcome says what to give."""
-    results = [
-        Stale("restrictions", origin("goodalloc reproduce restrictions --artifact ARTIFACT"), None)
-    ]
-    (found,) = renew(results, Renewal({"pollux": tmp_path}, tmp_path), lambda _: pytest.fail())
+    command = "goodalloc reproduce restrictions --artifact ARTIFACT"
+
+    def run(words: Sequence[str]) -> str:
+        raise AssertionError(words)
+
+    given = Renewal({"pollux": tmp_path}, tmp_path)
+    (found,) = renew([Stale("restrictions", origin(command), None)], given, run)
     assert found.outcome == "left: expected --artifact sia=FOLDER"
 
 
