@@ -12,6 +12,7 @@ import pytest
 from goodalloc.experiments.cli.arguments import build_parser
 from goodalloc.experiments.studies.catalogue import ENTRIES
 from goodalloc.experiments.support.extras import MODULES
+from goodalloc.solvers.policies.policy_table import POLICIES
 
 if TYPE_CHECKING:
     import subprocess
@@ -42,6 +43,11 @@ def command_lines() -> list[list[str]]:
 def test_the_readme_is_one_screen() -> None:
     """At most 6 KB; what is more belongs into the guide or the documentation."""
     assert (ROOT / "README.md").stat().st_size <= 6_000
+
+
+def test_the_readme_counts_the_policies() -> None:
+    """As many as there are names."""
+    assert f"under {len(POLICIES)} policies" in PAGES[0]
 
 
 def test_the_readme_counts_the_reproductions() -> None:
