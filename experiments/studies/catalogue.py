@@ -137,11 +137,13 @@ OTHERS: Mapping[str, Entry] = {
         "What Sia's shapes, rounding and later placement cost a round",
         "sia_and_synergy.sia_restrictions:RESTRICTIONS",
         minutes=7,
+        clocked=("placed_seconds",),
     ),
     "openb": Entry(
         "openb: GPUs allocated from a batch of pods (ATC'23, Figure 9a)",
         "comparisons.openb:OPENB",
         minutes=3,
+        clocked=("seconds",),
     ),
     "slaq": Entry(
         "slaq: quality and delays of SLAQ, greedy and exact, against fair shares (SoCC'17)",
@@ -189,6 +191,7 @@ OTHERS: Mapping[str, Entry] = {
         "time-shares: Gavel's programs exactly, by bisection, and split as by POP",
         "gavel.time_share_gap:TIME_SHARES",
         minutes=2,
+        clocked=("solve_seconds", "longest_seconds", "build_seconds"),
     ),
     "themis-auctions": Entry(
         "Themis's auction: payments and lies",
