@@ -120,12 +120,12 @@ OTHERS: Mapping[str, Entry] = {
         minutes=1,
     ),
     "sia": Entry(
-        "Sia on three types of GPU, and Pollux with and without telling them apart",
+        "Sia on three types of GPU, and Pollux with and without types",
         "sia_and_synergy.sia_replay:SIA_REPLAY",
         minutes=12,
     ),
     "sia-gavel": Entry(
-        "Gavel, rule by rule from ours to that of Sia's simulator",
+        "Gavel on three types of GPU, rule by rule to that of Sia's simulator",
         "sia_and_synergy.sia_gavel:SIA_GAVEL",
         minutes=8,
     ),

@@ -224,7 +224,7 @@ def _plot(_: Plan, rows: list[ComparedRow]) -> Figure:
 
 
 SIA_GAVEL = Reproduction(
-    "Gavel on three types of GPU, rule by rule from ours to that of Sia's simulator",
+    "Gavel on three types of GPU, rule by rule to that of Sia's simulator",
     _tasks,
     _rows,
     _plot,

@@ -6,9 +6,10 @@ they are means of three exact solvers, whose ties alone spread makespans from 14
 the others they are those of the artifact's solver. As there, a job that only changes nodes
 continues without a restart.
 
-Beside Sia stand its objective decided on nodes, with every number of GPUs and without rounding, and
-Pollux's, twice: knowing a model of every type, and as in Sia's evaluation unable to tell types
-apart, with one model fitted to the measurements on all (`type_blind.py`).
+Beside Sia stands Pollux, twice: knowing a model of every type, and as in Sia's evaluation unable to
+tell types apart, with one model fitted to the measurements on all (`type_blind.py`). The plan
+selects in which ways it decides, exactly or by its genetic algorithm, and other policies beside it,
+as `sia-exact`: Sia's objective decided on nodes, with every number of GPUs and without rounding.
 
 References
 ----------
@@ -69,7 +70,7 @@ SHORT = {
     "restarts_per_job": "restarts",
 }
 
-#: Replayed policies and their labels in the figure; those of Pollux as the plan selects them.
+#: Labels in the figure of Sia and of the policies that a plan may select.
 LABELS = {
     "sia": "Sia",
     "sia-exact": "Sia's objective, exactly on nodes",
@@ -110,9 +111,9 @@ def sia_setting() -> Setting:
 
 
 def _policies(plan: Plan) -> tuple[str, ...]:
-    """Return the policies; those of Pollux in both versions."""
-    both = {name for chosen in plan.pollux for name in (chosen, f"{chosen}-blind")}
-    return tuple(name for name in LABELS if "pollux" not in name or name in both)
+    """Return Sia and the selected policies, each also without types if there is such a version."""
+    both = [name for chosen in plan.pollux for name in (chosen, f"{chosen}-blind")]
+    return ("sia", *(name for name in both if name in LABELS or not name.endswith("-blind")))
 
 
 def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
@@ -254,8 +255,7 @@ def _plot(_: Plan, rows: list[ComparedRow]) -> Figure:
     """Draw average completion times by workload and policy, the artifact's as diamonds."""
     ax = new_axes(8.5, 4.6)
     numbers = list(dict.fromkeys(row.workload for row in rows))
-    there = {row.policy for row in rows}
-    drawn = {policy: label for policy, label in LABELS.items() if policy in there}
+    drawn = {row.policy: LABELS.get(row.policy, row.policy) for row in rows}
     width = 0.8 / len(drawn)
     marked = False
     for index, (policy, label) in enumerate(drawn.items()):
@@ -285,7 +285,7 @@ def _plot(_: Plan, rows: list[ComparedRow]) -> Figure:
 
 
 SIA_REPLAY = Reproduction(
-    "Sia on three types of GPU, in its simulator and in ours, and Pollux with and without types",
+    "Sia on three types of GPU, and Pollux with and without types",
     _tasks,
     _rows,
     _plot,
