@@ -46,7 +46,7 @@ what:
                     fig8c, fig9; pollux
   its questions     exactness, disturbances, scale, objectives, knowledge, noise,
                     tie-rules, similar-jobs, equal-terms, advantage (up to hours each)
-  types and cores   synergy, sia, restrictions, mixed, openb
+  types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
                     gavel, gavel-cost, gavel-levels, gavel-packing, traces; family compares all

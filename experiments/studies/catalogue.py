@@ -124,9 +124,14 @@ OTHERS: Mapping[str, Entry] = {
         minutes=1,
     ),
     "sia": Entry(
-        "Sia and Gavel on three types of GPU, in Sia's simulator and in ours",
+        "Sia on three types of GPU, and Pollux with and without types",
         "sia_and_synergy.sia_replay:SIA_REPLAY",
-        minutes=22,
+        minutes=12,
+    ),
+    "sia-gavel": Entry(
+        "Gavel on three types of GPU, rule by rule to that of Sia's simulator",
+        "sia_and_synergy.sia_gavel:SIA_GAVEL",
+        minutes=8,
     ),
     "mixed": Entry(
         "Two types of GPU and few cores: co-adapted, by shares, by Synergy-TUNE",

@@ -1,25 +1,20 @@
-"""Sia and Gavel in the simulator of Sia's artifact and in ours: same workloads, cluster and jobs.
+"""Sia and Pollux in the simulator of Sia's artifact and in ours: same workloads, cluster and jobs.
 
 The values beside ours are results of the artifact's simulator, unchanged except for the solver of
 its program, on its workloads `philly` and its cluster of 64 GPUs of three types. For workload 1
 they are means of three exact solvers, whose ties alone spread makespans from 14.9 to 15.7 h; for
 the others they are those of the artifact's solver. As there, a job that only changes nodes
-continues without a restart. Beside Sia stand its objective decided on nodes, with every number of
-GPUs and without rounding, and Pollux's, exactly and by its genetic algorithm, on the same models
-of every type.
+continues without a restart.
 
-Gavel's jobs are rigid: they keep the GPUs and batch size that their users requested. The artifact's
-Gavel, with rounds of 360 s, maximises the total *steps* per second, in which small batches count
-most; it gives spare GPUs to any job that can run on them; and it counts the GPU time of a job's
-whole life. Adding these three one after the other turns our Gavel into the artifact's. Beside it
-stand Gavel with each job's rate relative to its largest, Gavel with max-min fairness, and AlloX.
+Beside Sia stands Pollux, twice: knowing a model of every type, and as in Sia's evaluation unable to
+tell types apart, with one model fitted to the measurements on all (`type_blind.py`). The plan
+selects in which ways it decides, exactly or by its genetic algorithm, and other policies beside it,
+as `sia-exact`: Sia's objective decided on nodes, with every number of GPUs and without rounding.
 
 References
 ----------
 Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling",
     SOSP 2023. doi:10.1145/3600006.3613175
-Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
-    OSDI 2020. https://www.usenix.org/conference/osdi20/presentation/narayanan-deepak
 """
 
 from __future__ import annotations
@@ -37,8 +32,8 @@ from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
-from goodalloc.solvers.gavel.policy import Gavel
-from goodalloc.solvers.policies.policy_table import POLICIES
+from goodalloc.experiments.studies.sia_and_synergy.replay_difference import NOT_COMPARED
+from goodalloc.solvers.policies.policy import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +44,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.experiments.studies.sia_and_synergy.replay_difference import ReplayDifference
 
 #: Results of the artifact by policy, quantity and number of the workload.
 ARTIFACT: Mapping[str, Mapping[str, Mapping[int, float]]] = {
@@ -58,7 +54,7 @@ ARTIFACT: Mapping[str, Mapping[str, Mapping[int, float]]] = {
         "makespan_hours": {1: 15.36, 2: 13.26, 3: 9.97},
         "restarts_per_job": {1: 4.47, 2: 4.54, 3: 4.13},
     },
-    "gavel-as-there": {
+    "gavel": {
         "average_jct_hours": {1: 1.671, 2: 2.103, 3: 1.328},
         "p99_jct_hours": {1: 27.6, 2: 24.8, 3: 6.64},
         "makespan_hours": {1: 35.63, 2: 36.74, 3: 12.53},
@@ -74,36 +70,22 @@ SHORT = {
     "restarts_per_job": "restarts",
 }
 
-#: Replayed policies and their labels in the figure.
+#: Labels in the figure of Sia and of the policies that a plan may select.
 LABELS = {
     "sia": "Sia",
     "sia-exact": "Sia's objective, exactly on nodes",
-    "pollux": "Pollux, exactly",
-    "pollux-genetic": "Pollux, genetic algorithm",
-    "gavel-as-there": "Gavel as in the artifact",
-    "gavel-throughput": "Gavel, rates over largest",
-    "gavel": "Gavel, max-min",
-    "allox": "AlloX",
+    "pollux": "Pollux, exactly, a model for every type",
+    "pollux-blind": "Pollux, exactly, one model for all types",
+    "pollux-genetic": "Pollux, genetic algorithm, a model for every type",
+    "pollux-genetic-blind": "Pollux, genetic algorithm, one model for all types",
 }
 
-#: Steps from our Gavel to the artifact's, in the table only.
-STEPS = ("gavel-steps", "gavel-steps-spare")
+#: By how many per cent Sia's average completion is below that of Pollux in its evaluation, at
+#: least; there Pollux could not tell types apart.
+PUBLISHED_BELOW_PERCENT = 30.0
 
-
-def gavel_steps() -> Gavel:
-    """Return Gavel that maximises the total steps per second."""
-    return Gavel("steps")
-
-
-def gavel_steps_spare() -> Gavel:
-    """Return the Gavel of `gavel_steps` that also uses spare GPUs."""
-    return Gavel("steps", spare=True)
-
-
-def gavel_as_there() -> Gavel:
-    """Return the Gavel of `gavel_steps_spare` that counts GPU time as the artifact does."""
-    return Gavel("steps", spare=True, lifelong=True)
-
+#: Module of the policies that cannot tell types apart.
+BLIND = "goodalloc.experiments.studies.sia_and_synergy.type_blind"
 
 #: Time limit of a decision, in seconds; then the best allocation found so far is taken.
 SECONDS = 10.0
@@ -128,22 +110,40 @@ def sia_setting() -> Setting:
     return Setting(sia_cluster(), free_moves=True)
 
 
-def _policies() -> tuple[str, ...]:
-    return (*LABELS, *STEPS)
+def _policies(plan: Plan) -> tuple[str, ...]:
+    """Return Sia and the selected policies, each also without types if there is such a version."""
+    both = [name for chosen in plan.pollux for name in (chosen, f"{chosen}-blind")]
+    return ("sia", *(name for name in both if name in LABELS or not name.endswith("-blind")))
 
 
 def _task(plan: Plan, number: int, policy: str) -> ReplayTask:
-    """Return a replay; policies of this study are named by the path of their functions."""
-    name = policy if policy in POLICIES else f"{__name__}:{policy.replace('-', '_')}"
+    """Return a replay; policies that cannot tell types apart are named by their functions."""
+    name = f"{BLIND}:{policy.replace('-', '_')}" if policy.endswith("-blind") else policy
     return plan.replay(name, sia_workload(plan, number), setting=sia_setting(), seconds=SECONDS)
 
 
 def _tasks(plan: Plan) -> list[ReplayTask]:
-    return [_task(plan, number, policy) for number in plan.workloads for policy in _policies()]
+    return [_task(plan, number, name) for number in plan.workloads for name in _policies(plan)]
 
 
 class ComparedRow(NamedTuple):
-    """Replay of a policy beside the artifact's result; None where the artifact has none."""
+    """Replay of a policy beside the artifact's result; None where the artifact has none.
+
+    Attributes
+    ----------
+    workload, policy
+        Number of the workload, and name of the policy.
+    knows, batch
+        Terms of the policy.
+    sia_below_percent
+        By how much Sia's average completion is below that of the policy, on the same workload.
+    published_below_percent
+        The same in Sia's evaluation, at least.
+    interval_seconds
+        Seconds between decisions.
+    parted
+        Difference from the replay of another row.
+    """
 
     workload: int
     policy: str
@@ -163,33 +163,69 @@ class ComparedRow(NamedTuple):
     restarts_per_job_deviation_percent: float | None
     decision_ms: float
     worst_decision_ms: float
+    sia_below_percent: float | None = None
+    published_below_percent: float | None = None
+    interval_seconds: int = 60
+    parted: ReplayDifference = NOT_COMPARED
+
+
+def compared(task: ReplayTask, number: int, policy: str, terms: Terms, beside: str) -> ComparedRow:
+    """Return the row of a replay.
+
+    Parameters
+    ----------
+    task
+        The replay, which is done.
+    number, policy
+        Number of the workload, and name of the policy.
+    terms
+        Terms of the policy.
+    beside
+        Name of the policy in `ARTIFACT` whose results stand beside it.
+    """
+    found = summarise(policy, task.folder)
+    row: dict[str, Any] = {}
+    published = ARTIFACT.get(beside, {})
+    for quantity in SHORT:
+        row[quantity] = found[quantity]
+        value = published.get(quantity, {}).get(number)
+        row[f"artifact_{quantity}"] = value
+        row[f"{quantity}_deviation_percent"] = (
+            None if value is None else rounded(100 * (found[quantity] / value - 1), 3)
+        )
+    row |= {name: found[name] for name in ("decision_ms", "worst_decision_ms")}
+    row["interval_seconds"] = task.setting.interval
+    return ComparedRow(number, policy, *terms, **row)
+
+
+def is_known(plan: Plan) -> bool:
+    """Return whether the artifact's results are of the same jobs as the replays."""
+    return plan.artifact is not None and not plan.quick
 
 
 def _rows(plan: Plan) -> list[ComparedRow]:
     """Return a row for every workload and policy."""
-    known = plan.artifact is not None and not plan.quick
     rows: list[ComparedRow] = []
     for number in plan.workloads:
-        for policy in _policies():
-            task = _task(plan, number, policy)
-            found = summarise(policy, task.folder)
-            row: dict[str, Any] = {}
-            published = ARTIFACT.get(policy, {}) if known else {}
-            for quantity in SHORT:
-                row[quantity] = found[quantity]
-                value = published.get(quantity, {}).get(number)
-                row[f"artifact_{quantity}"] = value
-                row[f"{quantity}_deviation_percent"] = (
-                    None if value is None else rounded(100 * (found[quantity] / value - 1), 3)
+        own: list[ComparedRow] = []
+        for policy in _policies(plan):
+            task, blind = _task(plan, number, policy), policy.endswith("-blind")
+            terms = Terms("measured", "adaptive") if blind else task.terms
+            row = compared(task, number, policy, terms, policy if is_known(plan) else "")
+            sia = (own or [row])[0].average_jct_hours
+            own.append(
+                row._replace(
+                    sia_below_percent=rounded(100 * (1 - sia / row.average_jct_hours), 3),
+                    published_below_percent=PUBLISHED_BELOW_PERCENT if blind else None,
                 )
-            row |= {name: found[name] for name in ("decision_ms", "worst_decision_ms")}
-            rows.append(ComparedRow(number, policy, *task.terms, **row))
+            )
+        rows += own
     return rows
 
 
-def _shown(rows: list[ComparedRow]) -> Rows:
+def shown(rows: list[ComparedRow]) -> Rows:
     """Return the quantities beside the artifact's, under short names."""
-    shown = []
+    lines = []
     for row in table_of(rows):
         line: dict[str, Any] = {
             name: row[name] for name in ("workload", "policy", "knows", "batch")
@@ -198,25 +234,35 @@ def _shown(rows: list[ComparedRow]) -> Rows:
             line[name] = row[quantity]
             line[f"artifact_{name}"] = row[f"artifact_{quantity}"]
         line["decision_ms"] = row["decision_ms"]
-        shown.append(line)
-    return shown
+        lines.append(line)
+    return lines
+
+
+def _shown(rows: list[ComparedRow]) -> Rows:
+    """Return the table with how far Sia is below every policy."""
+    ahead = {
+        "Sia below (%)": "sia_below_percent",
+        "published, at least (%)": "published_below_percent",
+    }
+    full = table_of(rows)
+    return [
+        line | {name: row[column] for name, column in ahead.items()}
+        for line, row in zip(shown(rows), full, strict=True)
+    ]
 
 
 def _plot(_: Plan, rows: list[ComparedRow]) -> Figure:
     """Draw average completion times by workload and policy, the artifact's as diamonds."""
     ax = new_axes(8.5, 4.6)
     numbers = list(dict.fromkeys(row.workload for row in rows))
-    width = 0.8 / len(LABELS)
-    for index, (policy, label) in enumerate(LABELS.items()):
+    drawn = {row.policy: LABELS.get(row.policy, row.policy) for row in rows}
+    width = 0.8 / len(drawn)
+    marked = False
+    for index, (policy, label) in enumerate(drawn.items()):
         own = [row for row in rows if row.policy == policy]
-        place = np.arange(len(own)) + (index - (len(LABELS) - 1) / 2) * width
-        ax.bar(
-            place,
-            [row.average_jct_hours for row in own],
-            width,
-            label=label,
-            color=COLOURS[index],
-        )
+        place = np.arange(len(own)) + (index - (len(drawn) - 1) / 2) * width
+        heights = [row.average_jct_hours for row in own]
+        ax.bar(place, heights, width, label=label, color=COLOURS[index])
         known = [
             (at, row.artifact_average_jct_hours)
             for at, row in zip(place, own, strict=True)
@@ -229,19 +275,21 @@ def _plot(_: Plan, rows: list[ComparedRow]) -> Figure:
                 color="black",
                 markersize=6,
                 markerfacecolor="white",
-                label="in the artifact's simulator" if policy == "sia" else None,
+                label=None if marked else "in the artifact's simulator",
             )
+            marked = True
     ax.set_xticks(range(len(numbers)), [f"workload {number}" for number in numbers])
     ax.set_ylabel("average job completion time (h)")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
     return figure_of(ax)
 
 
 SIA_REPLAY = Reproduction(
-    "Sia and Gavel on three types of GPU, in Sia's simulator and in ours",
+    "Sia on three types of GPU, and Pollux with and without types",
     _tasks,
     _rows,
     _plot,
     shown=_shown,
-    ignores=("pollux", "seeds", "gaps"),
+    ignores=("seeds", "gaps"),
+    workloads=(3,),
 )
