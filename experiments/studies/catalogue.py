@@ -70,6 +70,7 @@ PUBLISHED: Mapping[str, Entry] = {
     "table3": Entry(
         "Table 3: hyper-parameter search (digits for CIFAR-10)",
         "pollux.hyperparameter_table:TABLE_3",
+        minutes=15,
     ),
     "fig8a": Entry("Figure 8a: load", "pollux.published_cases:FIGURE_8A"),
     "fig8b": Entry("Figure 8b: scheduling interval", "pollux.published_cases:FIGURE_8B"),
