@@ -260,7 +260,7 @@ def test_figure_9_adds_up_what_nodes_cost(tmp_path: Path, monkeypatch: pytest.Mo
     seconds = [*rounds.time.diff().iloc[1:], last - rounds.time.iloc[-1]]
     paid = sum(nodes * spent for nodes, spent in zip(rounds.nodes, seconds, strict=True))
     assert cost.goodput == pytest.approx(paid / 3600, rel=1e-3)
-    assert len(cloud.FIGURE_9.plot(plan, rows).axes) == 2
+    assert len(cloud.FIGURE_9.plot(plan, rows).axes) == 3
 
 
 @pytest.mark.parametrize(
