@@ -23,10 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from goodalloc.data.applications.application import packed
+from goodalloc.data.applications.application import packed, profiled_applications
 from goodalloc.data.applications.profiles import load_profile
-from goodalloc.data.applications.truth import applications_of
-from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.experiments.replay.job_modes import fit_tables
 from goodalloc.experiments.reporting.estimates import NO_ESTIMATE, estimate_of
 from goodalloc.experiments.reporting.plots import figure_of, new_axes
@@ -107,15 +105,14 @@ def clock(call: Callable[[], object], repetitions: int) -> list[float]:
 class TimingTask(RecordedTask):
     """Timing of fits and of choices of batch sizes; the record has seconds by kind.
 
+    The jobs are those of the shipped profiles: how long a call takes does not depend on the truth.
+
     Parameters
     ----------
-    traces
-        Folder of measurements of the true applications, None for the shipped profiles.
     repetitions
         Calls of each kind and application.
     """
 
-    traces: str | None = None
     repetitions: int = REPETITIONS
 
     def description(self) -> dict[str, Any]:
@@ -124,14 +121,13 @@ class TimingTask(RecordedTask):
             "format": "goodalloc-overheads",
             "version": 1,
             "library": library_version(),
-            "traces": traces_digest(self.traces),
             "repetitions": self.repetitions,
         }
 
     def work(self, report: Report) -> dict[str, list[float]]:
         """Time each kind of call for every application."""
         found: dict[str, list[float]] = {}
-        applications = applications_of(self.traces)
+        applications = profiled_applications()
         for done, (name, application) in enumerate(applications.items()):
             for configurations in MEASURED:
                 table = measured_times(application, configurations)
@@ -282,7 +278,7 @@ def plot_overheads(rows: list[PolluxOverheadRow]) -> Figure:
 
 
 def _timing(plan: Plan) -> TimingTask:
-    task = TimingTask(plan.folder, plan.traces, 3 if plan.quick else REPETITIONS)
+    task = TimingTask(plan.folder, 3 if plan.quick else REPETITIONS)
     return task.among(plan.folder, "overheads")
 
 

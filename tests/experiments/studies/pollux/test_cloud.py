@@ -28,8 +28,9 @@ class Wanting:
     nodes: int | None
     batch_sizes: BatchSizes = "goodput"
 
-    def decide(self, _: Round) -> Decision:
+    def decide(self, round_: Round) -> Decision:
         """Decide nothing but the nodes."""
+        del round_
         return Decision({}, self.nodes)
 
 
